@@ -358,8 +358,9 @@ class Replica:
     @property
     def holdings(self) -> Holdings:
         """The planner's view of the state last read."""
-        limit, rows_alone = self.present.budget.limit_nano, self.meta.growth is not None
-        return Holdings(self.engine, self.ledger, limit, self.rule.cells, rows_alone)
+        limit = self.present.budget.limit_nano
+        axis = None if self.meta.growth is None else self.meta.period_axis
+        return Holdings(self.engine, self.ledger, limit, self.rule.cells, axis)
 
     @property
     def allowed_nano(self) -> int:

@@ -271,6 +271,19 @@ class PlannerConstants:
     measured alone: beyond it free own rows are not improved, without which planning citibike took
     1.1 s at p99 (`blocks_spend`)."""
 
+    most_periods_apart: int = 128
+    """Most periods of a question that are measured one by one. Not measured: some 0.1 ms each."""
+
+    most_alpha_apart_nano: int = 10**15
+    """Where the search for an alpha of rows by period gives up: more than any limit."""
+
+    period_bits: int = 14
+    """Bits of that alpha: it is at most a 16,000th above the least."""
+
+    period_share: float = 2.1
+    """Price in parts of the cheapest other way up to which a question is measured period by period.
+    Measured in benchmark `weeks`."""
+
     least_row_price: float = 1e-3
     """Least price of a row per unit of alpha, so that a row that costs nothing now still counts.
     Not measured."""

@@ -63,15 +63,15 @@ class Holdings:
     Args:
         limit_nano: the population's limit, which fixes the lattice of new rows and tables.
         cells: pairs of measured rows and cells; sharing it between views saves time.
-        rows_alone: no table may be bought. Where data arrive over time, the cells of a table would
-            not keep their counts.
+        period_axis: the attribute of periods where data arrive over time. No table may be bought
+            then: its cells would not keep their counts. Rows may be measured period by period.
     """
 
     engine: InferenceEngine
     ledger: CellLedger
     limit_nano: int
     cells: OwnCells = field(default_factory=OwnCells)
-    rows_alone: bool = False
+    period_axis: int | None = None
 
     @property
     def lattice(self) -> Lattice:

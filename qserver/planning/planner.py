@@ -17,6 +17,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
+from qserver.planning.by_period import PeriodWays
 from qserver.planning.candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -119,8 +120,8 @@ def plan_answer(
         return Plan("free", (), 0, spent, estimate, estimate.weights)
     return _unmet(
         RowCandidates(question, holdings, estimate),
-        None if holdings.rows_alone else rule,
-        None if holdings.rows_alone else earlier,
+        rule if holdings.period_axis is None else None,
+        earlier if holdings.period_axis is None else None,
         allowed_nano=holdings.limit_nano if allowed_nano is None else allowed_nano,
         effort=effort or Effort(PLANNER.question_work),
     )
@@ -211,7 +212,21 @@ def _direct(ways: RowCandidates) -> _Direct:
     best = _best(ways.holdings, best, ways.by_history(at_most=most))
     if best is None:
         raise CapacityError(TOO_SHORT)
-    return best
+    return _by_periods(ways, best)
+
+
+def _by_periods(ways: RowCandidates, best: _Direct) -> _Direct:
+    """The cheapest way period by period, unless the best other way costs far less.
+
+    It may cost more now: the questions about the periods that follow use its rows again.
+    """
+    axis = ways.holdings.period_axis
+    if axis is None:
+        return best
+    others = PeriodWays(ways.question, ways.holdings, axis).candidates()
+    found = _best(ways.holdings, None, others)
+    most_nano = PLANNER.period_share * best.priced.price_nano
+    return best if found is None or found.priced.price_nano > most_nano else found
 
 
 def _best(holdings: Holdings, best: _Direct | None, others: Iterable[Candidate]) -> _Direct | None:

@@ -316,6 +316,16 @@ HEADLINES: Mapping[str, Headline] = {
             "records": (250, 691),
         },
     ),
+    "weeks": Headline(
+        {
+            "stream": "stream",
+            "rotate": "rotate",
+            "static": "static",
+            "append": "append",
+            "append over static": "append_over_static",
+        },
+        {"arrivals": (52,)},
+    ),
     "yardsticks": Headline(
         {
             "stream": "stream",

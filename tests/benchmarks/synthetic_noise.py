@@ -44,6 +44,7 @@ class Snapshot:
         is_total: whether every record lies in the domain; its total is public under replace-one.
         generator: of the noise.
         earlier: what was asked of earlier data.
+        period_axis: the attribute of periods, where data arrive over time.
     """
 
     sizes: tuple[int, ...]
@@ -54,6 +55,7 @@ class Snapshot:
     is_total: bool = False
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
     earlier: EarlierDemand | None = None
+    period_axis: int | None = None
     engine: InferenceEngine = field(init=False)
     ledger: CellLedger = field(init=False)
     live: list[AnyMeasurement] = field(default_factory=list)
@@ -72,7 +74,7 @@ class Snapshot:
     def holdings(self) -> Holdings:
         """The planner's view of what there is."""
         cells = OwnCells() if self.rule is None else self.rule.cells
-        return Holdings(self.engine, self.ledger, self.limit_nano, cells)
+        return Holdings(self.engine, self.ledger, self.limit_nano, cells, self.period_axis)
 
     def plan(
         self, query: Primitive, requirement: Requirement, effort: Effort | None = None

@@ -52,6 +52,7 @@ NAMES = [
     "serve",
     "spend",
     "tracing",
+    "weeks",
     "yardsticks",
 ]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
@@ -131,6 +132,13 @@ def test_records_err_by_no_more_than_their_model_by_much(tmp_path: Path) -> None
         # Few small tables, and of so little noise that rounding records tells.
         assert row["records"] < row["model"] + 0.25 * row["sample"]
         assert row["records"] < row["drawn"] + 0.25 * row["sample"]
+
+
+def test_weeks_that_are_appended_cost_no_more_than_if_all_were_known(tmp_path: Path) -> None:
+    rows = quick_document("weeks", tmp_path)["rows"]
+    assert {row["arrivals"] for row in rows} == {1, 4}
+    for row in rows:
+        assert row["append"] <= row["static"] <= row["rotate"]
 
 
 def test_consistent_answers_are_nearer_the_truth_in_every_trial(tmp_path: Path) -> None:

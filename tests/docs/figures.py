@@ -12,6 +12,7 @@ from qserver.answering.plots.render import svg_of
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.benchmarks.endurance.figure import endurance
 from tests.benchmarks.purchases.figure import purchases
+from tests.benchmarks.weeks_figure import weeks
 
 _ESTIMATE = 12_340.0
 _SCALES = (9.0, 6.0, 4.0)
@@ -26,6 +27,7 @@ def figures() -> dict[str, str]:
         "ledger.svg": ledger(),
         "endurance.svg": endurance(),
         "purchases.svg": purchases(),
+        "weeks.svg": weeks(),
     }
 
 

@@ -147,12 +147,12 @@ class _Merged:
         return self.holdings.priced(Purchase(tuple(self.rows.values()), tables))
 
     def estimator(self, q: Question, plan: Plan) -> Estimator | None:
-        """The weights of a single plan, with the id that its new row gets among all new rows."""
+        """The weights of a single plan, with the ids that its new rows get among all new rows."""
         if not plan.weights:
             return None
         number, ids = self.holdings.engine.n_measurements, self._new_ids()
         new = [ids[row.key] for row in plan.rows if row.refines is None]
-        weights = tuple((new[0] if i == number else i, w) for i, w in plan.weights)
+        weights = tuple((new[i - number] if i >= number else i, w) for i, w in plan.weights)
         if not plan.tables_give_rest:
             return Estimator(q.row.key, weights)
         # If the plan buys no tables, weights on the present tables are certainly kept.

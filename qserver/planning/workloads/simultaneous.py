@@ -63,7 +63,7 @@ def plan_together(
     if free is not None:
         return free
     plan = plan_unmet(holdings, state.known, rule, single, effort.part(PLANNER.union_part))
-    with_base = plan.price_nano and not (effort.is_spent or holdings.rows_alone)
+    with_base = plan.price_nano and not (effort.is_spent or holdings.period_axis is not None)
     found = state.search.base(rule) if with_base else None
     if found is None or found.priced.price_nano >= plan.price_nano:
         return replace(plan, simultaneous=state.by_union)

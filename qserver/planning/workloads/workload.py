@@ -244,7 +244,7 @@ def _bases(
 ) -> list[Priced]:
     """Purchases of blocks in place of the rows alone, on every promising lattice."""
     found, rows = list[Priced | None](), alone.purchase.rows
-    if not (effort.is_spent or holdings.rows_alone):
+    if not (effort.is_spent or holdings.period_axis is not None):
         for view in views_of(holdings, questions, rule, effort):
             found.append(_whole_blocks(holdings, view, rows, questions, effort))
             if not effort.is_spent:

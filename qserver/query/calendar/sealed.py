@@ -64,13 +64,19 @@ def clipped(query: LinearQuery, domain: Domain, *, name: str) -> LinearQuery:
     n, axis = attribute.n_sealed, domain.names.index(attribute.name)
     if n == 0:
         raise PeriodNotSealedError(name)
-    inside = interval(attribute.size, 0, n)
     if all(_is_inside(term, axis, n) for term in query.terms):
         found = query
     else:
-        terms = [(t.coefficient, _within(t, axis, inside)) for t in query.terms]
-        found = linear_query(query.sizes, terms)
+        found = on_periods(query, axis, range(n))
     return replace(found, as_of=last_sealed(attribute))
+
+
+def on_periods(query: LinearQuery, axis: int, periods: range) -> LinearQuery:
+    """The query on some periods alone, 0 on the others."""
+    inside = interval(query.sizes[axis], periods.start, periods.stop)
+    return linear_query(
+        query.sizes, [(t.coefficient, _within(t, axis, inside)) for t in query.terms]
+    )
 
 
 def periods_of(query: LinearQuery, axis: int) -> list[range]:
