@@ -6,11 +6,23 @@ import csv
 import gzip
 import hashlib
 from collections import Counter
+from datetime import date
 from fractions import Fraction
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
-from qserver.cli.local.demo_data import N_ADULT_RECORDS, adult_attribution, adult_csv, adult_domain
+from qserver.cli.local.demo_data import (
+    CAPACITY,
+    N_ADULT_RECORDS,
+    N_FLIGHTS,
+    SEALED_AT_FIRST,
+    adult_attribution,
+    adult_csv,
+    adult_domain,
+    deal_weeks,
+)
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.files.load import load_domain
@@ -138,3 +150,20 @@ def test_domain_comes_back_equal_from_its_document(domain: Domain) -> None:
 )
 def test_attribution_names_source_authors_licence_and_changes(fact: str) -> None:
     assert fact in adult_attribution().read_text(encoding="utf-8")
+
+
+def test_flights_are_the_attributed_ones_and_are_dealt_to_their_weeks(tmp_path: Path) -> None:
+    folder = Path(str(files("qserver"))) / "data"
+    packed = (folder / "flights.csv.gz").read_bytes()
+    assert hashlib.sha256(packed).hexdigest() in adult_attribution().read_text(encoding="utf-8")
+    first = deal_weeks(tmp_path)
+    parts = {path.stem: path.read_text().splitlines() for path in tmp_path.glob("*.csv")}
+    assert sorted(parts) == [f"2013-W{n}" for n in range(10, 14)] + [first.stem]
+    assert sum(len(lines) - 1 for lines in parts.values()) == N_FLIGHTS
+    (attribute, *_) = load_domain(folder / "flights-domain.json").attributes
+    for name, (header, *lines) in parts.items():
+        assert header == "week,origin,carrier,delay"
+        counts = Counter(date.fromisoformat(line.split(",")[0]).isocalendar()[1] for line in lines)
+        assert max(counts.values()) <= CAPACITY
+        assert name == first.stem or [f"2013-W{week:02}" for week in counts] == [name]
+    assert attribute.value_names[:8][-1] == SEALED_AT_FIRST

@@ -15,7 +15,8 @@ from qserver.cli.runtime import Commands, ExitCode, Runtime
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
 store, a worker that holds the data, and HTTP. The first start on a state folder attaches the data;
-later ones go on with the budget that was left and the answers that were released.
+later ones go on with the budget that was left and the answers that were released. With --weekly
+it is flights from New York, of which some weeks are sealed, and the command that appends the next.
 """
 _SERVE = """\
 Answer over HTTP from a store: a Redis 7.2+ or Valkey 8+ server given by --redis-url, or a server of
@@ -51,9 +52,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
 
 
 def _register_demo(commands: Commands, runtime: Runtime) -> None:
-    parser = commands.add_parser(
-        "demo", help="run everything over the Adult data", description=_DEMO
-    )
+    parser = commands.add_parser("demo", help="run everything over public data", description=_DEMO)
     _add_address(parser)
     default = runtime.default_state_dir
     parser.add_argument(
@@ -65,6 +64,11 @@ def _register_demo(commands: Commands, runtime: Runtime) -> None:
         metavar="E",
         help="limit of the budget in epsilon; taken at the first start on a state folder "
         "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--weekly",
+        action="store_true",
+        help="data that arrive by the week: flights, with the command that appends the next week",
     )
     parser.set_defaults(run=_run_demo, open=True)
 

@@ -1,4 +1,4 @@
-"""`qserver demo`: run store, worker and HTTP over the Adult data on this machine."""
+"""`qserver demo`: run store, worker and HTTP over public data on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shlex import quote
 
 from qserver import __version__
 from qserver.cli.console import epsilon_text
-from qserver.cli.local.demo_data import adult_csv, adult_domain
+from qserver.cli.local.demo_data import Demo, adult_demo, next_week, weekly_demo
 from qserver.cli.local.serve import (
     OPEN_NOTE,
     address_of,
@@ -31,12 +31,7 @@ from qserver.query.numbers import exact_number
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 
-DATASET = "adult"
-_QUESTION = {
-    "query": {"where": {"age": {"between": [30, 39]}, "sex": "Female"}},
-    "length": 100,
-    "confidence": 0.95,
-}
+_WEEKS = "weeks"
 
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -59,13 +54,17 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
             open_access=True,
         )
         store = Store.open(settings)
-        _attach_once(store, settings, args.limit, runtime, signals)
+        weeks = settings.state_dir / _WEEKS
+        demo = weekly_demo(weeks) if args.weekly else adult_demo()
+        _attach_once(demo, store, settings, args.limit, runtime, signals)
         supervisor = stack.enter_context(supervise(server, runtime))
         if not signals.stop_requested:
             supervisor.start(_worker_spec(settings, runtime.environ, "run"))
             supervisor.start(_http_spec(settings, runtime.environ, listener))
-        if _await_all(store, address_of(listener), runtime, signals, supervisor):
-            _announce(runtime, address_of(listener), store, settings.state_dir)
+        if _await_all(demo, store, address_of(listener), runtime, signals, supervisor):
+            _announce(demo, runtime, address_of(listener), store, settings.state_dir)
+            if args.weekly:
+                _announce_next_week(demo, runtime, store, settings)
         supervisor.run(signals)
         begin_stop(server, listener)
         runtime.console.note("Stopping: HTTP, then the worker, then the store.")
@@ -73,10 +72,15 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _await_all(
-    store: Store, url: str, runtime: Runtime, signals: StopSignals, supervisor: Supervisor
+    demo: Demo,
+    store: Store,
+    url: str,
+    runtime: Runtime,
+    signals: StopSignals,
+    supervisor: Supervisor,
 ) -> bool:
     """Wait until HTTP answers and the worker is alive; False if a signal asks to stop."""
-    population = store.datasets().get(DATASET, "")
+    population = store.datasets().get(demo.dataset, "")
     return await_http(
         url,
         runtime,
@@ -87,17 +91,21 @@ def _await_all(
 
 
 def _attach_once(
-    store: Store, settings: Settings, limit: str, runtime: Runtime, signals: StopSignals
+    demo: Demo,
+    store: Store,
+    settings: Settings,
+    limit: str,
+    runtime: Runtime,
+    signals: StopSignals,
 ) -> None:
     """Let the worker attach the data, unless an earlier start did."""
-    if DATASET in store.datasets():
+    if demo.dataset in store.datasets():
         return
-    with runtime.console.progress("Attaching the Adult data"):
+    with runtime.console.progress(f"Attaching {demo.title}"):
         spec = _worker_spec(
             settings,
             runtime.environ,
-            *("attach", DATASET, "--data", str(adult_csv())),
-            *("--domain", str(adult_domain()), "--limit", limit),
+            *("attach", demo.dataset, *demo.attach, "--limit", limit),
         )
         run_to_end(spec, signals=signals)
 
@@ -119,35 +127,53 @@ def _http_spec(
     return http_spec(settings, listener=listener, log=log, environ=environ)
 
 
-def _announce(runtime: Runtime, url: str, store: Store, state: Path) -> None:
-    budget = store.stamp(store.meta(DATASET)).budget
+def _announce(demo: Demo, runtime: Runtime, url: str, store: Store, state: Path) -> None:
+    budget = store.stamp(store.meta(demo.dataset)).budget
     line = runtime.console.line
     line(f"qserver {__version__} answers at {url} (Ctrl-C stops it).")
     line(f"For people: {url}/portal/")
     line(OPEN_NOTE)
     line(f"State: {state}")
     line(
-        f"Dataset: {DATASET} (UCI Adult), {epsilon_text(budget.spent_nano / 1e9)} of "
+        f"Dataset: {demo.dataset} ({demo.title}), {epsilon_text(budget.spent_nano / 1e9)} of "
         f"{epsilon_text(budget.limit_nano / 1e9)} epsilon spent."
     )
     line()
-    line("How many women are 30 to 39 years old? An interval of length 100, 95 percent sure:")
+    line(demo.in_words)
     line()
-    for text in curl_lines(url):
+    for text in curl_lines(demo, url):
         line("  " + text)
     line()
     elsewhere = "" if url.endswith(":8000") else f" --url {url}"
     line("or")
     line()
+    runtime.command(f"qserver {demo.command}{elsewhere}")
+
+
+def _announce_next_week(demo: Demo, runtime: Runtime, store: Store, settings: Settings) -> None:
+    """The command that seals the next week, ready to paste."""
+    line, meta = runtime.console.line, store.meta(demo.dataset)
+    periods = meta.sealed_periods(store.stamp(meta).n_sealed)
+    last = (periods and periods.last) or ""
+    found = next_week(settings.state_dir / _WEEKS, last)
+    line()
+    line(f"Sealed: the weeks up to {last}. What is known of them stays free for ever.")
+    if found is None:
+        line("There are no more weeks.")
+        return
+    week, path = found
+    line("Seal the next one, and ask again: the weeks before cost nothing more.")
+    line()
     runtime.command(
-        f"qserver query {DATASET} --where age=30..39 --where sex=Female --length 100{elsewhere}"
+        f"qserver-worker append {demo.dataset} --data {quote(str(path))} --to {week} "
+        f"--state {quote(str(settings.state_dir))}"
     )
 
 
-def curl_lines(url: str) -> list[str]:
+def curl_lines(demo: Demo, url: str) -> list[str]:
     """The lines of a ready-made question for a shell."""
     return [
-        f"curl -s {url}/v1/datasets/{DATASET}/query \\",
+        f"curl -s {url}/v1/datasets/{demo.dataset}/{demo.route} \\",
         "  -H 'Content-Type: application/json' \\",
-        f"  -d {quote(json.dumps(_QUESTION))}",
+        f"  -d {quote(json.dumps(demo.question))}",
     ]
