@@ -34,6 +34,7 @@ DATASET = {
     "relation": "add-remove",
     "records_per_person": 1,
     "records_verified": False,
+    "unit": {"protects": "person-period", "text": "what a person did in one period"},
     "limit": 2.0,
     "spent": 0.5,
     "remaining": 1.5,
@@ -255,6 +256,7 @@ def test_dataset_show_lists_attributes_with_their_values(
     assert "budget: 0.5 of 2 epsilon spent, 1.5 remain" in output
     assert "cells: 170,000,000,000,000,000" in output
     assert "capacity: 2,000,000 records" in output
+    assert "protected: what a person did in one period" in output
     assert "claim old: within 10 known with probability 0.3935 at most, 0.5 allowed" in output
     assert "sex  labels       3  Female, Male, or unknown" in output
     assert "age  integer      2  from 17 to below 91" in output

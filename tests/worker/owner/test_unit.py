@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from qserver.client.results import DatasetInfo
 from qserver.config import Settings
 from qserver.errors import ConfigError, DomainError
 from qserver.ledger.periods.by_period import ByPeriod
@@ -266,6 +267,21 @@ def test_a_unit_in_words() -> None:
         assert unit.words(2) == text
         same = replace(unit, replaced="same-period")
         assert same.words(2) == f"{text}; in which periods the records are is not protected"
+
+
+def test_pages_and_client_name_the_unit(visits: Path, store_url: str) -> None:
+    words = "a person with up to 3 records in all, 1 in a period"
+    town = town_of(visits, store_url, UNITS["one a week, three in all"][0])
+    document = town.web().get("/v1/datasets/people").json
+    assert document["unit"] == {
+        "protects": "person",
+        "records_per_period": 1,
+        "replaced": "any-period",
+        "text": words,
+    }
+    assert DatasetInfo.of(document).protected == words
+    assert f"protected: {words}" in town.web().get("/portal/").text
+    assert DatasetInfo.of({**document, "unit": None}).protected == ""
 
 
 def test_attach_at_the_command_line_asks_for_k_in_words(

@@ -1,0 +1,111 @@
+"""`python -m tests.ledger.periods.unit_costs`: what each unit of privacy costs on one stream.
+
+After each of 52 arrivals a dashboard asks the week's count, the last four weeks, all so far, and
+the week by sex and by age. Spending depends on no count, so no data are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from qserver.inference.engine import InferenceEngine
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.neighbours import Neighbours
+from qserver.ledger.periods.by_period import ByPeriod
+from qserver.planning.holdings import Holdings
+from qserver.planning.planner import plan_answer
+from qserver.query.linear import linear_query
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Requirement
+from qserver.query.weights import interval
+from qserver.records.charge import NANO, Charge
+from qserver.records.history import Estimator, Measurement
+from tests.benchmarks.synthetic_noise import question_of
+
+N_WEEKS, N_AGES = 52, 8
+SIZES = (N_WEEKS, N_AGES, 2)
+LIMIT = 1000 * NANO
+SHOWN = (1, 4, 13, 26, 52)
+REPLACED = "replace-one"
+
+
+def by_week(most: int, *, same_period: bool = False) -> ByPeriod:
+    return ByPeriod(0, N_WEEKS, most, same_period)
+
+
+UNITS = {
+    "`person`, K = 1": Neighbours(),
+    "`person-period`, K = 1": Neighbours(),
+    "`person`, K = 4, M = 1": Neighbours(records_per_person=4, by_period=by_week(1)),
+    "`person`, K = 4": Neighbours(records_per_person=4),
+    "`person`, K = 13, M = 1": Neighbours(records_per_person=13, by_period=by_week(1)),
+    "`person-unbounded`, M = 1": Neighbours(records_per_person=N_WEEKS, by_period=by_week(1)),
+    "`person`, K = 4, M = 1, `replace-one`, `any-period`": Neighbours(
+        REPLACED, 4, by_period=by_week(1)
+    ),
+    "`person`, K = 4, M = 1, `replace-one`, `same-period`": Neighbours(
+        REPLACED, 4, by_period=by_week(1, same_period=True)
+    ),
+}
+
+
+def dashboard(week: int) -> Iterator[tuple[Primitive, float]]:
+    """The questions after the arrival of a week, with their lengths."""
+    this = interval(N_WEEKS, week, week + 1)
+    yield primitive(linear_query(SIZES, [(1, {0: this})])), 200.0
+    yield (
+        primitive(linear_query(SIZES, [(1, {0: interval(N_WEEKS, max(0, week - 3), week + 1)})])),
+        400.0,
+    )
+    yield primitive(linear_query(SIZES, [(1, {0: interval(N_WEEKS, 0, week + 1)})])), 400.0
+    for axis in (1, 2):
+        for value in range(SIZES[axis]):
+            chosen = {0: this, axis: interval(SIZES[axis], value, value + 1)}
+            yield primitive(linear_query(SIZES, [(1, chosen)])), 300.0
+
+
+@dataclass
+class Stream:
+    """A history that grows by what is asked; no figure depends on what was answered."""
+
+    neighbours: Neighbours
+    engine: InferenceEngine = field(default_factory=lambda: InferenceEngine(SIZES))
+    ledger: CellLedger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = CellLedger.like(SIZES, self.neighbours)
+
+    def ask(self, query: Primitive, length: float) -> None:
+        question = question_of(query, Requirement(length, 0.95))
+        plan = plan_answer(question, Holdings(self.engine, self.ledger, LIMIT))
+        for row in plan.rows:
+            number = self.engine.n_measurements if row.refines is None else row.refines
+            found = Measurement(number, row.row, row.key, row.alpha_nano, row.step, 0)
+            self.engine.extend([found])
+            self.ledger.append(Charge(row.row, row.charge_nano, "stream"))
+        if plan.rows:
+            self.engine.extend([Estimator(query.key, plan.weights)])
+
+
+def spent(neighbours: Neighbours, n_weeks: int = N_WEEKS) -> list[float]:
+    """Epsilon spent after each arrival."""
+    stream, found = Stream(neighbours), []
+    for week in range(n_weeks):
+        for query, length in dashboard(week):
+            stream.ask(query, length)
+        found.append(stream.ledger.spent_nano / NANO)
+    return found
+
+
+def main() -> None:
+    """The table of docs/domain.md."""
+    print("| unit | " + " | ".join(map(str, SHOWN)) + " |")
+    print("|---" * (1 + len(SHOWN)) + "|")
+    for name, neighbours in UNITS.items():
+        after = spent(neighbours)
+        print(f"| {name} | " + " | ".join(f"{after[n - 1]:.3f}" for n in SHOWN) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
