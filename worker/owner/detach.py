@@ -15,16 +15,20 @@ from worker.spending.spend import Spender
 def detach(name: str, *, settings: Settings, registry: Registry, log: logging.Logger) -> None:
     """Take a dataset off the list, and end the questions on it that wait.
 
-    A worker that holds the population ends them. If there is none, they are ended here.
+    A worker that holds the population ends them. If there is none, they are ended here. The part
+    files of data that arrived over time are deleted: they are copies of the owner's files.
 
     Raises:
         NotFoundError: there is none of this name.
+        BusyError: an append is under way; the dataset is off the list, and its parts stay.
         JournalError: the population's journal cannot be read; the dataset is off the list.
     """
     entry = registry.entry(name)
     store = SpendingStore.open(settings)
     store.detach(name, population=entry.population, snapshot=entry.snapshot)
     registry.remove(name)
+    if entry.grows:
+        registry.parts(entry).remove()
     _Waiting(entry, settings, registry, store, log).end()
 
 

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,6 +170,11 @@ class PartFolder:
         for path in gone:
             path.unlink()
         return [path.name for path in gone]
+
+    def remove(self) -> None:
+        """Delete all parts; BusyError while a command appends."""
+        with self.appending():
+            shutil.rmtree(self._folder)
 
     def read(self, sealed: Sequence[Sealed]) -> list[Part]:
         """The sealed parts, in order.

@@ -10,6 +10,7 @@ import pytest
 from qserver.errors import (
     BusyError,
     ConfigError,
+    NotFoundError,
     PrivateDataError,
     QueryError,
 )
@@ -23,6 +24,7 @@ from tests.growing import CAPACITY, Growing, rows_of, week
 from worker.owner.arrivals.append import AppendRequest, append
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.checks.doctor import examine
+from worker.owner.detach import detach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 
@@ -329,3 +331,11 @@ def test_facts_of_growth_are_kept(town: Growing) -> None:
     assert found.most_records == 60 * CAPACITY
     assert town.meta.capacity is None
     assert Registry(town.settings.state_dir).entry("people").grows
+
+
+def test_a_detached_dataset_leaves_no_parts_behind(town: Growing) -> None:
+    town.append(3)
+    detach("people", settings=town.settings, registry=town.registry, log=LOG)
+    assert not (town.registry.folder / "parts" / town.meta.snapshot).exists()
+    with pytest.raises(NotFoundError):
+        town.append(4)
