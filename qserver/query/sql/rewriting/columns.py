@@ -76,11 +76,17 @@ class Renaming:
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return of(node)
         if isinstance(node, exp.Subquery):
-            return node.copy()
+            return self.copied(node)
         args = {key: self._part(value, of) for key, value in node.args.items()}
         found = type(node)(**args)
         found.meta.update(node.meta)
         return found
+
+    def copied(self, node: exp.Expr) -> exp.Expr:
+        """A copy, within the limit on work; raises as `through` does."""
+        for _ in node.walk():
+            self._take()
+        return node.copy()
 
     def _part(self, value: object, of: Callable[[exp.Column], exp.Expr]) -> object:
         if isinstance(value, list):
@@ -109,7 +115,7 @@ class Renaming:
     def _placed(self, node: exp.Expr, at: exp.Identifier) -> exp.Expr:
         """A copy of what a name stands for; faults in it point at the name."""
         place = {key: at.meta[key] for key in _PLACE if key in at.meta}
-        found = keep_written(node.copy(), node)
+        found = keep_written(self.copied(node), node)
         for part in found.walk():
             self._take()
             for key in _PLACE:

@@ -10,6 +10,7 @@ from math import prod
 from sqlglot import exp
 
 from qserver.errors import CapacityError
+from qserver.query.sql.shaping.items import check_parts
 from qserver.query.sql.text import SqlText
 
 MOST_SETS = 64
@@ -53,9 +54,12 @@ def grouping_sets(group: exp.Group | None, source: SqlText) -> GroupingSets:
         raise CapacityError(f"GROUP BY has at most {MOST_SETS} sets of groups. Ask its parts.")
     chosen = [_joined(one) for one in product(*choices)]
     found = list[exp.Expr]()
-    for node in (node for one in chosen for node in one):
-        if node not in found:
-            found.append(node)
+    for one in chosen:
+        check_parts(len(one), "A set of GROUP BY")
+        for node in one:
+            if node not in found:
+                found.append(node)
+        check_parts(len(found), "GROUP BY")
     sets = tuple(tuple(dict.fromkeys(found.index(node) for node in one)) for one in chosen)
     return GroupingSets(tuple(found), sets)
 
@@ -80,6 +84,8 @@ def _sets(part: exp.Expr) -> _Sets:
     if not isinstance(part, exp.Rollup | exp.Cube):
         return [_listed(part)]
     units = [_listed(unit) for unit in part.expressions]
+    if len(units) >= MOST_SETS:
+        raise CapacityError(f"GROUP BY has at most {MOST_SETS} sets of groups. Ask its parts.")
     if isinstance(part, exp.Rollup):
         return [_joined(units[:n]) for n in range(len(units), -1, -1)]
     if 1 << len(units) > MOST_SETS:

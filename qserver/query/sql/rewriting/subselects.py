@@ -166,16 +166,16 @@ class Subselects:
             place = aliases.get(column.name.lower())
             return None if place is None else items[place - 1].this
 
-        found = exp.Select(expressions=items, from_=inner.args["from_"].copy())
+        found = exp.Select(expressions=items, from_=self._renaming.copied(inner.args["from_"]))
         wheres = [self._part(outer, "where", output), inner.args.get("where")]
-        _set_all(found, exp.Where, "where", wheres)
+        self._set_all(found, exp.Where, "where", wheres)
         for key, alias in (("group", position), ("order", position), ("having", meant)):
             part = outer.args.get(key)
             if part is not None:
                 found.set(key, self._renaming.through(part, output, alias=alias))
         for key in ("limit", "offset", "distinct"):
             if outer.args.get(key):
-                found.set(key, outer.args[key].copy())
+                found.set(key, self._renaming.copied(outer.args[key]))
         return found
 
     def _shaped(self, outer: exp.Select, inner: exp.Select, output: Output) -> exp.Select:
@@ -188,10 +188,12 @@ class Subselects:
                 hint="Nearest: group the records themselves, in one SELECT.",
             )
         self._check_once(outer, inner)
-        found = exp.Select(expressions=self._items(outer, output), from_=inner.args["from_"].copy())
+        found = exp.Select(
+            expressions=self._items(outer, output), from_=self._renaming.copied(inner.args["from_"])
+        )
         for key in ("where", "distinct"):
             if inner.args.get(key) or (key == "distinct" and outer.args.get(key)):
-                found.set(key, (inner.args.get(key) or outer.args[key]).copy())
+                found.set(key, self._renaming.copied(inner.args.get(key) or outer.args[key]))
         if group := inner.args.get("group"):
             found.set("group", self._resolved(group, inner, attribute_first=True))
         own = inner.args.get("having")
@@ -199,11 +201,11 @@ class Subselects:
             self._part(outer, "where", output),
             None if own is None else self._resolved(own, inner, attribute_first=False),
         ]
-        _set_all(found, exp.Having, "having", havings)
+        self._set_all(found, exp.Having, "having", havings)
         self._order(found, outer, inner, output)
         for key in ("limit", "offset"):
             if value := outer.args.get(key) or inner.args.get(key):
-                found.set(key, value.copy())
+                found.set(key, self._renaming.copied(value))
         return found
 
     def _check_once(self, outer: exp.Select, inner: exp.Select) -> None:
@@ -247,9 +249,11 @@ class Subselects:
         for item in outer.expressions:
             is_star = isinstance(item, exp.Star) or isinstance(item.this, exp.Star)
             if is_star and not isinstance(item, exp.Func):
-                found += [_called(node.copy(), name) for name, node in output.columns]
+                found += [
+                    _called(self._renaming.copied(node), name) for name, node in output.columns
+                ]
                 if output.gives_all:
-                    found.append(item.copy())
+                    found.append(self._renaming.copied(item))
                 continue
             node = keep_written(self._renaming.through(item, output), item)
             is_column = isinstance(item, exp.Column)
@@ -268,7 +272,7 @@ class Subselects:
         def meant(column: exp.Column) -> exp.Expr:
             known = attribute_first and self._names.is_known(column)
             found = None if known or column.args.get("table") else aliases.get(column.name.lower())
-            return (column if found is None else found).copy()
+            return self._renaming.copied(column if found is None else found)
 
         found = self._renaming.replaced(node, meant)
         for literal in list(found.find_all(exp.Literal)):
@@ -276,8 +280,25 @@ class Subselects:
             is_position = isinstance(above, exp.Group | exp.Ordered | _SETS) and literal.is_int
             if is_position and 1 <= int(literal.name) <= len(items):
                 item = items[int(literal.name) - 1]
-                literal.replace((item.this if isinstance(item, exp.Alias) else item).copy())
+                of = item.this if isinstance(item, exp.Alias) else item
+                literal.replace(self._renaming.copied(of))
         return found
+
+    def _set_all(
+        self,
+        found: exp.Select,
+        form: type[exp.Where | exp.Having],
+        key: str,
+        parts: list[exp.Expr | None],
+    ) -> None:
+        """Set WHERE or HAVING to all of some conditions."""
+        conditions = [self._renaming.copied(part.this) for part in parts if part is not None]
+        if not conditions:
+            return
+        whole = conditions[0]
+        for other in conditions[1:]:
+            whole = exp.And(this=exp.Paren(this=whole), expression=exp.Paren(this=other))
+        found.set(key, form(this=whole))
 
 
 def _columns_of(node: exp.Expr) -> tuple[str, ...]:
@@ -291,16 +312,3 @@ def _called(node: exp.Expr, name: str) -> exp.Expr:
     if isinstance(node, exp.Alias):
         return node
     return keep_written(exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True)), node)
-
-
-def _set_all(
-    found: exp.Select, form: type[exp.Where | exp.Having], key: str, parts: list[exp.Expr | None]
-) -> None:
-    """Set WHERE or HAVING to all of some conditions."""
-    conditions = [part.this.copy() for part in parts if part is not None]
-    if not conditions:
-        return
-    whole = conditions[0]
-    for other in conditions[1:]:
-        whole = exp.And(this=exp.Paren(this=whole), expression=exp.Paren(this=other))
-    found.set(key, form(this=whole))

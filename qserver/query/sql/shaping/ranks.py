@@ -8,6 +8,8 @@ group at once, whatever was chosen by the ranks.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,28 +56,38 @@ def ranked(
     sign = -1.0 if rank.descending else 1.0
     values = [None if e is None else sign * e for e in estimates]
     ends = [_signed(low, high, sign) for low, high in intervals]
-    found = []
-    for i, (value, (low, high)) in enumerate(zip(values, ends, strict=True)):
-        others = [j for j, p in enumerate(rank.parties) if p == rank.parties[i] and j != i]
-        before = [j for j in others if ends[j][1] < low]
-        after = [j for j in others if ends[j][0] > high]
-        found.append(
-            Ranked(
-                None if value is None else 1.0 + _n_before(values, value, i, others, rank),
-                1.0 + len(before),
-                1.0 + len(others) - len(after),
-            )
+    parties = dict[int, list[int]]()
+    for i, party in enumerate(rank.parties):
+        parties.setdefault(party, []).append(i)
+    among = {
+        party: _Party(
+            sorted(v for i in rows if (v := values[i]) is not None),
+            sorted(ends[i][0] for i in rows),
+            sorted(ends[i][1] for i in rows),
         )
+        for party, rows in parties.items()
+    }
+    found, seen = list[Ranked](), Counter[tuple[int, float]]()
+    for party, value, (low, high) in zip(rank.parties, values, ends, strict=True):
+        one, estimate = among[party], None
+        if value is not None:
+            # Equal numbers before this one in the table go first where ties are broken.
+            n_equal = seen[party, value] if rank.breaks_ties else 0
+            seen[party, value] += 1
+            estimate = 1.0 + bisect_left(one.values, value) + n_equal
+        n_before = bisect_left(one.highs, low)
+        n_after = len(one.lows) - bisect_right(one.lows, high)
+        found.append(Ranked(estimate, 1.0 + n_before, float(len(one.lows) - n_after)))
     return found
 
 
-def _n_before(
-    values: Sequence[float | None], value: float, i: int, others: Sequence[int], rank: Rank
-) -> int:
-    known = [(other, j) for j in others if (other := values[j]) is not None]
-    return sum(
-        other < value or (rank.breaks_ties and other == value and j < i) for other, j in known
-    )
+@dataclass(frozen=True)
+class _Party:
+    """The rows that are ranked among one another: their numbers and both ends, each in order."""
+
+    values: list[float]
+    lows: list[float]
+    highs: list[float]
 
 
 def _signed(low: float | None, high: float | None, sign: float) -> tuple[float, float]:

@@ -200,6 +200,7 @@ class ShapeReader:
         Raises:
             SqlError: one ranks by something else than one number of the table.
         """
+        check_parts(len(self._columns.ranks), "SELECT, of ranks,")
         self._ranks = {i: self._rank(item, windows) for i, item in self._columns.ranks.items()}
         return tuple(self._ranks.values())
 

@@ -33,6 +33,11 @@ class Over:
     partition: frozenset[int] = frozenset()
     running: Running | None = None
 
+    def of(self, places: Sequence[int]) -> tuple[int, ...]:
+        """What it depends on of a group's places."""
+        running = () if self.running is None else (self.running.grouping,)
+        return tuple(places[k] for k in (*sorted(self.partition), *running))
+
 
 class Windows:
     """The windows of one table.

@@ -66,7 +66,10 @@ def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement
         return _statement(source, ("column_name", "data_type", "n_values"), named)
     if not is_catalogue(text):
         return None
-    return _selected(source, domain, dataset)
+    try:
+        return _selected(source, domain, dataset)
+    except RecursionError as exc:
+        raise source.refuse("be nested less deep", source.end, hint=_NEAREST) from exc
 
 
 def _statement(

@@ -223,7 +223,7 @@ class SelectReading:
         def total(part: Wide, places: tuple[int, ...]) -> tuple[ProductTerm, ...]:
             if part.over is None:
                 return part.terms
-            key = (part.over, places)
+            key = (part.over, part.over.of(places))
             if key not in totals:
                 region = self._windows.region(part.over, places, self._regions)
                 totals[key] = self._functions.indicator(region)
