@@ -51,7 +51,9 @@ def hostile_statements() -> Iterator[HostileInput]:
         "an open comment": f"SELECT COUNT(*) /* FROM people {_REQUIREMENT}",
         "another table": f"SELECT COUNT(*) FROM people, wide {_REQUIREMENT}",
         "rows": f"SELECT * FROM people {_REQUIREMENT}",
-        "a subquery": f"SELECT COUNT(*) FROM (SELECT * FROM people) {_REQUIREMENT}",
+        "a subquery": f"SELECT COUNT(*) FROM people WHERE age IN (SELECT 1) {_REQUIREMENT}",
+        "an inner SELECT that cuts": f"SELECT COUNT(*) FROM (SELECT * FROM people LIMIT 9) AS t "
+        f"{_REQUIREMENT}",
         "a function": f"SELECT COUNT(*) FROM people WHERE sleep(100) = 0 {_REQUIREMENT}",
     }
     for name, text in texts.items():
@@ -77,6 +79,23 @@ def _long_statements() -> Iterator[HostileInput]:
         "ANDs of ORs": " AND ".join([f"(age = {i} OR sex = 'Male')" for i in range(300)]),
         "a list of 5,000 values": f"age IN ({', '.join(map(str, range(5000)))})",
     }
+    chain = ", ".join(f"w{i + 1} AS (SELECT * FROM w{i} WHERE age <> {i})" for i in range(900))
+    wide = ", ".join(f"age + {i}" for i in range(3000))
+    whole = {
+        "a chain of 900 WITHs": f"WITH w0 AS (SELECT * FROM people), {chain} "
+        "SELECT COUNT(*) FROM w900",
+        "SELECTs nested 200 deep": "SELECT COUNT(*) FROM "
+        + "(SELECT * FROM " * 200
+        + "people"
+        + ") AS t" * 200,
+        "a ROLLUP of 3,000": f"SELECT COUNT(*) FROM people GROUP BY ROLLUP ({wide})",
+        "2,000 UNION ALLs": " UNION ALL ".join(["SELECT COUNT(*) FROM people"] * 2000),
+        "900 ranks": "SELECT "
+        + ", ".join(["RANK() OVER (ORDER BY COUNT(*))"] * 900)
+        + " FROM people GROUP BY age",
+    }
+    for name, text in whole.items():
+        yield _statement(name, f"{text} {_REQUIREMENT}", bounded)
     for name, condition in where.items():
         text = f"SELECT COUNT(*) FROM people WHERE {condition} {_REQUIREMENT}"
         yield _statement(f"a statement with {name}", text, ())
