@@ -21,12 +21,14 @@ conditions (--where, once for each attribute; all must hold):
   NAME=LOW..HIGH    a range; HIGH is included for whole numbers and periods: age=30..39,
                     week=2024-W10..2024-W20; dates that begin or end periods do as well
   NAME>=VALUE       at least; NAME<VALUE is below
+  NAME=last:N       the last N periods that have their data: week=last:4
   NAME!=...         not: any of the forms that follow `=`
   NAME:=JSON        the structured form, for labels with commas: 'income:=">50K, gross"'
 Without --where the question counts all records.
 """
 
 _CONDITION = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<operator>:=|!=|>=|<|=)(?P<text>.*)")
+_LAST = re.compile(r"last:([0-9]{1,9})")
 _FORM = "have the form NAME=VALUE, NAME=LOW..HIGH, NAME>=VALUE, NAME<VALUE or NAME!=VALUE"
 _MAX_BYTES = 1 << 20
 
@@ -119,6 +121,8 @@ def _values(text: str, whole: str) -> Any:
         if len(ends) != 2 or not all(ends):
             raise ConfigError("--where", "give a range as LOW..HIGH", whole)
         return {"between": ends}
+    if found := _LAST.fullmatch(text.strip()):
+        return {"last": int(found[1])}
     values = [value.strip() for value in text.split(",")]
     if not all(values):
         raise ConfigError("--where", "have a value on each side of a comma", whole)

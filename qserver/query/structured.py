@@ -13,7 +13,13 @@ from fractions import Fraction
 from qserver.errors import QueryError
 from qserver.query.bins import one_value, value_range
 from qserver.query.boxes import box_weights, check_mask_bits, disjoint_union, mask_of
-from qserver.query.calendar.ends import index_of_period, range_between, range_from, range_up_to
+from qserver.query.calendar.ends import (
+    index_of_period,
+    range_between,
+    range_from,
+    range_of_last,
+    range_up_to,
+)
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
 from qserver.query.numbers import exact_number
@@ -21,7 +27,7 @@ from qserver.query.weights import ScaledWeights, from_points, from_runs, interva
 
 MAX_DEPTH = 32
 _FORMS = "`where`, `any` or `terms`"
-_OPERATORS = ("between", "at_least", "below", "not", "weights")
+_OPERATORS = ("between", "at_least", "below", "last", "not", "weights")
 
 
 def parse_query(document: object, domain: Domain, *, name: str = "query") -> LinearQuery:
@@ -138,6 +144,8 @@ def _operator(
 
 
 def _range(operator: str, operand: object, attribute: Attribute, name: str) -> range:
+    if operator == "last" and not attribute.is_period:
+        raise QueryError(name, f"be used on periods; `{attribute.name}` has none")
     if attribute.kind == "labels":
         raise QueryError(
             name, f"be used on numbers and periods; `{attribute.name}` has labels without order"
@@ -167,6 +175,8 @@ def _period_range(operator: str, operand: object, attribute: Attribute, name: st
     if operator == "between":
         low, high = _list(operand, name)
         return range_between(attribute, low, high, name=name)
+    if operator == "last":
+        return range_of_last(attribute, operand, name=name)
     of = range_from if operator == "at_least" else range_up_to
     return of(attribute, operand, name=name)
 

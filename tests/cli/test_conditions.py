@@ -57,6 +57,10 @@ def test_conditions_on_several_attributes_hold_together() -> None:
     assert typed("age=30..39", "sex=Female") == both
 
 
+def test_the_last_periods_are_counted_back() -> None:
+    assert where_document(["week=last:4", "sex=last"]) == {"week": {"last": 4}, "sex": "last"}
+
+
 def test_no_condition_counts_all_records() -> None:
     assert typed() == parse_query({"where": {}}, DOMAIN)
 

@@ -126,6 +126,11 @@ QUERY_COMPONENTS: dict[str, dict[str, Any]] = {
             ),
             _operator("at_least", _END, "values >= v"),
             _operator("below", _END, "values < v"),
+            _operator(
+                "last",
+                {"type": "integer", "minimum": 1},
+                "the last n periods that have their data",
+            ),
             _operator("not", {JSON_REF: "Condition"}, "the other values"),
             _operator("weights", _WEIGHTS, "a number per value; values not named weigh 0"),
         ],

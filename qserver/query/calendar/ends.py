@@ -67,6 +67,21 @@ def range_between(attribute: Attribute, low: object, high: object, *, name: str)
     return range(start, stop)
 
 
+def range_of_last(attribute: Attribute, n: object, *, name: str) -> range:
+    """Indexes of the last `n` periods that have their data; of all of them where they are fewer.
+
+    Raises:
+        QueryError: `n` is no whole number > 0.
+        PeriodNotSealedError: no period has its data yet.
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise QueryError(name, "be a whole number > 0", n)
+    stop = min(attribute.n_sealed, attribute.n_regular)
+    if not stop:
+        raise PeriodNotSealedError(name)
+    return range(max(0, stop - n), stop)
+
+
 def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
     """Index of the period that a label names.
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, Span, constant, label_mask, matching_mask
 from qserver.query.sql.periods.conditions import between, compared
+from qserver.query.sql.periods.last import is_last, last
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -63,6 +64,9 @@ class Predicates:
             return self._in(node, negated=negated)
         if isinstance(node, exp.Like | exp.ILike):
             return self._like(node, negated=negated)
+        if is_last(node):
+            axis, periods = last(node, self._domain, self._source)
+            return self._of_mask(axis, _mask(periods), negated=negated)
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             return self._is_null(node, negated=negated)
         raise self._no_condition(node)

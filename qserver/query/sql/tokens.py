@@ -15,6 +15,7 @@ from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar.units import unit_of
+from qserver.query.sql.periods.last import with_calls
 from qserver.query.sql.text import SqlText, TextPlace
 
 MAX_CHARACTERS = 1 << 16
@@ -118,7 +119,7 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
         CapacityError: it is too long, or nested too deep.
     """
     source = _bounded(text, field)
-    tokens = _named(_scan(source), source, set(names))
+    tokens = with_calls(_named(_scan(source), source, set(names)))
     if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if len(tokens) > MAX_TOKENS:

@@ -10,6 +10,8 @@ from datetime import date, timedelta
 import pytest
 
 from qserver.errors import SqlError
+from qserver.query.calendar.refused import PeriodNotSealedError
+from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain_file import domain_from_document
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Sum
@@ -172,3 +174,54 @@ def test_longer_periods_hold_what_the_days_or_thursdays_say(every: str, unit: st
 def test_group_by_a_period_that_there_is_not_is_refused(text: str, message: str) -> None:
     with pytest.raises(SqlError, match=re.escape(message)):
         grouped(text, WEEK)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("LAST 2 WEEKS", weeks(13, 14)),
+        ("last 1 week", weeks(14)),
+        ("LAST 9 PERIODS", weeks(10, 11, 12, 13, 14)),
+        ("NOT LAST 2 WEEKS AND week < '2024-W13'", weeks(10, 11, 12)),
+        ("sex = 'F' AND LAST 1 WEEK", weeks(14)),
+    ],
+)
+def test_the_last_periods_are_those_that_have_their_data(condition: str, found: list[str]) -> None:
+    whole = domain_from_document({"attributes": [WEEK, SEX]})
+    domain = sealed_domain(whole, "week", 5)
+    statement = parse_statement(f"SELECT COUNT(*) FROM v WHERE {condition}", domain, dataset="v")
+    (cell,) = statement.rows[0].cells
+    assert isinstance(cell, Sum)
+    (term,) = cell.query.terms
+    names = whole.attributes[0].value_names
+    dense = term.by_axis[0].dense
+    assert [name for name, weight in zip(names, dense, strict=True) if weight] == found
+
+
+def test_where_all_data_are_there_the_last_periods_are_the_last_declared() -> None:
+    assert selected("LAST 2 WEEKS") == weeks(14, 15)
+
+
+@pytest.mark.parametrize(
+    ("condition", "item", "message"),
+    [
+        ("LAST 0 WEEKS", WEEK, "must let LAST be a whole number > 0"),
+        ("LAST 2.5 WEEKS", WEEK, "must let LAST be a whole number > 0"),
+        ("LAST 2 MONTHS", WEEK, "must count the periods of `week` in weeks .*LAST 2 WEEKS"),
+        ("LAST 2 WEEKS", SEX, "must not say LAST: the dataset has no attribute of periods"),
+    ],
+)
+def test_last_periods_that_are_none_are_refused(
+    condition: str, item: dict[str, object], message: str
+) -> None:
+    items = [item] if item is SEX else [item, SEX]
+    domain = domain_from_document({"attributes": items})
+    with pytest.raises(SqlError, match=message):
+        parse_statement(f"SELECT COUNT(*) FROM v WHERE {condition}", domain, dataset="v")
+
+
+def test_last_periods_of_a_dataset_without_any_yet_are_refused() -> None:
+    whole = domain_from_document({"attributes": [WEEK, SEX]})
+    domain = sealed_domain(whole, "week", 0)
+    with pytest.raises(PeriodNotSealedError):
+        parse_statement("SELECT COUNT(*) FROM v WHERE LAST 2 WEEKS", domain, dataset="v")

@@ -187,7 +187,8 @@ def bring_up(town: Deployment) -> None:
 
 
 def _meta_with_cohorts(meta: DatasetMeta) -> str:
-    plain = {f.name: getattr(meta, f.name) for f in fields(meta)}
+    later = ("unit", "growth")
+    plain = {f.name: getattr(meta, f.name) for f in fields(meta) if f.name not in later}
     del plain["disjoint_from"]
     people = {"cohort": meta.snapshot, "lineage": "l"}
     return json.dumps({**plain, **people, "domain": meta.domain_document})
