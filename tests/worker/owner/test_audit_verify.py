@@ -99,8 +99,8 @@ def test_a_fault_of_the_ledger_that_the_verifier_shares_is_found(
 ) -> None:
     """Both forget that a person has two records; the books share no code with them."""
 
-    def without_k(charges: Sequence[AnyCharge], *, sizes: Any, records_per_person: int) -> Any:
-        return dues(charges, sizes=sizes, records_per_person=1)
+    def without_k(charges: Sequence[AnyCharge], *, records_per_person: int, **more: Any) -> Any:
+        return dues(charges, records_per_person=1, **more)
 
     monkeypatch.setattr(ledger, "dues", without_k)
     monkeypatch.setattr(Bookkeeper, "judge", lambda *_args, **_named: "verified")
