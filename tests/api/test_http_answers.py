@@ -62,6 +62,7 @@ def test_an_answer_holds_every_member_of_the_contract(caller: Caller) -> None:
             "prior": None,
         },
         "epsilon_rest": 0.040000001,
+        "as_of": None,
     }
 
 
@@ -132,6 +133,7 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
         "measure": "auto",
         "version": 7,
         "worker_alive": True,
+        "periods": None,
     }
 
 
