@@ -16,6 +16,7 @@ from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.planning.blocks.scopes import Scopes
 from qserver.planning.blocks.settled import At, Bases
 from qserver.planning.blocks.star import Star, everything
+from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced
 from qserver.records.charge import NANO
@@ -134,7 +135,7 @@ class ReferenceQuestion:
             return 0.0
         star = self._star((self.octave, self.bases.depth))
         later = everything(self._holdings, star, row).spent_after_nano
-        return later / (star.price * NANO)
+        return later / (star.price * NANO) + PLANNER.in_parts
 
     def _answered_nano(self, raises: Raises) -> int:
         """The price of own rows alone of the questions that a block, or this scope, is about.
