@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from qserver import errors
 from qserver.api.problem_kinds import STORE_CODES
+from qserver.query.calendar.refused import PeriodNotSealedError
 from qserver.records.answer import Offer
 from qserver.records.claims.refused import ClaimGuardError
 from tests.api.calls import (
@@ -76,6 +77,10 @@ def _real(path: str) -> str:
     for variable, name in names.items():
         path = path.replace(variable, name)
     return path
+
+
+def not_sealed() -> PeriodNotSealedError:
+    return PeriodNotSealedError("query.where.week", "2024-W30", last="2024-W20")
 
 
 def exhausted() -> errors.BudgetExhaustedError:
@@ -193,6 +198,7 @@ def _wrong_queries(path: str) -> dict[tuple[int, str], Provoke]:
         (422, "invalid_query"): _post(path, _wrong(path, {"where": {"height": 1}})),
         (422, "invalid_sql"): _post(path, _wrong(path, "SELECT MAX(age) FROM adult")),
         (422, "too_large"): _raised(errors.CapacityError("Too large."), "POST", path, "parse"),
+        (422, "period_not_sealed"): _raised(not_sealed(), "POST", path, "parse"),
     }
 
 
@@ -217,6 +223,7 @@ def _wrong_texts(path: str) -> dict[tuple[int, str], Provoke]:
         (409, "unconfirmed"): _post(path, {"sql": "EXPLAIN SELECT COUNT(*) FROM adult"}),
         (422, "invalid_requirement"): _post(path, {"sql": far}),
         (422, "too_large"): _post(path, {"sql": f"SELECT {'(' * 40}"}),
+        (422, "period_not_sealed"): _raised(not_sealed(), "POST", path, "domain"),
     }
 
 
