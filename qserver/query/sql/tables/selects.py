@@ -89,12 +89,6 @@ class SelectReading:
                 select.expressions[0],
                 hint="Nearest: SELECT COUNT(*).",
             )
-        if not columns.nodes and not (sets.nodes and sets.is_one and columns.are_groups):
-            raise self._source.refuse(
-                "count or sum something",
-                select.expressions[0],
-                hint="Nearest: SELECT COUNT(*).",
-            )
         found += self._meanings(columns, len(found))
         meant = tuple(item.of if isinstance(item, Event) else item for item in found)
         groups, rows = self._rows(layout, meant, self._aggregates.condition(condition))
