@@ -7,6 +7,7 @@ SIMULTANEOUS                         all intervals hold at once with that confid
 CONSISTENT                           also the values of one non-negative table
 ASSUMING [AT LEAST] n                records in the denominator of a quotient
 ONLY THIS                            nothing is measured for later questions
+AS OF 'period'                       as it was when that period was the last sealed one
 AS LARGEST [k] OF m | AS LEAST [k] OF m | AS ANY OF m
                                      intervals hold after a choice among m numbers
 INDEPENDENT                          fresh noise, combined with nothing released before
@@ -48,6 +49,7 @@ class Clauses:
         looking: what was looked at, or will be.
         reading: how the posterior is read.
         part: the half-width as a part of each number itself, or None.
+        as_of: the period that was the last sealed one at the time to ask about; '' for now.
     """
 
     half_width: Fraction | None = None
@@ -59,6 +61,7 @@ class Clauses:
     looking: Looking = NOTHING_SEEN
     reading: Reading = AS_EVER
     part: Fraction | None = None
+    as_of: str = ""
 
     @property
     def exactness(self) -> Exactness:
@@ -73,6 +76,7 @@ class _Reader(ExactnessReader):
     assuming: Fraction | None = None
     chosen: Selection | None = None
     reading: Reading = AS_EVER
+    as_of: str = ""
 
 
 def read_clauses(sql: TokenizedSql) -> Clauses:
@@ -100,7 +104,7 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
         else:
             raise sql.source.refuse(
                 "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING, ONLY THIS, "
-                "AS LARGEST OF, INDEPENDENT, GIVEN and BY alone",
+                "AS OF, AS LARGEST OF, INDEPENDENT, GIVEN and BY alone",
                 reader.tokens[reader.i],
             )
     return Clauses(
@@ -113,6 +117,7 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
         _looking(reader, independent=said["INDEPENDENT"]),
         reader.reading,
         reader.part,
+        reader.as_of,
     )
 
 
@@ -147,7 +152,10 @@ def chosen(clauses: Clauses, selection: Selection | None, source: SqlText) -> Cl
 
 
 def _choose(reader: _Reader) -> None:
-    """Read the choice after AS."""
+    """Read the period or the choice after AS."""
+    if reader.word("OF"):
+        _once_as_of(reader)
+        return
     if reader.chosen is not None:
         raise reader.source.refuse("say AS LARGEST OF once", reader.last())
     if not reader.word(*CHOICES):
@@ -168,6 +176,12 @@ def _choose(reader: _Reader) -> None:
         raise reader.source.refuse(
             f"name a choice whose `{exc.name}` can {exc.condition}", reader.last(), hint=exc.hint
         ) from exc
+
+
+def _once_as_of(reader: _Reader) -> None:
+    if reader.as_of:
+        raise reader.source.refuse("say AS OF once", reader.last())
+    reader.as_of = reader.text("AS OF", "Such as AS OF '2024-W17'.")
 
 
 def _whole(reader: _Reader, what: str) -> int:

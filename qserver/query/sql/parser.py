@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import ParseError, exp
 
-from qserver.errors import CapacityError, SqlError
-from qserver.query.calendar.sealed import clipped
+from qserver.errors import CapacityError, QueryError, SqlError
+from qserver.query.calendar.sealed import as_of, clipped
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
@@ -79,6 +79,8 @@ def _parsed(sql: TokenizedSql) -> exp.Expr:
 def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) -> Statement:
     """The statement of a parsed text."""
     clauses, source = read_clauses(sql), sql.source
+    if clauses.as_of:
+        domain = _as_of(clauses.as_of, domain, sql)
     note_items(sql, root)
     union, regions = union_of(root, source), Regions(domain.sizes)
     subselects = Subselects(Names(domain, source))
@@ -88,6 +90,16 @@ def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) 
     if union.whole is not None:
         part = joined(parts, selects, union.whole, source, lambda node: cut_of(node, source))
     return _of_part(sql, part, clauses)
+
+
+def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
+    """The domain as it was; SqlError at the period that is none."""
+    place = next(token for token in sql.clauses if token.text == period)
+    try:
+        return as_of(domain, period)
+    except QueryError as exc:
+        wrong = exc.condition.replace("be left out", "not say AS OF")
+        raise sql.source.refuse(wrong, place, hint=exc.hint) from exc
 
 
 def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:

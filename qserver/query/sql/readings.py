@@ -33,6 +33,16 @@ class TokenReader:
         self.i += matches
         return matches
 
+    def text(self, word: str, hint: str) -> str:
+        """The next text in quotes, after `word`."""
+        token = self.tokens[self.i] if self.i < len(self.tokens) else None
+        if token is None or token.token_type is not TokenType.STRING or not token.text:
+            raise self.source.refuse(
+                f"give a period in quotes after {word}", self.last(), hint=hint
+            )
+        self.i += 1
+        return token.text
+
     def number(self, what: str) -> Fraction:
         """The next number."""
         token = self.tokens[self.i] if self.i < len(self.tokens) else None

@@ -297,6 +297,8 @@ def _is_clause(tokens: Sequence[Token], i: int) -> bool:
     if word == "AS":
         # A column may be called `largest`; then neither a number nor OF comes next.
         after = [token.text.upper() for token in tokens[i + 1 : i + 3]]
+        if after[:1] == ["OF"]:
+            return len(after) > 1 and tokens[i + 2].token_type is TokenType.STRING
         return len(after) > 1 and after[0] in CHOICES and (after[1] == "OF" or after[1].isdigit())
     if word not in _CLAUSES:
         return False

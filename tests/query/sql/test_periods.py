@@ -225,3 +225,39 @@ def test_last_periods_of_a_dataset_without_any_yet_are_refused() -> None:
     domain = sealed_domain(whole, "week", 0)
     with pytest.raises(PeriodNotSealedError):
         parse_statement("SELECT COUNT(*) FROM v WHERE LAST 2 WEEKS", domain, dataset="v")
+
+
+@pytest.mark.parametrize(
+    "clauses", ["AS OF '2024-W12'", "WITHIN 5 AS OF '2024-W12' CONFIDENCE 0.9"]
+)
+def test_a_statement_asks_as_it_was(clauses: str) -> None:
+    whole = domain_from_document({"attributes": [WEEK, SEX]})
+    now, then = sealed_domain(whole, "week", 5), sealed_domain(whole, "week", 3)
+    text = "SELECT week, COUNT(*) FROM v WHERE LAST 2 WEEKS GROUP BY week"
+    statement = parse_statement(f"{text} {clauses}", now, dataset="v")
+    assert statement.rows == parse_statement(text, then, dataset="v").rows
+    assert [row.group for row in statement.rows] == [("2024-W11",), ("2024-W12",)]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "message"),
+    [
+        ("AS OF '2024-W20'", "must be a period of `week`"),
+        ("AS OF '2024-W11' AS OF '2024-W11'", "must say AS OF once"),
+    ],
+)
+def test_a_period_to_ask_as_of_that_is_none_is_refused(clauses: str, message: str) -> None:
+    domain = sealed_domain(domain_from_document({"attributes": [WEEK, SEX]}), "week", 5)
+    with pytest.raises(SqlError, match=message):
+        parse_statement(f"SELECT COUNT(*) FROM v {clauses}", domain, dataset="v")
+
+
+def test_as_of_a_period_to_come_and_of_data_that_do_not_grow_are_refused() -> None:
+    whole = domain_from_document({"attributes": [WEEK, SEX]})
+    text = "SELECT COUNT(*) FROM v AS OF '2024-W15'"
+    with pytest.raises(PeriodNotSealedError, match="The last sealed one is 2024-W14"):
+        parse_statement(text, sealed_domain(whole, "week", 5), dataset="v")
+    with pytest.raises(
+        SqlError, match=r"must not say AS OF .* The data of this dataset do not grow"
+    ):
+        parse_statement(text, whole, dataset="v")
