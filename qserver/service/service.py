@@ -135,7 +135,7 @@ class Service:
 
         Raises:
             NotFoundError: there is none of this name.
-            QueryError, PeriodNotSealedError: `at` is no sealed period.
+            InputError, PeriodNotSealedError: `at` is no sealed period.
         """
         found = self._datasets.domain(name)
         return as_of(found, at) if at else found

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from qserver.errors import QueryError
+from qserver.errors import InputError, QueryError
 from qserver.query.calendar.ends import index_of_period, last_sealed
 from qserver.query.calendar.refused import PeriodNotSealedError
 from qserver.query.domain import Attribute, Domain
@@ -34,13 +34,17 @@ def as_of(domain: Domain, period: str) -> Domain:
     """The domain as it was when `period` was the last sealed one.
 
     Raises:
-        QueryError: there is no such period, or data do not arrive over time.
+        InputError: there is no such period, or data do not arrive over time.
         PeriodNotSealedError: it is not sealed yet.
     """
     attribute = growing(domain)
     if attribute is None:
-        raise QueryError("as_of", "be left out", hint="The data of this dataset do not grow.")
-    at = index_of_period(attribute, period, name="as_of")
+        raise InputError("as_of", "be left out", hint="The data of this dataset do not grow.")
+    try:
+        at = index_of_period(attribute, period, name="as_of")
+    except QueryError as exc:
+        # It stands beside the question.
+        raise InputError("as_of", exc.condition, period, hint=exc.hint) from exc
     return sealed_domain(domain, attribute.name, at + 1)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlglot import ParseError, exp
 
-from qserver.errors import CapacityError, QueryError, SqlError
+from qserver.errors import CapacityError, InputError, SqlError
+from qserver.query.calendar.refused import PeriodNotSealedError
 from qserver.query.calendar.sealed import as_of, clipped
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
@@ -97,7 +98,9 @@ def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
     place = next(token for token in sql.clauses if token.text == period)
     try:
         return as_of(domain, period)
-    except QueryError as exc:
+    except PeriodNotSealedError:
+        raise
+    except InputError as exc:
         wrong = exc.condition.replace("be left out", "not say AS OF")
         raise sql.source.refuse(wrong, place, hint=exc.hint) from exc
 
