@@ -10,9 +10,9 @@ import pytest
 from qserver.errors import (
     BusyError,
     ConfigError,
+    InputError,
     NotFoundError,
     PrivateDataError,
-    QueryError,
 )
 from qserver.query.calendar.refused import PeriodNotSealedError
 from qserver.query.requirement import Requirement
@@ -175,7 +175,7 @@ def test_an_earlier_time_can_be_asked_about(town: Growing) -> None:
     assert (query.as_of, query.value_at((0, 0)), query.value_at((1, 0))) == (week(0), 1, 0)
     with pytest.raises(PeriodNotSealedError):
         service.parse("people", {"where": {}}, at=week(3))
-    with pytest.raises(QueryError, match="be a week"):
+    with pytest.raises(InputError, match="be a week"):
         service.parse("people", {"where": {}}, at="spring")
 
 
@@ -292,7 +292,7 @@ def test_a_dataset_of_one_file_cannot_be_appended_to(tmp_path: Path, store_url: 
         )
     query = town.service().parse("people", {"where": {}})
     assert query.as_of == ""
-    with pytest.raises(QueryError, match="be left out"):
+    with pytest.raises(InputError, match="be left out"):
         town.service().parse("people", {"where": {}}, at=week(3))
 
 
