@@ -148,7 +148,7 @@ class Offer:
 
     @property
     def free_length(self) -> float:
-        """The least length at which a question is free."""
+        """From this length on the question is free."""
         return self.high - self.low if self.length is None else self.length
 
     @property

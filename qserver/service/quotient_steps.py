@@ -101,7 +101,7 @@ class QuotientSteps:
         for one in self._relatives:
             offer = self._history.insight.offer(self._name, one.query, confidence=one.confidence)
             found[one] = (
-                KnownSum() if offer is None else KnownSum(offer.estimate, offer.low, offer.high)
+                KnownSum() if offer is None else KnownSum(offer.low, offer.high, offer.estimate)
             )
         return found
 

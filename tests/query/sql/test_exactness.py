@@ -90,7 +90,7 @@ def steps_of(part: Part, target: RelativeTarget, rng: random.Random) -> list[flo
     while not target.is_met(known) and len(asked_for) < 20:
         asked_for.append(target.next_half(known))
         part.ask(asked_for[-1], rng)
-        known = KnownSum(part.estimate, part.estimate - part.half, part.estimate + part.half)
+        known = KnownSum(part.estimate - part.half, part.estimate + part.half, part.estimate)
     return asked_for
 
 
@@ -117,7 +117,7 @@ def test_a_large_number_is_asked_less_exactly_than_at_worst() -> None:
 
 def test_what_history_has_is_not_asked_again() -> None:
     target = RelativeTarget(0.1, 100.0)
-    assert target.is_met(KnownSum(1000.0, 900.0, 1100.0))
-    assert not target.is_met(KnownSum(500.0, 400.0, 600.0))
+    assert target.is_met(KnownSum(900.0, 1100.0, 1000.0))
+    assert not target.is_met(KnownSum(400.0, 600.0, 500.0))
     assert not target.is_met(KnownSum())
     assert Halves(1.0, 1.0).is_finite

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
+from qserver.query.sql.parts import KnownRange
 from qserver.query.sql.statement import Statement, Sum
 
 _FIRST = 16.0
@@ -35,27 +36,17 @@ class Relative:
 
 
 @dataclass(frozen=True)
-class KnownSum:
+class KnownSum(KnownRange):
     """What history says of a number; ends are infinite where it says nothing."""
 
-    estimate: float = 0.0
     low: float = -math.inf
     high: float = math.inf
+    estimate: float = 0.0
 
     @property
     def half_width(self) -> float:
         """Half the length of its interval."""
         return (self.high - self.low) / 2.0
-
-    @property
-    def nearest(self) -> float:
-        """The least possible absolute value."""
-        return max(0.0, self.low, -self.high)
-
-    @property
-    def farthest(self) -> float:
-        """The greatest possible absolute value."""
-        return max(abs(self.low), abs(self.high))
 
 
 @dataclass(frozen=True)
