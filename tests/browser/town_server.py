@@ -41,7 +41,13 @@ def town_server(
     folder: Path, store_url: str, *, limit: str = "1", phi: float = MAX_PHI
 ) -> Iterator[TownServer]:
     """Serve until the block ends."""
-    town = Deployment.make(folder, store_url, limit=limit, phi=phi)
+    with serving(Deployment.make(folder, store_url, limit=limit, phi=phi)) as town:
+        yield town
+
+
+@contextlib.contextmanager
+def serving(town: Deployment) -> Iterator[TownServer]:
+    """The same of a deployment of one's own."""
     store = Store.open(town.settings)
     book = AccountBook(store.client)
     access = TokenAccess(book, RateLimiter(store.client), token_rate=0, address_rate=0)

@@ -64,7 +64,11 @@ class Browser:
 
 def open_browser(folder: Path, store_url: str, *, is_open: bool) -> Browser:
     """A browser that never was here, and a server with or without accounts."""
-    town = Deployment.make(folder, store_url, limit="0.5")
+    return browser_on(Deployment.make(folder, store_url, limit="0.5"), is_open=is_open)
+
+
+def browser_on(town: Deployment, *, is_open: bool) -> Browser:
+    """The same on a deployment of one's own."""
     store = Store.open(town.settings)
     book = AccountBook(store.client)
     access: Access = OpenAccess()

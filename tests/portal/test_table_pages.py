@@ -13,7 +13,7 @@ import pytest
 
 from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
-from qserver.portal.whiskers import WIDTH, Scale, whiskers
+from qserver.portal.drawing.whiskers import WIDTH, Scale, whiskers
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 from tests.portal.portal_site import HTMX, PEOPLE, Browser

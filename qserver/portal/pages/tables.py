@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from qserver.portal import words
 from qserver.portal.describe import Heading
+from qserver.portal.drawing.over_time import OverTime, over_time
+from qserver.portal.drawing.whiskers import Scale, Whisker, whiskers
 from qserver.portal.pages.prices import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
 from qserver.portal.render import csv_text
-from qserver.portal.whiskers import Scale, Whisker, whiskers
 from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps, ratios
@@ -49,12 +50,18 @@ class TableLine:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column of the table: its numbers, all on one scale; `note` says what bins hide."""
+    """One column of the table: its numbers, all on one scale.
+
+    Args:
+        note: what bins hide.
+        over_time: the numbers over the periods of the table; None where it has none.
+    """
 
     name: str
     scale: Scale
     lines: tuple[TableLine, ...]
     note: str
+    over_time: OverTime | None = None
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -302,7 +309,12 @@ def _column(answer: StatementAnswer, k: int) -> TableColumn:
         for row, cell, whisker in zip(statement.rows, cells, drawn, strict=True)
     )
     found = [b for b in (row.cells[k].binning for row in statement.rows) if b is not None]
-    return TableColumn(statement.columns[k], scale, lines, _note(found))
+    drawing = None
+    if statement.course is not None:
+        groups = [row.group for row in statement.rows]
+        numbers = [_numbers(cell) for cell in cells]
+        drawing = over_time(statement.columns[k], statement.course, groups, numbers)
+    return TableColumn(statement.columns[k], scale, lines, _note(found), drawing)
 
 
 def _note(found: Sequence[Binning]) -> str:

@@ -119,6 +119,7 @@ def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
         part.digits,
         part.ranks,
         part.exactness,
+        part.course,
     )
 
 

@@ -71,6 +71,19 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Course:
+    """The part of GROUP BY whose groups follow each other in time.
+
+    Args:
+        group: its place among the groups.
+        names: of all periods that can be, in the order of time.
+    """
+
+    group: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Row:
     """One group, and a cell per column.
 
@@ -100,6 +113,7 @@ class Statement:
         ranks: columns that follow from the released numbers, behind the others.
         exactness: per column how exact it shall be where it differs from the clauses; empty where
             none says it.
+        course: the groups that are periods; None where none is, or in a UNION.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -116,6 +130,7 @@ class Statement:
     digits: tuple[int | None, ...] = ()
     ranks: tuple[Rank, ...] = ()
     exactness: tuple[Exactness, ...] = ()
+    course: Course | None = None
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)

@@ -122,6 +122,35 @@ def test_periods_are_grouped_in_order_and_not_summed() -> None:
         parse_statement("SELECT AVG(week) FROM v", domain, dataset="v")
 
 
+@pytest.mark.parametrize(
+    ("text", "course"),
+    [
+        ("SELECT sex, week AS w, COUNT(*) FROM v GROUP BY sex, week", (1, weeks(*range(10, 16)))),
+        (
+            "SELECT week, COUNT(*) FROM v WHERE week <> '2024-W12' GROUP BY week",
+            (0, weeks(*range(10, 16))),
+        ),
+        ("SELECT MONTH(week), COUNT(*) FROM v GROUP BY 1", (0, ["2024-03", "2024-04"])),
+        ("SELECT sex, COUNT(*) FROM v GROUP BY sex", None),
+        ("SELECT week = '2024-W12' AS it, COUNT(*) FROM v GROUP BY 1", None),
+    ],
+)
+def test_statement_knows_which_groups_follow_the_course_of_time(
+    text: str, course: tuple[int, list[str]] | None
+) -> None:
+    domain = domain_from_document({"attributes": [WEEK, SEX]})
+    found = parse_statement(text, domain, dataset="v").course
+    assert (found and (found.group, list(found.names))) == course
+
+
+def test_course_of_time_holds_sealed_periods_alone() -> None:
+    domain = sealed_domain(domain_from_document({"attributes": [WEEK, SEX]}), "week", 2)
+    text = "SELECT week, COUNT(*) FROM v GROUP BY week"
+    found = parse_statement(text, domain, dataset="v").course
+    assert found is not None
+    assert list(found.names) == weeks(10, 11)
+
+
 def grouped(text: str, item: dict[str, object]) -> dict[tuple[str, ...], list[str]]:
     """The periods in each group of GROUP BY."""
     domain = domain_from_document({"attributes": [item, SEX]})

@@ -18,6 +18,11 @@ _FUNCTIONS: dict[type[exp.Expr], Unit] = {
 _TRUNCATIONS = (exp.DateTrunc, exp.TimestampTrunc)
 
 
+def is_of_calendar(node: exp.Expr) -> bool:
+    """Whether an expression is a function of the calendar."""
+    return isinstance(node, (*_FUNCTIONS, *_TRUNCATIONS))
+
+
 def longer_periods(node: exp.Expr, names: Names) -> tuple[int, dict[str, int]] | None:
     """The attribute that a function of the calendar is of, and the mask of each longer period.
 
@@ -27,7 +32,7 @@ def longer_periods(node: exp.Expr, names: Names) -> tuple[int, dict[str, int]] |
     Raises:
         SqlError: the attribute has no periods of the calendar, or longer ones than asked for.
     """
-    if not isinstance(node, (*_FUNCTIONS, *_TRUNCATIONS)):
+    if not is_of_calendar(node):
         return None
     unit, column = _unit(node, names), node.this.unnest()
     if not isinstance(column, exp.Column):

@@ -14,7 +14,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.periods.groups import longer_periods
+from qserver.query.sql.periods.groups import is_of_calendar, longer_periods
 from qserver.query.sql.records import RecordExpressions, branches_of
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
@@ -42,6 +42,7 @@ class Grouping:
         values: its groups in order: that of the domain, of rising numbers, or of the CASE.
         total: what all of its groups together are called, in a table that has them; None for
             nothing.
+        course: all periods that its groups can be, in the order of time; empty for no periods.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Grouping:
     axis: int | None
     values: tuple[GroupValue, ...]
     total: str | None = None
+    course: tuple[str, ...] = ()
 
 
 class Groups:
@@ -96,14 +98,19 @@ class Groups:
             axis = self._names.axis(meant)
             possible = self._records.possible(where, axis)
             name = item.alias if item is not None and item.alias else self._alias(axis, items)
-            return Grouping(name, meant, axis, tuple(self._attribute(axis, possible)))
+            attribute = self._names.domain.attributes[axis]
+            course = attribute.value_names[: attribute.n_sealed] if attribute.is_period else ()
+            values = tuple(self._attribute(axis, possible))
+            return Grouping(name, meant, axis, values, course=course)
         if constant(meant, self._source) is not None or isinstance(meant, exp.Literal):
             raise self._source.refuse("group by attributes, not by one value", node)
         if isinstance(meant, exp.AggFunc):
             raise self._source.refuse("group by what is public of a record, not by counts", node)
         same = items.same_as(meant)
         name = written(meant, self._source) if same is None else items.found[same].name
-        return Grouping(name, meant, None, self._kept(self._values(meant), where))
+        found = self._values(meant)
+        course = tuple(value.name for value in found) if is_of_calendar(meant) else ()
+        return Grouping(name, meant, None, self._kept(found, where), course=course)
 
     def _totalled(self, grouping: Grouping, items: Items) -> Grouping:
         """The grouping with what SELECT calls all of its values together."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import PLAIN, Shape
-from qserver.query.sql.statement import Bounds, Row
+from qserver.query.sql.statement import Bounds, Course, Row
 from qserver.query.sql.tables.exactness import Exactness
 
 
@@ -15,7 +15,7 @@ class Part:
     """The table of one SELECT.
 
     Args:
-        columns, groups, rows, bounds, shape, digits, ranks, exactness: as of a `Statement`.
+        columns, groups, rows, bounds, shape, digits, ranks, exactness, course: as of a `Statement`.
         places: per item of SELECT the index of its group, or of its column; None for the other.
     """
 
@@ -28,3 +28,4 @@ class Part:
     ranks: tuple[Rank, ...] = ()
     exactness: tuple[Exactness, ...] = ()
     places: tuple[tuple[int | None, int | None], ...] = ()
+    course: Course | None = None

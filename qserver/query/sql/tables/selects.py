@@ -20,13 +20,13 @@ from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
 from qserver.query.sql.rewriting.subselects import PARTS
 from qserver.query.sql.rewriting.tidy import SCHEMA, tidied
-from qserver.query.sql.shaping.groups import Groups
+from qserver.query.sql.shaping.groups import Grouping, Groups
 from qserver.query.sql.shaping.items import Items, items_of
 from qserver.query.sql.shaping.layout import Group, Layout
 from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shaping.windows import Over, Windows
-from qserver.query.sql.statement import Binning, Bounds, Ratio, Row, Sum
+from qserver.query.sql.statement import Binning, Bounds, Course, Ratio, Row, Sum
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.text import SqlText
 
@@ -109,6 +109,7 @@ class SelectReading:
             tuple(rank.of([group.places for group in groups]) for rank in ranks),
             columns.exact,
             tuple(zip(columns.grouping, columns.place, strict=True)),
+            _course(groupings),
         )
 
     def _sets(self, items: Items) -> GroupingSets:
@@ -272,6 +273,12 @@ class SelectReading:
         except InputError as exc:
             raise self._source.refuse(exc.condition, self._select.expressions[0]) from exc
         return clipped(found, self._domain, name=self._source.name)
+
+
+def _course(groupings: Sequence[Grouping]) -> Course | None:
+    """The first of the groupings that follows the course of time, or None."""
+    found = (Course(k, one.course) for k, one in enumerate(groupings) if one.course)
+    return next(found, None)
 
 
 def _both(item: Linear | Quotient, change: Callable[[Linear], Linear]) -> Linear | Quotient:
