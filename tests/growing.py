@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +13,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.records.people.unit import THE_PERSON, Unit
 from tests.deployment import LOG, Deployment, Relation
 from worker.owner.arrivals.append import Appended, AppendRequest, append
+from worker.owner.arrivals.findings import Late
 from worker.owner.attach import AttachRequest, attach
 from worker.private.registry import Registry
 
@@ -67,6 +68,7 @@ class Growing(Deployment):
         person_column: str = "who",
         registry: Registry | None = None,
         unit: Unit = THE_PERSON,
+        late: Late = "drop",
     ) -> Growing:
         """Attach the first weeks."""
         settings = Settings(
@@ -87,6 +89,7 @@ class Growing(Deployment):
             capacity=CAPACITY,
             to=week(n_first - 1),
             unit=unit,
+            late=late,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         town = cls(settings, registry, meta, data)
@@ -101,17 +104,20 @@ class Growing(Deployment):
         empty: bool = False,
         registry: Registry | None = None,
         other_people: bool = False,
+        late: Late | None = None,
+        strict: bool = False,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> Appended:
         """Append the records of week `i`, or these."""
         data = write_rows(
             self.settings.state_dir / "next.csv", rows_of(i) if rows is None else rows
         )
-        request = AppendRequest("people", data, week(i), empty, other_people)
+        request = AppendRequest("people", data, week(i), empty, other_people, late, strict)
         return append(
             request,
             settings=self.settings,
             registry=registry or Registry(self.settings.state_dir),
-            progress=lambda _text: None,
+            progress=say,
             log=LOG,
             pause=self.waits.append,
             clock=lambda: 90.0,

@@ -29,6 +29,7 @@ from qserver.records.people.declared import Words
 from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
 from worker.owner.arrivals.append import AppendRequest, append
+from worker.owner.arrivals.findings import StrictError
 from worker.owner.attach import AttachRequest, attach, parse_limit
 from worker.owner.checks.audit import audit
 from worker.owner.checks.doctor import examine
@@ -45,9 +46,12 @@ from worker.parser import build_parser
 from worker.private.read import infer_domain_document
 from worker.private.registry import Registry
 
+STRICT = 3
+"""Exit code of an append that --strict stopped."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 on success, 1 on failure, 2 on wrong usage."""
+    """Run one command; the parser's help lists the exit codes."""
     arguments = build_parser().parse_args(argv)
     try:
         settings = Settings.from_environment(
@@ -58,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _COMMANDS[arguments.command](arguments, settings)
     except QServerError as exc:
         _say(f"{exc.code}: {exc}")
-        return 1
+        return STRICT if isinstance(exc, StrictError) else 1
     except KeyboardInterrupt:
         return 130
 
@@ -92,7 +96,10 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         claims=load_claims(arguments.claims),
         to=arguments.to,
         empty=arguments.empty,
+        late=arguments.late or "drop",
     )
+    if arguments.late and not arguments.to:
+        raise ConfigError("late", "be left out where data do not arrive over time")
     meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
     words = (
         f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
@@ -113,6 +120,8 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.to,
         arguments.empty,
         arguments.same_data_other_people,
+        arguments.late,
+        arguments.strict,
     )
     done = append(
         request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)

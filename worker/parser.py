@@ -9,6 +9,7 @@ import qserver
 from qserver.query.measure import MEASURES
 from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.unit import PROTECTS, REPLACED
+from worker.owner.arrivals.findings import LATE
 
 _DOMAIN_HELP = """domain file, .json or .toml: labels, bins of numbers, and one attribute of
 periods, such as every week from 2024-W10"""
@@ -39,6 +40,15 @@ people; otherwise such a file is refused, as the same people would get a limit f
 _APPEND_HELP = "seal the next periods of a dataset whose data arrive over time"
 _TO_HELP = "the last period whose records are in the file; all up to it are sealed"
 _EMPTY_HELP = "declare that periods without any records are meant"
+_LATE_HELP = """\
+what becomes of records whose period is sealed: drop leaves them out, move counts them in the first
+open period
+"""
+_STRICT_HELP = """\
+seal nothing if a record would not be counted as it stands: late ones, values outside the domain or
+missing, more of a person than K or M, a period beyond the capacity. Says how many of each, for you
+alone, and ends with exit code 3
+"""
 _CAPACITY_HELP = """\
 most records that this and every later file may have, a public number: answers then take as long as
 a scan of so many records needs, so that their time does not tell how many there are; with --to, of
@@ -76,7 +86,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="qserver-worker",
         description="The trusted side of qserver: the only program that sees private rows.",
-        epilog="Exit codes: 0 success, 1 failure (the message says why), 2 wrong usage.",
+        epilog="Exit codes: 0 success, 1 failure (the message says why), 2 wrong usage, 3 `append "
+        "--strict` found something and sealed nothing.",
     )
     parser.add_argument("--version", action="version", version=qserver.__version__)
     found = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -170,14 +181,17 @@ def _add_append(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Seal the next periods of a dataset that was attached with --to. Nothing that was released "
         "changes, and questions about these periods are answered from the next full minute on. "
-        "The same append again does nothing. It refuses records of other periods and more records "
-        "than the capacity, before anything is sealed; an append that is put off because of what "
-        "is in the data may itself tell something about them."
+        "The same append again does nothing. It refuses records of periods after --to and more "
+        "records than the capacity, before anything is sealed; an append that is put off because "
+        "of what is in the data may itself tell something about them."
     )
     parser.add_argument("name", help="the dataset's name")
     parser.add_argument("--data", type=Path, help="records of the new periods; same columns")
     parser.add_argument("--to", required=True, metavar="PERIOD", help=_TO_HELP)
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
+    said = _LATE_HELP + "(default: as attach said)"
+    parser.add_argument("--late", choices=LATE, help=said)
+    parser.add_argument("--strict", action="store_true", help=_STRICT_HELP)
     parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
 
 
@@ -254,6 +268,8 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "attribute of kind `period`; `append` brings the next. Only what has arrived is counted",
     )
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
+    said = _LATE_HELP + "in an append that does not say; with --to (default drop)"
+    parser.add_argument("--late", choices=LATE, help=said)
     parser.add_argument(
         "--measure",
         choices=MEASURES,

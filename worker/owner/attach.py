@@ -30,6 +30,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Attached
+from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.first import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.reading import read_part
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
@@ -73,6 +74,7 @@ class AttachRequest:
         to: the last period that this file seals, where data arrive over time; '' where all are
             there. Then `capacity` is that of one period.
         empty: the owner's word that a period without records is meant.
+        late: what an append does with records of sealed periods unless it says otherwise.
 
     Raises:
         ConfigError: a value is out of range.
@@ -98,6 +100,7 @@ class AttachRequest:
     unit: Unit = THE_PERSON
     to: str = ""
     empty: bool = False
+    late: Late = "drop"
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -366,6 +369,7 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         fingerprint=snapshot.fingerprint,
         person_column=request.person_column,
         by_period=None if by_period is None else by_period.to_plain(),
+        late=request.late,
     )
 
 

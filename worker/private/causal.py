@@ -69,16 +69,17 @@ class Kept:
 
     def lines(self, rule: PeriodRule) -> list[str]:
         """What was left out, in words for the owner alone."""
-        left_out = [f"kept {int(self.mask.sum()):,} of {len(self.mask):,} records"]
-        if self.n_over_period:
-            left_out.append(
-                f"{self.n_over_period:,} were more than {rule.most} of a person in a period"
-            )
-        if self.n_over_all:
-            left_out.append(f"{self.n_over_all:,} were more than {rule.in_all} of a person in all")
-        if self.n_nobody:
-            left_out.append(f"{self.n_nobody:,} name no person")
-        return [f"private, for you alone: {'; '.join(left_out)}"]
+        kept = f"kept {int(self.mask.sum()):,} of {len(self.mask):,} records"
+        return [f"private, for you alone: {'; '.join([kept, *self.reasons(rule)])}"]
+
+    def reasons(self, rule: PeriodRule) -> list[str]:
+        """How many were left out for which reason, in words; empty if none was."""
+        found = [
+            (self.n_over_period, f"were more than {rule.most} of a person in a period"),
+            (self.n_over_all, f"were more than {rule.in_all} of a person in all"),
+            (self.n_nobody, "name no person"),
+        ]
+        return [f"{n:,} {what}" for n, what in found if n]
 
 
 def kept_by_period(

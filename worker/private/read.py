@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from worker.private.periods import day_sql, period_codes
 from worker.private.tables import RecordTable, table_from_columns
 from worker.private.truncation import PersonRule, kept_records
 
-_MISSING, _OUTSIDE = -1, -2
+_MISSING, _OUTSIDE, _BELOW, _ABOVE, _LEFT_OUT = -1, -2, -3, -4, -5
+_ANY_OUTSIDE = (_OUTSIDE, _BELOW, _ABOVE)
 _READERS = {
     ".csv": "read_csv({path}, header = true, all_varchar = true, sample_size = -1)",
     ".tsv": "read_csv({path}, header = true, all_varchar = true, sample_size = -1, delim = '\t')",
@@ -59,16 +60,20 @@ class Records:
         codes: per attribute, the code of each record.
         people: the person of each record, as text, '' if unknown; None without a column.
         content: what is compared with the files of other populations.
+        n_outside: by attribute, how many records of the file have a value outside the domain.
+        n_unplaced: how many were left out because a value is missing.
     """
 
     codes: tuple[NDArray[np.int64], ...]
     people: NDArray[Any] | None
     content: Content
+    n_outside: Mapping[str, int] = field(default_factory=dict)
+    n_unplaced: int = 0
 
     def where(self, kept: NDArray[np.bool_]) -> Records:
         """The records of a mask."""
         people = None if self.people is None else self.people[kept]
-        return Records(tuple(c[kept] for c in self.codes), people, self.content)
+        return replace(self, codes=tuple(c[kept] for c in self.codes), people=people)
 
 
 def read_snapshot(
@@ -135,12 +140,23 @@ def read_records(
             ).fetchnumpy()
         except duckdb.Error as exc:
             raise PrivateDataError(f"{path.name} cannot be read: {exc}") from exc
-    coded = [_codes(a, raw, i, labels) for i, a in enumerate(domain.attributes)]
+    found = [_coded(a, raw, i, labels) for i, a in enumerate(domain.attributes)]
+    coded = [_by_rules(a, one) for a, one in zip(domain.attributes, found, strict=True)]
     kept = np.logical_and.reduce([c >= 0 for c in coded])
     inside = tuple(c[kept] for c in coded)
     people = None if person is None else np.asarray(raw["person"], dtype=object)[kept]
     content = content_of(path, domain, inside, people=people, key=key)
-    return Records(inside, people, content)
+    return Records(inside, people, content, *_not_as_they_stand(domain, found, coded))
+
+
+def _not_as_they_stand(
+    domain: Domain, found: Sequence[NDArray[np.int64]], coded: Sequence[NDArray[np.int64]]
+) -> tuple[dict[str, int], int]:
+    """Records by attribute whose value is outside, and records left out for a missing one."""
+    outside = [int(np.isin(one, _ANY_OUTSIDE).sum()) for one in found]
+    unplaced = [(one == _MISSING) & (c < 0) for one, c in zip(found, coded, strict=True)]
+    n_unplaced = int(np.logical_or.reduce(unplaced).sum())
+    return dict(zip(domain.names, outside, strict=True)), n_unplaced
 
 
 def _kept(
@@ -229,10 +245,10 @@ def _text_sql(column: str) -> str:
     return f"trim(CAST({_identifier(column)} AS VARCHAR))"
 
 
-def _codes(
+def _coded(
     attribute: Attribute, raw: Mapping[str, Any], i: int, labels: Mapping[int, LabelCodes]
 ) -> NDArray[np.int64]:
-    """Codes of one attribute by its rules; negative for a record to drop."""
+    """Codes of one attribute; negative for a value that is missing or outside."""
     column = raw[f"c{i}"]
     if attribute.is_numeric:
         codes = _bins(attribute, np.ma.filled(column.astype(np.float64), np.nan))
@@ -240,20 +256,25 @@ def _codes(
         codes = labels[i].of(column)
     if attribute.is_period:
         codes = period_codes(attribute, codes, raw[f"d{i}"], missing=_MISSING, outside=_OUTSIDE)
-    other = attribute.size - 1
-    codes[codes == _OUTSIDE] = other if attribute.outside == "other" else _MISSING - 2
-    codes[codes == _MISSING] = other if attribute.missing == "other" else _MISSING - 2
+    return codes
+
+
+def _by_rules(attribute: Attribute, coded: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The codes by the attribute's rules; negative for a record to drop."""
+    codes, other = coded.copy(), attribute.size - 1
+    codes[coded == _OUTSIDE] = other if attribute.outside == "other" else _LEFT_OUT
+    codes[coded == _MISSING] = other if attribute.missing == "other" else _LEFT_OUT
+    codes[coded == _BELOW] = 0
+    codes[coded == _ABOVE] = attribute.n_regular - 1
     return codes
 
 
 def _bins(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.int64]:
     edges = np.array([float(e) for e in attribute.edges])
     codes = np.searchsorted(edges, values, side="right").astype(np.int64) - 1
-    outside = (codes < 0) | (codes >= attribute.n_regular)
-    if attribute.outside == "clamp":
-        codes = np.clip(codes, 0, attribute.n_regular - 1)
-    else:
-        codes[outside] = _OUTSIDE
+    clamps, below = attribute.outside == "clamp", codes < 0
+    codes[codes >= attribute.n_regular] = _ABOVE if clamps else _OUTSIDE
+    codes[below] = _BELOW if clamps else _OUTSIDE
     codes[np.isnan(values)] = _MISSING
     return codes
 

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from qserver.checkpoint.folder import CheckpointFolder
 from qserver.errors import ConfigError, NotFoundError
@@ -37,6 +38,7 @@ class RegistryEntry:
         person_column: column that names the person of a record; '' if k is only declared.
         by_period: what is kept of a person by period, as `PeriodRule.to_plain`; None where the file
             is truncated as a whole.
+        late: what becomes of records of sealed periods where `append` does not say.
     """
 
     name: str
@@ -48,6 +50,7 @@ class RegistryEntry:
     fingerprint: str
     person_column: str = ""
     by_period: Mapping[str, int | None] | None = None
+    late: Literal["drop", "move"] = "drop"
 
     @property
     def grows(self) -> bool:
@@ -237,6 +240,8 @@ def _plain(entry: RegistryEntry) -> dict[str, object]:
     plain = asdict(entry)
     if entry.by_period is None:
         del plain["by_period"]
+    if entry.late == "drop":
+        del plain["late"]
     return plain
 
 

@@ -16,6 +16,7 @@ from qserver.query.domain import Attribute
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
 from worker.journal.owner_records import Sealed
+from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.reading import Arrived, Arriving, read_part
 from worker.owner.arrivals.sealing import Sealing
 from worker.private.parts import PartFolder
@@ -32,6 +33,8 @@ class AppendRequest:
         to: the last period to be sealed.
         empty: the owner's word that a period without records is meant.
         same_data_other_people: as for an attach.
+        late: what becomes of records of sealed periods; None as was said at attach.
+        strict: stop before anything is sealed if a record is not counted as it stands.
     """
 
     name: str
@@ -39,6 +42,8 @@ class AppendRequest:
     to: str
     empty: bool = False
     same_data_other_people: bool = False
+    late: Late | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,9 @@ class Appended:
         first, last: the periods of this part.
         sealed: how many periods are sealed in all.
         again: whether the very part was sealed before.
-        n_dropped: records that were left out because their person had k; for the owner alone.
+        n_dropped: records that the rule for one person left out; for the owner alone.
+        n_late: records of periods that were sealed before; likewise.
+        late: what became of them.
     """
 
     dataset: str
@@ -58,6 +65,8 @@ class Appended:
     sealed: int
     again: bool
     n_dropped: int
+    n_late: int
+    late: Late
 
 
 def append(
@@ -76,7 +85,8 @@ def append(
         NotFoundError: there is no such dataset.
         ConfigError: the data of the dataset do not grow, or `to` is no period, or it is sealed with
             other records; or a period has no records, or more than its capacity.
-        PrivateDataError: the file cannot be read, or has records of other periods.
+        PrivateDataError: the file cannot be read, or has records of later periods.
+        StrictError: a record is not counted as it stands, and the owner wants that told first.
         BusyError: another append is under way, or a worker held the population all the time.
     """
     entry = registry.entry(request.name)
@@ -141,8 +151,9 @@ class _Append:
             raise ConfigError(
                 "data",
                 f"hold the records that {name} was sealed with",
-                hint="A sealed period never changes. To correct one, detach the dataset and attach "
-                "all its periods anew; what was spent stays spent.",
+                hint="A sealed period never changes. To correct one, `rotate` takes all periods "
+                "anew; what was spent stays spent. Late records count as they did then only with "
+                "the same --late.",
             )
         self._sealing.seal(self._meta, None, content=arrived.content)
         return self._appended(before, arrived, again=True)
@@ -160,6 +171,8 @@ class _Append:
             start,
             stop,
             self._request.empty,
+            self._request.late or self._entry.late,
+            self._request.strict,
         )
         arrived = read_part(self._request.data, arriving, say=self._sealing.say)
         return arrived, line_of(self._meta, arrived, key=arriving.key, sealed=sealed)
@@ -172,7 +185,9 @@ class _Append:
             names[record.stop - 1],
             max(self._n_sealed, record.stop),
             again,
-            arrived.n_dropped,
+            arrived.findings.n_dropped,
+            arrived.findings.n_late,
+            arrived.findings.late,
         )
 
 

@@ -6,7 +6,7 @@ All that is said here is for the owner's terminal alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import Growth
+from worker.owner.arrivals.findings import Findings, Late
 from worker.private.causal import PeriodRule, kept_by_period
 from worker.private.content import Content
 from worker.private.parts import Part, kept_so_far, part_of
@@ -30,6 +31,8 @@ class Arriving:
         earlier: the parts before it, whose kept records of a person count.
         start, stop: the periods that it seals.
         empty: the owner's word that periods without records are meant.
+        late: what becomes of records of earlier periods.
+        strict: stop before anything is sealed if a record is not counted as it stands.
     """
 
     domain: Domain
@@ -40,6 +43,8 @@ class Arriving:
     start: int
     stop: int
     empty: bool = False
+    late: Late = "drop"
+    strict: bool = False
 
     @property
     def axis(self) -> int:
@@ -65,12 +70,12 @@ class Arrived:
     """A part as read.
 
     Args:
-        n_dropped: records that were left out because their person has k already; private.
+        findings: what is not counted as it stands in the file; private.
     """
 
     part: Part
     content: Content
-    n_dropped: int
+    findings: Findings
 
 
 def read_part(path: Path | None, arriving: Arriving, *, say: Callable[[str], None]) -> Arrived:
@@ -78,27 +83,39 @@ def read_part(path: Path | None, arriving: Arriving, *, say: Callable[[str], Non
 
     Args:
         path: None for periods without any records.
-        say: told how many records are left out, for the owner alone.
+        say: told how many records are late or left out, for the owner alone.
 
     Raises:
-        PrivateDataError: the file cannot be read, or has records of other periods.
+        PrivateDataError: the file cannot be read, or has records of later periods.
+        StrictError: a record is not counted as it stands, and the owner wants that told first.
         ConfigError: a period has more records than its capacity, or none at all.
     """
-    found = _records(path, arriving)
+    found, n_late = in_time(_records(path, arriving), arriving)
     _check_periods(found.codes[arriving.axis], arriving)
-    n = len(found.codes[0])
-    if (rule := arriving.rule) is not None and found.people is not None:
+    kept, rule = None, arriving.rule
+    if rule is not None and found.people is not None:
         key = arriving.key
         earlier = kept_so_far(arriving.earlier, found.people, key=key)
         kept = kept_by_period(found.people, found.codes, rule=rule, key=key, earlier=earlier)
-        for line in kept.lines(rule):
-            say(line)
-        found = found.where(kept.mask)
+    stays = found if kept is None else found.where(kept.mask)
     part = part_of(
-        arriving.start, arriving.stop, found.codes, people=found.people, key=arriving.key
+        arriving.start, arriving.stop, stays.codes, people=stays.people, key=arriving.key
     )
-    _check_capacity(part, arriving)
-    return Arrived(part, found.content, n - len(found.codes[0]))
+    findings = Findings(
+        arriving.attribute.value_names[arriving.start],
+        arriving.late,
+        n_late,
+        found.n_outside,
+        found.n_unplaced,
+        kept,
+        int((part.per_period(arriving.axis) > arriving.growth.capacity).sum()),
+    )
+    if arriving.strict:
+        findings.check(rule)
+    _check_capacity(findings, arriving)
+    for line in findings.lines(rule):
+        say(line)
+    return Arrived(part, found.content, findings)
 
 
 def _records(path: Path | None, arriving: Arriving) -> Records:
@@ -108,15 +125,27 @@ def _records(path: Path | None, arriving: Arriving) -> Records:
     return read_records(path, arriving.domain, key=arriving.key, person=arriving.person)
 
 
+def in_time(found: Records, arriving: Arriving) -> tuple[Records, int]:
+    """The records without late ones, or with them in the first open period; and their number.
+
+    A moved record counts as one of that period in all that follows. So the rule for one person sees
+    what it would see if the record had been of that period from the start.
+    """
+    late = found.codes[arriving.axis] < arriving.start
+    if not late.any():
+        return found, 0
+    n_late = int(late.sum())
+    if arriving.late == "drop":
+        return found.where(~late), n_late
+    codes = list(found.codes)
+    codes[arriving.axis] = np.where(late, arriving.start, codes[arriving.axis])
+    return replace(found, codes=tuple(codes)), n_late
+
+
 def _check_periods(periods: NDArray[np.int64], arriving: Arriving) -> None:
-    """Refuse records of other periods, and periods without records."""
+    """Refuse records of periods to come, and periods without records."""
     names, start, stop = arriving.attribute.value_names, arriving.start, arriving.stop
-    late, early = int((periods < start).sum()), int((periods >= stop).sum())
-    if late:
-        raise PrivateDataError(
-            f"{late:,} records are of periods before {names[start]}, which are sealed: those never "
-            "change. Leave these records out of the file."
-        )
+    early = int((periods >= stop).sum())
     if early:
         raise PrivateDataError(
             f"{early:,} records are of periods after {names[stop - 1]}, the last that --to seals. "
@@ -132,8 +161,8 @@ def _check_periods(periods: NDArray[np.int64], arriving: Arriving) -> None:
         )
 
 
-def _check_capacity(part: Part, arriving: Arriving) -> None:
-    if part.per_period(arriving.axis).max(initial=0) > arriving.growth.capacity:
+def _check_capacity(findings: Findings, arriving: Arriving) -> None:
+    if findings.n_crowded:
         raise ConfigError(
             "capacity",
             "be at least the number of records of every period",
