@@ -30,6 +30,7 @@ from qserver.portal.pages.ask import AskPages
 from qserver.portal.pages.datasets import DatasetPages
 from qserver.portal.pages.jobs import JobPages
 from qserver.portal.pages.models import ModelPages
+from qserver.portal.pages.saved import SavedPages
 from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.render import page
 from qserver.records.account import Caller
@@ -71,6 +72,7 @@ class Portal:
         AskPages(self._service).add_to(routes)
         JobPages(self._service).add_to(routes)
         ModelPages(self._service).add_to(routes)
+        SavedPages(self._service).add_to(routes)
         SignInPages().add_to(routes)
         routes.get("/<path:rest>")(_nowhere)
         return routes

@@ -50,7 +50,7 @@ class TableQuestion:
 
 
 def read_question(
-    service: Service, dataset: str, question: FormQuestion
+    service: Service, dataset: str, question: FormQuestion, *, at: str = ""
 ) -> OneQuestion | TableQuestion:
     """The question or the statement in a form.
 
@@ -58,17 +58,20 @@ def read_question(
     a statement. If it has no WITHIN or CONFIDENCE, the form's length and confidence are used, and
     what was looked at, and the reading, are those of the form if the text does not say them.
 
+    Args:
+        at: the last period to count, as for `Service.domain`.
+
     Raises:
         InputError, CapacityError: it cannot be answered; names the field, or the place.
     """
     if not question.text:
         document = {"where": question.where(service.domain(dataset))}
-        return _one(service.parse(dataset, document), question)
+        return _one(service.parse(dataset, document, at=at), question)
     if question.is_json:
-        return _one(service.parse(dataset, _document(question.text)), question)
+        return _one(service.parse(dataset, _document(question.text), at=at), question)
     # The price is always shown first. Blanks keep the places of errors.
     text = _EXPLAIN.sub(lambda found: " " * len(found[0]), question.text, count=1)
-    statement = parse_statement(text, service.domain(dataset), dataset=dataset)
+    statement = parse_statement(text, service.domain(dataset, at=at), dataset=dataset)
     statement = statement.measuring(question.chosen)
     if not statement.columns:
         raise statement.source.refuse(

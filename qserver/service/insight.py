@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from qserver.answering.answer import answer_from, as_read, exact_answer, offer_from
+from qserver.answering.decide import to_answer
 from qserver.answering.quotient import joint_parts
 from qserver.answering.quotient_posterior import (
     QuotientAsked,
@@ -127,6 +128,14 @@ class Insight:
         with reading("question of a job"):
             request = Request.from_json(record.request)
         return AskedJob(job_status(record), request.snapshot, request.asked)
+
+    def is_free(self, name: str, asked: Question | Workload) -> bool:
+        """Whether history gives all that is asked, as exactly as it is asked."""
+        opened = (self._datasets if isinstance(asked, Question) else self._workloads).refresh(name)
+        with opened.lock:
+            if isinstance(asked, Workload):
+                return opened.replica.free_workload(asked) is not None
+            return to_answer(opened.replica, asked) is not None
 
     def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
         """The best free interval at `confidence`, or None."""

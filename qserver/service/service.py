@@ -39,6 +39,7 @@ from qserver.service.insight import Insight
 from qserver.service.integrity import Integrity
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
+from qserver.service.saving.saved import SavedViews
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 
@@ -88,6 +89,7 @@ class Service:
         self.insight = Insight(store, self._datasets, self._workloads)
         self.history = ReleasedHistory(store, self._datasets)
         self.ledger = LedgerViews(store, self._prices)
+        self.saved = SavedViews(store, self._datasets)
 
     def datasets(self) -> list[DatasetStatus]:
         """The public face of every dataset, by name."""

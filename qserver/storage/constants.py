@@ -20,6 +20,16 @@ class StoreConstants:
     """Most certified weights that are kept for one snapshot, so that free answers cannot fill the
     store. Not measured."""
 
+    saved_questions: int = 24
+    """Most questions that an account keeps of one dataset: more are no dashboard. Not measured."""
+
+    saved_length: int = 6000
+    """Most characters of a saved question, as many as an address of a page has room for, so that an
+    account keeps 144,000 of one dataset at most. Not measured."""
+
+    saved_title: int = 80
+    """Most characters of a saved question's title: one line of a page. Not measured."""
+
     idempotency_s: int = 86_400
     """Seconds that an idempotency key is kept: a day for a client to try again. Not measured."""
 

@@ -123,6 +123,10 @@ class Keys:
         """Hash: key of a row -> number of estimators kept for free answers."""
         return self._key("remembered", snapshot)
 
+    def saved(self, dataset: str) -> str:
+        """Hash: account -> the questions that it keeps of a dataset."""
+        return self._key("saved", dataset)
+
     @property
     def allowances(self) -> str:
         """Hash: account -> its allowance here."""

@@ -35,6 +35,7 @@ from qserver.storage.encoding.sealed import ADVICE, PAID, reading, sealed, unsea
 from qserver.storage.history_chain import check_charges, check_history
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
 from qserver.storage.model_records import ModelStore
+from qserver.storage.saving.saved import SavedQuestions
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import check_durable
 from qserver.storage.snapshots import FrozenSnapshots
@@ -101,6 +102,7 @@ class Store:
         self.audit = AuditLog(client)
         self.frozen = FrozenSnapshots(client)
         self.models = ModelStore(client)
+        self.saved = SavedQuestions(client, self._scripts)
         self._standings = Standings(client)
 
     @classmethod

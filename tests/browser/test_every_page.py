@@ -15,6 +15,7 @@ PLACES = {
     "datasets": "/portal/",
     "ask": f"/portal/datasets/people?{QUESTION}",
     "answer": f"/portal/datasets/people/answer?{QUESTION}&at_least=330",
+    "saved": "/portal/datasets/people/saved",
     "budget": "/portal/datasets/people/budget",
     "history": "/portal/datasets/people/history",
     "models": "/portal/datasets/people/models?structure=sex+%3E+age",
@@ -32,6 +33,8 @@ def test_a_page_is_sound(visitor: Visitor, town: TownServer, size: Size, scheme:
     learning = town.town.service().models.learn("people", "network", EDGE, 10**8, wait_s=0)
     assert isinstance(learning, JobStatus)
     town.town.work_off()
+    for fields in (QUESTION, "is:sex=Male&length=20"):
+        town.town.service().saved.keep("people", "boss", fields=fields, title="", as_of="")
     visit = visitor.open(size=size, scheme=scheme)
     visit.expected_statuses.add(404)
     page = visit.page

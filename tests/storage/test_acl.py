@@ -101,6 +101,8 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     for _ in range(3):
         limiter.pass_one("ann", rate=5)
     assert client.exists(rate_key("ann")) == 1
+    saved = service.saved.keep("people", "ann", fields="length=9", title="", as_of="")
+    assert service.saved.all("people", "ann") == (saved,)
     Scripts(client).run("bind", keys=[KEYS.idempotency("people", "k")], args=["d", "", 60])
     town.book.revoke("ann")
     assert AccountBook(client).token_record(token.id) is None

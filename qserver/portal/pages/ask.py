@@ -21,6 +21,7 @@ from qserver.portal.pages.prices import Quote, stop_of, worthwhile
 from qserver.portal.pages.tables import (
     TableQuote,
     TableView,
+    heading_of,
     known_view,
     table_csv,
     table_quote,
@@ -29,6 +30,7 @@ from qserver.portal.price_record import is_as_priced
 from qserver.portal.question import FormQuestion, bin_hint
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.asking.reading import Reading
+from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.records.answer import Answer, CurvePoint, JobStatus
@@ -79,7 +81,7 @@ class AskPages:
             return make_response(self._ask_page(dataset, question, with_quote=True))
         status = self._service.dataset(dataset)
         try:
-            quote = self._quote(dataset, question)
+            quote = quote_of(self._service, dataset, question)
         except QServerError as exc:
             fault = self._fault(exc, dataset, question)
             # What can be mended in the form is no failure of the request.
@@ -123,7 +125,7 @@ class AskPages:
     def download_answer(self, dataset: str, ending: str) -> Response:
         """The same as a file."""
         question = FormQuestion.of(request.args, self._service.domain(dataset))
-        view = self._view(dataset, question)
+        view = view_of(self._service, dataset, question)
         return answer_file(view, dataset=dataset, name=dataset, ending=ending)
 
     def _asked(self, dataset: str, question: FormQuestion) -> Answer | StatementAnswer | JobStatus:
@@ -162,7 +164,7 @@ class AskPages:
         quote = None
         if with_quote:
             try:
-                quote = self._quote(dataset, question)
+                quote = quote_of(self._service, dataset, question)
             except InputError as exc:
                 fault = self._fault(exc, dataset, question)
         return page(
@@ -182,76 +184,99 @@ class AskPages:
 
     def _answer_page(self, dataset: str, question: FormQuestion) -> str:
         status = self._service.dataset(dataset)
-        view = self._view(dataset, question)
+        view = view_of(self._service, dataset, question)
         template = "answer.html" if isinstance(view, AnswerView) else "table.html"
         return page(template, dataset=status, view=view, tab="ask")
 
-    def _view(self, dataset: str, question: FormQuestion) -> AnswerView | TableView:
-        asked, fields = read_question(self._service, dataset, question), question.encoded()
-        if not isinstance(asked, OneQuestion):
-            return known_view(self._service, dataset, asked.statement, query=fields)
-        known = self._service.insight.known(
-            dataset,
-            asked.query,
-            asked.requirement,
-            looking=asked.looking,
-            reading=asked.reading,
-        )
-        view = AnswerView(
-            heading=self._heading(dataset, question, asked),
-            requirement=asked.requirement,
-            answer=known.answer,
-            known=known,
-            query_part=fields,
-            files=f"/portal/datasets/{dataset}/answer",
-        )
-        return with_threshold(view, self._service, dataset, asked.query, asked.reading)
 
-    def _heading(self, dataset: str, question: FormQuestion, asked: OneQuestion) -> Heading:
-        domain = self._service.domain(dataset)
-        words = describe_terms(asked.query.to_document(), domain, whole=True)
-        return Heading(question.text.strip(), words)
+def view_of(
+    service: Service, dataset: str, question: FormQuestion, *, at: str = ""
+) -> AnswerView | TableView:
+    """What history says of the question in a form; nothing is spent.
 
-    def _quote(self, dataset: str, question: FormQuestion) -> Quote | TableQuote:
-        asked, fields = read_question(self._service, dataset, question), question.encoded()
-        if isinstance(asked, OneQuestion):
-            heading = self._heading(dataset, question, asked)
-            return self._quote_of_one(dataset, asked, heading, fields)
-        length = None if asked.has_length else question.requirement().length
-        return table_quote(
-            self._service,
-            dataset,
-            asked.statement,
-            by=g.caller.account,
-            length=length,
-            query=fields,
-        )
+    Args:
+        at: the last period to count, as for `Service.domain`.
 
-    def _quote_of_one(
-        self, dataset: str, asked: OneQuestion, heading: Heading, fields: str
-    ) -> Quote:
-        query, length = asked.query, asked.requirement.length
-        found = self._service.explain(
-            dataset,
-            query,
-            asked.requirement,
-            measure=asked.measure,
-            looking=asked.looking,
-            by=g.caller.account,
-        )
-        curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
-        if asked.has_length:
-            # The slider sets the form's length, which does not count here.
-            curve = [p for p in curve if p.length == length]
-        stops = tuple(stop_of(p.length, p.price_nano, found.remaining_nano) for p in curve)
-        return Quote(
-            heading=heading,
-            requirement=asked.requirement,
-            found=found,
-            stops=stops,
-            chosen=min(range(len(stops)), key=lambda i: abs(stops[i].length - length)),
-            query_part=fields,
-        )
+    Raises:
+        NotEstimableError: history says nothing of it.
+        InputError, CapacityError: it cannot be answered.
+    """
+    asked, fields = read_question(service, dataset, question, at=at), question.encoded()
+    if not isinstance(asked, OneQuestion):
+        return known_view(service, dataset, asked.statement, query=fields)
+    known = service.insight.known(
+        dataset,
+        asked.query,
+        asked.requirement,
+        looking=asked.looking,
+        reading=asked.reading,
+    )
+    view = AnswerView(
+        heading=_heading(service.domain(dataset), question, asked),
+        requirement=asked.requirement,
+        answer=known.answer,
+        known=known,
+        query_part=fields,
+        files=f"/portal/datasets/{dataset}/answer",
+    )
+    return with_threshold(view, service, dataset, asked.query, asked.reading)
+
+
+def quote_of(service: Service, dataset: str, question: FormQuestion) -> Quote | TableQuote:
+    """The price of the question in a form; raises as `view_of` does."""
+    asked, fields = read_question(service, dataset, question), question.encoded()
+    if isinstance(asked, OneQuestion):
+        heading = _heading(service.domain(dataset), question, asked)
+        return _quote_of_one(service, dataset, asked, heading, fields)
+    length = None if asked.has_length else question.requirement().length
+    return table_quote(
+        service,
+        dataset,
+        asked.statement,
+        by=g.caller.account,
+        length=length,
+        query=fields,
+    )
+
+
+def _quote_of_one(
+    service: Service, dataset: str, asked: OneQuestion, heading: Heading, fields: str
+) -> Quote:
+    query, length = asked.query, asked.requirement.length
+    found = service.explain(
+        dataset,
+        query,
+        asked.requirement,
+        measure=asked.measure,
+        looking=asked.looking,
+        by=g.caller.account,
+    )
+    curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
+    if asked.has_length:
+        # The slider sets the form's length, which does not count here.
+        curve = [p for p in curve if p.length == length]
+    stops = tuple(stop_of(p.length, p.price_nano, found.remaining_nano) for p in curve)
+    return Quote(
+        heading=heading,
+        requirement=asked.requirement,
+        found=found,
+        stops=stops,
+        chosen=min(range(len(stops)), key=lambda i: abs(stops[i].length - length)),
+        query_part=fields,
+    )
+
+
+def words_of(service: Service, dataset: str, question: FormQuestion) -> str:
+    """What the question in a form asks: its text, or else words."""
+    asked, domain = read_question(service, dataset, question), service.domain(dataset)
+    if isinstance(asked, OneQuestion):
+        return _heading(domain, question, asked).text
+    return heading_of(asked.statement).text
+
+
+def _heading(domain: Domain, question: FormQuestion, asked: OneQuestion) -> Heading:
+    words = describe_terms(asked.query.to_document(), domain, whole=True)
+    return Heading(question.text.strip(), words)
 
 
 def _price_part(quote: Quote | TableQuote | None) -> str:

@@ -98,6 +98,11 @@ class TableView:
         return sum(_is_unknown(cell) for row in self.answer.cells for cell in row)
 
     @property
+    def n_numbers(self) -> int:
+        """How many numbers there are."""
+        return sum(map(len, self.answer.cells))
+
+    @property
     def wants_consistent(self) -> bool:
         """Whether the statement also asks for the values of one consistent table."""
         return self.statement.clauses.consistent
