@@ -26,6 +26,7 @@ from qserver.query.measure import measure_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
 from qserver.records.people.declared import Words
+from worker.coding.infer import infer_domain_document
 from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
 from worker.owner.arrivals.append import AppendRequest, append
@@ -43,8 +44,8 @@ from worker.owner.rotate import RotateRequest, rotate
 from worker.owner.top_up import top_up
 from worker.owner.witness import see_to_witnesses
 from worker.parser import build_parser
-from worker.private.read import infer_domain_document
 from worker.private.registry import Registry
+from worker.sources.address import Address
 
 STRICT = 3
 """Exit code of an append that --strict stopped."""
@@ -68,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
-    domain = _domain(arguments)
+    registry = _registry(settings)
+    domain = _domain(arguments, registry)
     people = Words(
         protects=arguments.unit,
         records_per_person=arguments.records_per_person,
@@ -78,7 +80,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
     ).declared(domain, arguments.neighbours)
     request = AttachRequest(
         name=arguments.name,
-        data=arguments.data,
+        data=_address(arguments),
         domain=domain,
         limit=parse_limit(arguments.limit),
         relation=arguments.neighbours,
@@ -100,7 +102,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     if arguments.late and not arguments.to:
         raise ConfigError("late", "be left out where data do not arrive over time")
-    meta = attach(request, settings=settings, registry=_registry(settings), progress=_say)
+    meta = attach(request, settings=settings, registry=registry, progress=_say)
     words = (
         f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
         f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
@@ -116,7 +118,7 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
     registry = _registry(settings)
     request = AppendRequest(
         arguments.name,
-        arguments.data,
+        _address(arguments) if arguments.data or arguments.source else None,
         arguments.to,
         arguments.empty,
         arguments.same_data_other_people,
@@ -177,13 +179,20 @@ def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _domain(arguments: argparse.Namespace) -> Domain:
+def _address(arguments: argparse.Namespace) -> Address:
+    text = arguments.source or arguments.data
+    return Address(text, arguments.table, arguments.query, tuple(arguments.option))
+
+
+def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
     if arguments.infer_domain == (arguments.domain is not None):
         raise ConfigError("domain", "be given, or else the flag --infer-domain")
     if arguments.domain is not None:
         return load_domain(arguments.domain)
     _say("warning: --infer-domain makes every distinct value of every column public")
-    document = infer_domain_document(arguments.data, without=arguments.person_id)
+    document = infer_domain_document(
+        _address(arguments), folder=registry.seals, without=arguments.person_id
+    )
     return domain_from_document(document)
 
 
@@ -222,7 +231,7 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
     registry = _registry(settings)
     request = RotateRequest(
         arguments.name,
-        arguments.data,
+        _address(arguments),
         arguments.disjoint_people,
         arguments.same_data_other_people,
         arguments.without_demand,
@@ -233,7 +242,7 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
     spent = "does not count for them" if request.disjoint_people else "counts for its people"
     words = (
         f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
-        f"what was spent on it {spent}.\nWorkers that run read the new file by themselves."
+        f"what was spent on it {spent}.\nWorkers that run go on with the new data by themselves."
     )
     _show(arguments, meta.to_json(), "\n".join([words, *_declared(meta)]))
     return 0

@@ -1,15 +1,14 @@
-"""The private data in memory: read at the start, and again when the registry changes."""
+"""The private data of a worker: their seals, opened at the start and when the registry changes."""
 
 from __future__ import annotations
 
 import logging
-import secrets
 from dataclasses import dataclass
 
 from qserver.errors import PrivateDataError
 from worker.journal.journal import Journal
 from worker.noise.randomness import SystemEntropy
-from worker.private.entry import read_entry, read_parts, sweep_parts
+from worker.private.entry import read_parts, seal_entry, sealed_table, sweep_parts
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.tables import Tables
 from worker.spending.spend import Trusted
@@ -26,8 +25,9 @@ class Loaded:
 class AttachedData:
     """The attached data of a worker. The registry tells when a dataset was rotated.
 
-    A dataset is refused if its file cannot be read, or if its content changed. Questions on it
-    then fail with the constant public code before anything is charged.
+    A dataset is refused if its seal cannot be read, or is not what was attached. Questions on it
+    then fail with the constant public code before anything is charged. What an earlier version
+    attached is sealed first, from its file.
 
     Args:
         log: the worker's private log.
@@ -78,11 +78,10 @@ class AttachedData:
                 journal = self._journals[entry.population]
                 sweep_parts(self._registry, entry, journal)
                 return read_parts(self._registry, entry, journal)
-            snapshot = read_entry(self._registry, entry)
+            if not entry.sealed:
+                seal_entry(self._registry, entry)
+                entry = self._registry.by_snapshot(entry)
+            return sealed_table(self._registry, entry)
         except PrivateDataError:
             self._log.exception("dataset %s cannot be read", entry.name)
             return None
-        if not secrets.compare_digest(snapshot.fingerprint, entry.fingerprint):
-            self._log.error("dataset %s: its content is not what was attached", entry.name)
-            return None
-        return snapshot.table

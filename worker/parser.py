@@ -54,6 +54,13 @@ most records that this and every later file may have, a public number: answers t
 a scan of so many records needs, so that their time does not tell how many there are; with --to, of
 one period, and needed
 """
+_SOURCE_HELP = """\
+a path (.csv, .tsv, also .gz or .zst, .parquet, a folder of .parquet), s3://BUCKET/KEY,
+sqlite:///PATH, duckdb:///PATH, postgresql://USER:{env:NAME}@HOST/DB, or adbc:DRIVER. A secret is
+never typed: {env:NAME} stands for an environment variable, {file:PATH} for what is in a file
+"""
+_QUERY_HELP = "or the SELECT whose rows are the records; it may join tables"
+_OPTION_HELP = "for an adbc:DRIVER, such as uri=...; may be given several times"
 _CLAIMS_HELP = """\
 refuse answers after which a claim could be known too well; a JSON list of objects with `name`,
 `query` (as in HTTP), `width` and `p`: that the query lies within any interval of that width must
@@ -186,7 +193,7 @@ def _add_append(parser: argparse.ArgumentParser) -> None:
         "of what is in the data may itself tell something about them."
     )
     parser.add_argument("name", help="the dataset's name")
-    parser.add_argument("--data", type=Path, help="records of the new periods; same columns")
+    _add_source(parser, required=False, what="records of the new periods; same columns")
     parser.add_argument("--to", required=True, metavar="PERIOD", help=_TO_HELP)
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
     said = _LATE_HELP + "(default: as attach said)"
@@ -197,7 +204,7 @@ def _add_append(parser: argparse.ArgumentParser) -> None:
 
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the dataset's name")
-    parser.add_argument("--data", type=Path, required=True, help="the new file; same columns")
+    _add_source(parser, what="the new data; same columns")
     parser.add_argument(
         "--without-demand",
         action="store_true",
@@ -237,7 +244,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="public name of the dataset")
-    parser.add_argument("--data", type=Path, required=True, help=".csv, .tsv (also .gz), .parquet")
+    _add_source(parser, what="where the data lie")
     parser.add_argument("--domain", type=Path, help=_DOMAIN_HELP)
     parser.add_argument("--infer-domain", action="store_true", help=_INFER_HELP)
     parser.add_argument(
@@ -278,6 +285,17 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         + _CHOICES_HELP,
     )
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
+
+
+def _add_source(parser: argparse.ArgumentParser, *, what: str, required: bool = True) -> None:
+    where = parser.add_mutually_exclusive_group(required=required)
+    where.add_argument("--source", metavar="URI", help=f"{what}: {_SOURCE_HELP}")
+    where.add_argument("--data", metavar="PATH", help="the same, for a file or a folder")
+    parser.add_argument("--table", default="", metavar="T", help="the table of a database")
+    parser.add_argument("--query", default="", metavar="SQL", help=_QUERY_HELP)
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help=_OPTION_HELP
+    )
 
 
 def _add_people(parser: argparse.ArgumentParser) -> None:

@@ -35,7 +35,7 @@ def attach(tmp_path: Path, common: list[str], name: str, *more: object) -> int:
     return run("attach", name, "--data", data, "--domain", domain, "--limit", "1", *common, *more)
 
 
-def test_attach_tells_a_declared_k_from_an_enforced_one_and_shows_no_count(
+def test_attach_tells_a_declared_k_from_an_enforced_one_and_counts_for_the_owner_alone(
     tmp_path: Path, common: list[str], capsys: Out
 ) -> None:
     assert attach(tmp_path, common, "declared") == 0
@@ -43,7 +43,9 @@ def test_attach_tells_a_declared_k_from_an_enforced_one_and_shows_no_count(
     assert attach(tmp_path, common, "enforced", "--person-id", "who") == 0
     output = capsys.readouterr()
     assert "Records per person: 1, enforced." in output.out
-    assert "dropped" not in output.out + output.err
+    assert "dropped" not in output.out
+    assert "private, for you alone: 3 rows read, 2 kept" in output.err
+    assert "1 dropped because of records per person" in output.err
 
 
 @pytest.mark.parametrize(("cap", "binds"), [("0.1", True), ("0.5", False)])

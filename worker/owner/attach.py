@@ -5,43 +5,40 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, StoreBehindError
-from qserver.ledger.periods.of_dataset import neighbours_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from qserver.query.linear import total_query
 from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
-from qserver.query.primitive import primitive
 from qserver.records.charge import NANO, Relation
 from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.disclosure import guard_nano
 from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.unit import THE_PERSON, Unit
-from qserver.storage.encoding.records import public_row_json
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
-from worker.journal.records import Attached
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.first import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.reading import read_part
+from worker.owner.attached_line import attached_record, public_row
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.claims.claim_file import check_claims
 from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.causal import PeriodRule
-from worker.private.read import Snapshot, empty_snapshot, read_snapshot
 from worker.private.registry import Registry, RegistryEntry
+from worker.private.snapshot import Snapshot, empty_snapshot, read_snapshot
 from worker.private.truncation import PersonRule
+from worker.sources.address import Address
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 MAX_LIMIT = 10**6
@@ -82,7 +79,7 @@ class AttachRequest:
     """
 
     name: str
-    data: Path
+    data: Path | Address
     domain: Domain
     limit: Fraction
     relation: Relation
@@ -184,17 +181,28 @@ def attach(
     if store.is_attached(request.name):
         raise ConfigError("name", "not be attached already", request.name)
     growth, key = request.growth, registry.key()
-    progress("reading and converting the file")
+    progress("reading and converting the data")
     # The word is about the files of this moment, not about one that comes while this one is read.
     disjoint_from = _disjoint_from(request, registry, settings)
     if growth is None:
         first = None
         snapshot = read_snapshot(
-            request.data, request.domain, key=key, person=request.person_rule, say=progress
+            request.data,
+            request.domain,
+            key=key,
+            folder=registry.seals,
+            person=request.person_rule,
+            say=progress,
+            empty=request.empty,
         )
     else:
         arriving = arriving_first(request.to, request.domain, growth, request.person_rule, key=key)
-        first = read_part(request.data, replace(arriving, empty=request.empty), say=progress)
+        first = read_part(
+            request.data,
+            replace(arriving, empty=request.empty),
+            folder=registry.seals,
+            say=progress,
+        )
         snapshot = empty_snapshot(request.domain, content=first.content, key=key)
     meta = _meta(request, disjoint_from, _demand_of(request, settings))
     check_claims(meta)
@@ -206,7 +214,7 @@ def attach(
     _write_down(request, meta, snapshot, store=store, registry=registry, say=progress)
     # The registry first: after a crash between the two, the owner can attach again.
     entry = _entry(request, meta, snapshot)
-    registry.put(entry)
+    registry.put(entry, snapshot.seal)
     store.attach(meta, limit_nano=request.limit_nano, public_row=public_row(meta, snapshot))
     store.queue.make_queue(request.population)
     store.await_durable()
@@ -262,7 +270,7 @@ def _write_down(
     with registry.comparing():
         others = ask_for_other_people(
             snapshot.content,
-            fingerprint=snapshot.fingerprint,
+            fingerprints=(snapshot.fingerprint, snapshot.in_order),
             population=request.population,
             registry=registry,
             other_people=request.same_data_other_people,
@@ -305,57 +313,6 @@ def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list
     return list(dict.fromkeys(known))
 
 
-def plain_facts(meta: DatasetMeta) -> dict[str, str | int]:
-    """The facts that fix what a person can lose, in plain numbers: the books read no domain."""
-    facts: dict[str, str | int] = {
-        "records_per_person": meta.records_per_person,
-        "records_verified": int(meta.records_verified),
-        "sizes": " ".join(map(str, meta.domain.sizes)),
-        "null_cell": int(meta.has_null_cell),
-    }
-    by = neighbours_of(meta).by_period
-    if by is not None:
-        facts["period_axis"], facts["records_per_period"] = by.axis, by.most
-        facts["keeps_period"] = int(by.same_period)
-    return facts
-
-
-def attached_record(
-    meta: DatasetMeta,
-    snapshot: Snapshot,
-    *,
-    limit_nano: int,
-    replaces: str = "",
-    other_people_than: Sequence[str] = (),
-) -> Attached:
-    """The journal's record of a snapshot: its facts, and the keyed digests of its content.
-
-    Args:
-        replaces: the snapshot that a rotation replaces.
-        other_people_than: populations with the same data and, by the owner's word, other people.
-    """
-    details: dict[str, str | int] = {
-        **plain_facts(meta),
-        "disjoint_from": " ".join(meta.disjoint_from),
-        # For a store that is restored from a backup and must be given them again.
-        "meta": meta.to_json(),
-        "public_row": public_row(meta, snapshot),
-        **snapshot.content.details(),
-    }
-    if replaces:
-        details["replaces"] = replaces
-    if other_people_than:
-        details["other_people_than"] = " ".join(other_people_than)
-    return Attached(
-        dataset=meta.name,
-        snapshot=meta.snapshot,
-        limit_nano=limit_nano,
-        neighbours=meta.relation,
-        fingerprint_hex=snapshot.fingerprint,
-        details=details,
-    )
-
-
 def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> RegistryEntry:
     rule = request.person_rule
     by_period = None if rule is None else rule.by_period
@@ -363,27 +320,15 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         name=meta.name,
         population=meta.population,
         snapshot=meta.snapshot,
-        data="" if request.to else str(request.data.resolve()),
+        data="" if request.to else Address.of(request.data).shown,
         domain=domain_to_document(request.domain),
         records_per_person=meta.records_per_person,
         fingerprint=snapshot.fingerprint,
         person_column=request.person_column,
         by_period=None if by_period is None else by_period.to_plain(),
         late=request.late,
+        sealed=not request.to,
     )
-
-
-def public_row(meta: DatasetMeta, snapshot: Snapshot) -> str:
-    """The total as a free exact row if the neighbour relation makes it public; else ''.
-
-    A replaced record keeps the number of records only if none is ever dropped. That number is the
-    number of people only if each person owns exactly one record. Records without a person are
-    dropped, so a person column rules this out too.
-    """
-    if meta.relation != "replace-one" or meta.has_null_cell or meta.records_per_person != 1:
-        return ""
-    row = total_query(meta.domain.sizes)
-    return public_row_json(row, primitive(row).key, snapshot.table.answer(row))
 
 
 def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:

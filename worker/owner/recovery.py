@@ -40,7 +40,7 @@ from worker.journal.owner_records import (
 )
 from worker.journal.records import Attached, Record, Reserved
 from worker.journal.sections import Replay
-from worker.owner.attach import plain_facts
+from worker.owner.attached_line import plain_facts
 from worker.owner.rebuild import Damage
 from worker.private.registry import Registry
 from worker.spending.histories import Histories

@@ -22,24 +22,22 @@ from qserver.errors import (
     StaleVersionError,
     StoreCorruptError,
 )
+from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging.lease import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.books.faults import BookFaultError
 from worker.constants import WORKER
-from worker.owner.attach import (
-    attached_record,
-    check_store_remembers,
-    public_row,
-    snapshots_so_far,
-)
+from worker.owner.attach import check_store_remembers, snapshots_so_far
+from worker.owner.attached_line import attached_record, public_row
 from worker.owner.capacity import check_capacity
 from worker.owner.claims.claim_file import claims_in_force
 from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
-from worker.private.entry import read_entry
 from worker.private.registry import Registry
+from worker.private.snapshot import read_snapshot
+from worker.sources.address import Address
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.facts import meta_differences
 from worker.spending.loop import Heartbeat
@@ -53,7 +51,7 @@ class RotateRequest:
     Args:
         name: the dataset; domain, neighbours, records per person, guard and what is measured by
             default stay as they are.
-        data: the new file.
+        data: the new file, or another source.
         disjoint_people: the owner's word that nobody in the new file is in any file that the
             dataset has or had. Without it nothing is declared, whatever the old snapshot had.
         same_data_other_people: as for an attach.
@@ -61,7 +59,7 @@ class RotateRequest:
     """
 
     name: str
-    data: Path
+    data: Path | Address
     disjoint_people: bool = False
     same_data_other_people: bool = False
     without_demand: bool = False
@@ -88,8 +86,8 @@ def rotate(
         BusyError: a worker held the population all the time.
     """
     rotation = _Rotation(request, settings, registry, log)
-    progress("reading and converting the file")
-    rotation.read()
+    progress("reading and converting the data")
+    rotation.read(progress)
     progress("waiting for the population")
     lease = rotation.acquire(pause)
     try:
@@ -117,7 +115,7 @@ class _Rotation:
         self.old = self._reader.meta(request.name)
         self._journal = registry.journal(self.old.population, create=False)
 
-    def read(self) -> None:
+    def read(self, say: Callable[[str], None]) -> None:
         """Read the new file; nothing is written yet."""
         if self.old.growth is not None:
             raise ConfigError(
@@ -135,10 +133,25 @@ class _Rotation:
         measure = self._reader.stamp(old).measure
         self.new = replace(old, snapshot=new_id, disjoint_from=tuple(earlier), measure=measure)
         entry = self._registry.entry(old.name)
-        found = replace(entry, data=str(self._request.data.resolve()), snapshot=new_id)
-        self._snapshot = read_entry(self._registry, found)
+        address = Address.of(self._request.data)
+        self._snapshot = read_snapshot(
+            address,
+            domain_from_document(entry.domain),
+            key=self._registry.key(),
+            folder=self._registry.seals,
+            person=entry.person_rule,
+            say=say,
+            empty=False,
+        )
         check_capacity(self.new.capacity, self._snapshot.table)
-        self._entry = replace(found, fingerprint=self._snapshot.fingerprint)
+        self._entry = replace(
+            entry,
+            data=address.shown,
+            snapshot=new_id,
+            fingerprint=self._snapshot.fingerprint,
+            sealed=True,
+            content=None,
+        )
 
     def acquire(self, pause: Callable[[float], None]) -> Lease:
         """The population's lease; BusyError when a worker holds it for too long."""
@@ -200,14 +213,14 @@ class _Rotation:
         with self._registry.comparing():
             others = ask_for_other_people(
                 self._snapshot.content,
-                fingerprint=self._snapshot.fingerprint,
+                fingerprints=(self._snapshot.fingerprint, self._snapshot.in_order),
                 population=old.population,
                 registry=self._registry,
                 other_people=self._request.same_data_other_people,
                 say=progress,
             )
             self._write_down(others)
-        self._registry.put_next(self._entry)
+        self._registry.put_next(self._entry, self._snapshot.seal)
         self.writer.owner.rotate(
             old,
             new,

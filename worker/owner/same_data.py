@@ -6,16 +6,15 @@ the same people, so an equal file is refused until the owner has said that they 
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from qserver.errors import ConfigError, PrivateDataError
+from qserver.errors import ConfigError
 from worker.journal.owner_records import Sealed
 from worker.journal.records import Attached
 from worker.private.content import Content
-from worker.private.entry import read_entry
-from worker.private.registry import Registry, RegistryEntry
+from worker.private.entry import content_now
+from worker.private.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class SameData:
 def ask_for_other_people(
     content: Content,
     *,
-    fingerprint: str = "",
+    fingerprints: Collection[str] = (),
     population: str,
     registry: Registry,
     other_people: bool,
@@ -47,7 +46,8 @@ def ask_for_other_people(
 
     Args:
         content: what the file holds.
-        fingerprint: of its table in the order of the file, which is all that older lines have.
+        fingerprints: of its records, sorted and in the order of the file; the latter is all that
+            older lines have.
         other_people: whether the owner gave that word.
         say: takes what the owner should know, for the terminal only.
 
@@ -62,9 +62,10 @@ def ask_for_other_people(
         for known in _known(registry, name):
             theirs = Content.of_details(known.details)
             if theirs is None:
-                theirs = _content_now(registry, entries.get(known.snapshot))
+                entry = entries.get(known.snapshot)
+                theirs = None if entry is None else content_now(registry, entry)
             shared = content.shared_with(theirs or Content())
-            if content != Content() and secrets.compare_digest(fingerprint, known.fingerprint):
+            if content != Content() and known.fingerprint in fingerprints:
                 shared = shared or ["the same records"]
             if shared:
                 found[name] = SameData(name, known.dataset, " and ".join(shared))
@@ -96,18 +97,6 @@ def _known(registry: Registry, population: str) -> list[_Known]:
             for one in journal.records()
             if isinstance(one, Attached | Sealed)
         ]
-
-
-def _content_now(registry: Registry, entry: RegistryEntry | None) -> Content | None:
-    """The content of a snapshot that an earlier version attached; None if its file is gone."""
-    if entry is None:
-        return None
-    try:
-        found = read_entry(registry, entry)
-    except PrivateDataError:
-        return None
-    same = secrets.compare_digest(found.fingerprint, entry.fingerprint)
-    return found.content if same else None
 
 
 def _refused(found: list[SameData]) -> ConfigError:

@@ -1,5 +1,6 @@
 """The private data: read once, coded, counted. Nothing here leaves the worker.
 
-Begin with `tables`, the codes in memory and their counts. `read` turns a file into codes,
-`truncation` keeps at most k records of each person, and `registry` is the private folder.
+Begin with `tables`, the codes in memory and their counts. `snapshot` reads a source and seals
+its codes in `sealed`, `truncation` keeps at most k records of each person, and `registry` is the
+private folder.
 """

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import ConfigError
+from worker.private.people import People
 from worker.private.ranking import ranked
 
 NOBODY: Mapping[str, int] = MappingProxyType({})
@@ -83,8 +84,8 @@ class Kept:
 
 
 def kept_by_period(
-    people: NDArray[Any],
-    codes: Sequence[NDArray[np.int64]],
+    people: People,
+    codes: Sequence[NDArray[Any]],
     *,
     rule: PeriodRule,
     key: bytes,
@@ -93,27 +94,32 @@ def kept_by_period(
     """The records to keep of one or more periods that follow what was kept earlier.
 
     Args:
-        people: the person of each record, as text; '' is unknown, and such a record is never kept.
+        people: the person of each record; '' is unknown, and such a record is never kept.
         codes: per attribute, the code of each record.
         key: the worker's secret.
         earlier: person -> records kept in earlier parts; a person left out has none.
     """
-    named = np.flatnonzero(np.asarray(people != "", dtype=bool))
-    names, who = np.unique(people[named], return_inverse=True)
-    periods = np.asarray(codes[rule.axis])[named]
+    named = np.flatnonzero(people.is_named())
+    who, periods = people.who[named].astype(np.int64), np.asarray(codes[rule.axis])[named]
     # Groups of one person's records of one period, by person and then by period.
-    keys = np.stack([who.reshape(-1), periods], axis=1)
-    groups, of_group, n_records = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    before = np.array([earlier.get(str(name), 0) for name in names], dtype=np.int64)
+    n_periods = int(periods.max(initial=0)) + 1
+    keys, of_group, n_records = np.unique(
+        who * n_periods + periods, return_inverse=True, return_counts=True
+    )
+    owners = keys // n_periods
+    before = np.zeros(len(people.texts), dtype=np.int64)
+    if earlier:
+        before[:] = [earlier.get(str(name), 0) for name in people.texts.to_pylist()]
     within = np.minimum(n_records, rule.most)
-    places = _places(groups[:, 0], within, before, rule.in_all)
-    mask = np.zeros(len(people), dtype=np.bool_)
-    mask[named] = _first(of_group.reshape(-1), places, n_records, names, groups, codes, named, key)
+    places = _places(owners, within, before, rule.in_all)
+    mask = np.zeros(len(people.who), dtype=np.bool_)
+    groups = _Groups(of_group.reshape(-1), owners, n_records)
+    mask[named] = _first(groups, places, people, codes, named, key)
     return Kept(
         mask,
         n_over_period=int((n_records - within).sum()),
         n_over_all=int((within - places).sum()),
-        n_nobody=len(people) - len(named),
+        n_nobody=len(mask) - len(named),
     )
 
 
@@ -134,25 +140,38 @@ def _places(
     return np.asarray(np.minimum(upto, room) - np.minimum(upto - within, room))
 
 
+@dataclass(frozen=True, repr=False)
+class _Groups:
+    """One person's records of one period together.
+
+    Args:
+        of: for each record, its group.
+        owners: for each group, its person.
+        n_records: for each group.
+    """
+
+    of: NDArray[np.intp]
+    owners: NDArray[np.int64]
+    n_records: NDArray[np.int64]
+
+
 def _first(
-    of_group: NDArray[np.intp],
+    groups: _Groups,
     places: NDArray[np.int64],
-    n_records: NDArray[np.int64],
-    names: NDArray[Any],
-    groups: NDArray[np.int64],
-    codes: Sequence[NDArray[np.int64]],
+    people: People,
+    codes: Sequence[NDArray[Any]],
     named: NDArray[np.intp],
     key: bytes,
 ) -> NDArray[np.bool_]:
     """Mask of the named records: of each group the first ones by their keyed digests."""
-    kept = (places > 0)[of_group]
-    crowded = np.flatnonzero(kept & (n_records > places)[of_group])
+    kept = (places > 0)[groups.of]
+    crowded = np.flatnonzero(kept & (groups.n_records > places)[groups.of])
     rows = np.stack([np.asarray(c)[named[crowded]] for c in codes], axis=1).astype(">i8")
     owned: dict[int, list[int]] = defaultdict(list)
-    for place, group in enumerate(of_group[crowded].tolist()):
+    for place, group in enumerate(groups.of[crowded].tolist()):
         owned[group].append(place)
     for group, members in owned.items():
-        person = str(names[groups[group, 0]])
+        person = people.text(int(groups.owners[group]))
         order = ranked(person, [rows[place].tobytes() for place in members], key)
         kept[[crowded[members[at]] for at in order[places[group] :]]] = False
     return kept

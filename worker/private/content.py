@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
+from worker.private.people import People
 
 _WORDS = {
     "records": "the same records",
@@ -60,30 +60,33 @@ class Content:
 
 
 def content_of(
-    path: Path,
+    file: Path | None,
     domain: Domain,
-    codes: Sequence[NDArray[np.int64]],
+    sorted_codes: Callable[[int], Iterable[NDArray[Any]]],
+    n: int,
     *,
-    people: NDArray[Any] | None,
+    people: People | None,
     key: bytes,
 ) -> Content:
-    """The digests of a file.
+    """The digests of what was read.
 
     Args:
-        codes: per attribute, the code of each record inside the domain.
-        people: the person of each of them, as text; '' is unknown. None without a column.
+        file: the one file that holds it, if it is one.
+        sorted_codes: gives, for an attribute, the codes of the records inside the domain, sorted
+            with the last attribute first, in pieces.
+        n: how many records they are.
+        people: the person of each of them; '' is unknown. None without a column.
         key: the worker's secret.
 
     Raises:
         PrivateDataError: the file cannot be read.
     """
-    if not len(codes[0]):
+    if not n:
         return Content()  # Nobody is counted, so nobody can lose anything.
-    names = None if people is None else np.unique(people).tolist()
     return Content(
-        records=_records_digest(domain, codes, key),
-        people=_people_digest([n for n in names or () if n], key),
-        file=_file_digest(path, key),
+        records=_records_digest(domain, sorted_codes, key),
+        people="" if people is None else _people_digest(people, key),
+        file="" if file is None else _file_digest(file, key),
     )
 
 
@@ -91,23 +94,24 @@ def _digest(key: bytes, purpose: bytes) -> hashlib.blake2b:
     return hashlib.blake2b(key=key, digest_size=32, person=b"qserver " + purpose)
 
 
-def _records_digest(domain: Domain, codes: Sequence[NDArray[np.int64]], key: bytes) -> str:
+def _records_digest(
+    domain: Domain, sorted_codes: Callable[[int], Iterable[NDArray[Any]]], key: bytes
+) -> str:
     digest = _digest(key, b"records")
     digest.update(json.dumps(domain_to_document(domain), sort_keys=True).encode())
-    order = np.lexsort(codes)
-    for column in codes:
-        digest.update(np.ascontiguousarray(column[order], dtype="<i8").tobytes())
+    for axis in range(len(domain.sizes)):
+        for piece in sorted_codes(axis):
+            digest.update(piece.astype("<i8").tobytes())
     return digest.hexdigest()
 
 
-def _people_digest(names: Sequence[str], key: bytes) -> str:
-    if not names:
-        return ""
-    digest = _digest(key, b"people")
-    for name in names:
-        text = str(name).encode("utf-8", "surrogatepass")
-        digest.update(len(text).to_bytes(8, "big") + text)
-    return digest.hexdigest()
+def _people_digest(people: People, key: bytes) -> str:
+    digest, found = _digest(key, b"people"), False
+    for name, _ in people.counts():
+        if name:
+            text, found = name.encode("utf-8", "surrogatepass"), True
+            digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.hexdigest() if found else ""
 
 
 def _file_digest(path: Path, key: bytes) -> str:

@@ -3,27 +3,77 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
+from secrets import compare_digest
 
 from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
+from worker.private.content import Content
 from worker.private.growing import GrowingTable
-from worker.private.read import Snapshot, read_snapshot
 from worker.private.registry import Registry, RegistryEntry
+from worker.private.sealed.seal import fingerprint_of_table, open_seal
+from worker.private.snapshot import Snapshot, read_snapshot
+from worker.private.tables import RecordTable
+from worker.sources.address import Address
 
 
-def read_entry(registry: Registry, entry: RegistryEntry) -> Snapshot:
-    """The present content of an attached snapshot's private file; PrivateDataError."""
+def sealed_table(registry: Registry, entry: RegistryEntry) -> RecordTable:
+    """The records of an attached snapshot, from its seal. Its source may be gone.
+
+    Raises:
+        PrivateDataError: the seal is missing, or is not what was attached.
+    """
     if entry.grows:
-        raise PrivateDataError(f"The data of {entry.name} arrive in parts: there is no one file.")
-    return read_snapshot(
-        Path(entry.data),
+        raise PrivateDataError(f"The data of {entry.name} arrive in parts: there is no one seal.")
+    domain = domain_from_document(entry.domain)
+    if not entry.sealed:
+        return _still_as_attached(registry, entry).table
+    table = open_seal(registry.seal_path(entry), domain)
+    found = fingerprint_of_table(table, domain, registry.key())
+    if not compare_digest(found, entry.fingerprint):
+        raise PrivateDataError(f"The seal of {entry.name} is not what was attached.")
+    return table
+
+
+def seal_entry(registry: Registry, entry: RegistryEntry) -> None:
+    """Seal what an earlier version attached, which read its file at each start.
+
+    Raises:
+        PrivateDataError: the file cannot be read, or is not what was attached.
+    """
+    found = _still_as_attached(registry, entry)
+    if found.seal is not None:
+        content = {name: str(text) for name, text in found.content.details().items()}
+        sealed = replace(entry, sealed=True, fingerprint=found.fingerprint, content=content)
+        registry.put_seal(sealed, found.seal)
+
+
+def content_now(registry: Registry, entry: RegistryEntry) -> Content | None:
+    """What an earlier version's file holds; None if it cannot be known any more."""
+    if entry.content is not None:
+        return Content.of_details(entry.content)
+    if entry.sealed or entry.grows:
+        return None
+    try:
+        return _still_as_attached(registry, entry).content
+    except PrivateDataError:
+        return None
+
+
+def _still_as_attached(registry: Registry, entry: RegistryEntry) -> Snapshot:
+    """The content of the file of a snapshot that has no seal yet."""
+    found = read_snapshot(
+        Address(entry.data),
         domain_from_document(entry.domain),
         key=registry.key(),
+        folder=registry.seals,
         person=entry.person_rule,
     )
+    if not compare_digest(found.in_order, entry.fingerprint):
+        raise PrivateDataError(f"The file of {entry.name} was changed since it was attached.")
+    return found
 
 
 def sweep_parts(registry: Registry, entry: RegistryEntry, journal: Journal) -> None:

@@ -26,6 +26,7 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from worker.journal.files import sync_folder, write_all
 from worker.journal.owner_records import Sealed
+from worker.private.people import People
 
 _WHO_BYTES = 16
 _SUFFIX, _NEW = ".part", ".new"
@@ -75,22 +76,20 @@ class Part:
 def part_of(
     start: int,
     stop: int,
-    codes: Sequence[NDArray[np.int64]],
+    codes: Sequence[NDArray[Any]],
     *,
-    people: NDArray[Any] | None,
+    people: People | None,
     key: bytes,
 ) -> Part:
     """The part of these records; their order does not matter.
 
     Args:
-        people: the person of each record, as text; None without a column.
+        people: the person of each record; None without a column.
     """
     order = np.lexsort(tuple(codes))
     kept = dict[bytes, int]()
     if people is not None:
-        names, n_records = np.unique(people, return_counts=True)
-        pairs = zip(names.tolist(), n_records.tolist(), strict=True)
-        kept = {who(str(name), key): int(n) for name, n in pairs}
+        kept = {who(name, key): n for name, n in people.counts()}
     return Part(start, stop, tuple(np.asarray(c, dtype=np.int64)[order] for c in codes), kept)
 
 
@@ -100,9 +99,7 @@ def who(person: str, key: bytes) -> bytes:
     return hashlib.blake2b(text, key=key, digest_size=_WHO_BYTES, person=b"qserver who").digest()
 
 
-def kept_so_far(
-    parts: Iterable[Part], people: NDArray[Any] | None, *, key: bytes
-) -> dict[str, int]:
+def kept_so_far(parts: Iterable[Part], people: People | None, *, key: bytes) -> dict[str, int]:
     """How many records of each of these people are in earlier parts; people without any are not
     there."""
     if people is None:
@@ -111,7 +108,7 @@ def kept_so_far(
     for part in parts:
         for one, n in part.kept.items():
             sums[one] = sums.get(one, 0) + n
-    digests = {str(name): who(str(name), key) for name in np.unique(people).tolist()}
+    digests = {name: who(name, key) for name, _ in people.counts()}
     return {name: sums[one] for name, one in digests.items() if one in sums}
 
 

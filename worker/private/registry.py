@@ -24,6 +24,7 @@ from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
 from worker.private.causal import PeriodRule
 from worker.private.parts import PartFolder
+from worker.private.sealed.seal import SUFFIX, NewSeal
 from worker.private.truncation import PersonRule
 
 _KEY_BYTES = 32
@@ -31,14 +32,18 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """One attached snapshot: its private file and the fingerprint that the file must have.
+    """One attached snapshot: where its data came from, and the fingerprint of its seal.
 
     Args:
-        data: path of the private file; '' where data arrive over time, in parts.
+        data: path or address of the source, without secrets; '' where data arrive over time, in
+            parts.
         person_column: column that names the person of a record; '' if k is only declared.
         by_period: what is kept of a person by period, as `PeriodRule.to_plain`; None where the file
             is truncated as a whole.
         late: what becomes of records of sealed periods where `append` does not say.
+        sealed: whether the sorted codes are in this folder, and the fingerprint is theirs. An
+            earlier version read the file at each start, and had the fingerprint of its order.
+        content: what the file held, where the journal does not have it: see `Content.details`.
     """
 
     name: str
@@ -51,6 +56,8 @@ class RegistryEntry:
     person_column: str = ""
     by_period: Mapping[str, int | None] | None = None
     late: Literal["drop", "move"] = "drop"
+    sealed: bool = False
+    content: Mapping[str, str] | None = None
 
     @property
     def grows(self) -> bool:
@@ -78,7 +85,8 @@ class Registry:
         self._witness = witness
         self.folder = state_dir / "worker"
         self.journals = self.folder / "journals"
-        for folder in (self.folder, self.journals):
+        self.seals = self.folder / "seals"
+        for folder in (self.folder, self.journals, self.seals):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.folder.stat().st_mode & 0o077:
             raise ConfigError(
@@ -123,6 +131,14 @@ class Registry:
             entries = self.entries()
             yield entries
             self._write(entries)
+            self._sweep_seals(entries)
+
+    def _sweep_seals(self, entries: Mapping[str, RegistryEntry]) -> None:
+        """Delete the seals of what is not attached any more: they are copies of private data."""
+        named = {self.seal_path(entry) for entry in entries.values()}
+        for path in self.seals.iterdir():
+            if path not in named:
+                path.unlink()
 
     def comparing(self) -> contextlib.AbstractContextManager[None]:
         """Keep other commands from writing down a new snapshot while files are compared."""
@@ -159,16 +175,46 @@ class Registry:
             raise NotFoundError("attached dataset", name)
         return found
 
-    def put(self, entry: RegistryEntry) -> None:
-        """Remember a dataset; durable when this returns."""
+    def by_snapshot(self, entry: RegistryEntry) -> RegistryEntry:
+        """The entry of the same snapshot as it is now; NotFoundError if it is detached."""
+        for found in self.entries().values():
+            if found.snapshot == entry.snapshot:
+                return found
+        raise NotFoundError("attached snapshot", entry.snapshot)
+
+    def put(self, entry: RegistryEntry, seal: NewSeal | None = None) -> None:
+        """Remember a dataset and keep its seal; durable when this returns."""
         with self._changing() as entries:
+            self._keep(entry, seal)
             entries[entry.name] = entry
 
-    def put_next(self, entry: RegistryEntry) -> None:
-        """Remember the next snapshot of a dataset; durable when this returns."""
+    def put_next(self, entry: RegistryEntry, seal: NewSeal | None = None) -> None:
+        """Remember the next snapshot of a dataset and keep its seal; durable when this returns."""
         with self._changing() as entries:
             _forget_next(entries, entry.name)
+            self._keep(entry, seal)
             entries[f"{entry.name}/{entry.snapshot}"] = entry
+
+    def put_seal(self, entry: RegistryEntry, seal: NewSeal) -> None:
+        """Keep the seal of a snapshot that an earlier version attached, if it is still attached.
+
+        Args:
+            entry: as it is from now on.
+        """
+        with self._changing() as entries:
+            for key, found in entries.items():
+                if found.snapshot == entry.snapshot and not found.sealed:
+                    self._keep(entry, seal)
+                    entries[key] = entry
+                    return
+
+    def _keep(self, entry: RegistryEntry, seal: NewSeal | None) -> None:
+        if seal is not None:
+            seal.keep_as(self.seal_path(entry))
+
+    def seal_path(self, entry: RegistryEntry) -> Path:
+        """Where the seal of a snapshot is."""
+        return self.seals / (entry.snapshot + SUFFIX)
 
     def settle(self, name: str, *, snapshot: str) -> None:
         """Keep only this snapshot of a dataset, as the store has decided.
@@ -238,10 +284,10 @@ class Registry:
 def _plain(entry: RegistryEntry) -> dict[str, object]:
     """Plain JSON values, as earlier versions wrote them where nothing is said of periods."""
     plain = asdict(entry)
-    if entry.by_period is None:
-        del plain["by_period"]
-    if entry.late == "drop":
-        del plain["late"]
+    absences = {"by_period": None, "late": "drop", "sealed": False, "content": None}
+    for name, absent in absences.items():
+        if plain[name] == absent:
+            del plain[name]
     return plain
 
 

@@ -20,6 +20,7 @@ from qserver.errors import MeasurementError
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.partition import ProductPartition
+from worker.coding.width import code_dtype
 from worker.constants import WORKER
 from worker.noise.randomness import Entropy
 
@@ -175,13 +176,6 @@ def _weigh(values: IntegerGrid, counts: NDArray[np.int64]) -> int:
     if values.dtype == np.int64 and int(np.abs(values).max()) < _SMALL_VALUE:
         return int(values.astype(np.int64) @ counts)
     return sum(int(v) * int(c) for v, c in zip(values, counts, strict=True))
-
-
-def code_dtype(size: int) -> type[np.uint8] | type[np.uint16] | type[np.uint32]:
-    """The smallest unsigned type that holds the codes of `size` values."""
-    if size <= 1 << 8:
-        return np.uint8
-    return np.uint16 if size <= 1 << 16 else np.uint32
 
 
 def table_from_columns(

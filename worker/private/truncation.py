@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from qserver.errors import ConfigError
 from worker.private.causal import PeriodRule
+from worker.private.people import People
 from worker.private.ranking import ranked
 
 
@@ -43,20 +44,19 @@ class PersonRule:
 
 
 def kept_records(
-    people: NDArray[Any], codes: Sequence[NDArray[np.int64]], *, most: int, key: bytes
+    people: People, codes: Sequence[NDArray[Any]], *, most: int, key: bytes
 ) -> NDArray[np.bool_]:
     """Mask of the records to keep.
 
     Args:
-        people: the person of each record, as text. '' is unknown, and such a record is never kept:
-            all of them might be of one person.
+        people: the person of each record. '' is unknown, and such a record is never kept: all of
+            them might be of one person.
         codes: per attribute, the code of each record.
         most: most records kept of one person.
         key: the worker's secret.
     """
-    names, who, n_records = np.unique(people, return_inverse=True, return_counts=True)
-    kept = np.asarray(names[who] != "", dtype=np.bool_)
-    crowded = np.flatnonzero((n_records > most)[who] & kept)
+    who, kept = people.who, people.is_named()
+    crowded = np.flatnonzero((people.n_records() > most)[who] & kept)
     owned: dict[int, list[int]] = defaultdict(list)
     for i in crowded.tolist():
         owned[int(who[i])].append(i)
@@ -64,6 +64,6 @@ def kept_records(
     place = {int(i): at for at, i in enumerate(crowded)}
     for person, records in owned.items():
         texts = [rows[place[i]].tobytes() for i in records]
-        order = ranked(str(names[person]), texts, key)
+        order = ranked(people.text(person), texts, key)
         kept[[records[at] for at in order[most:]]] = False
     return kept

@@ -24,8 +24,8 @@ from tests.models.structures import sized
 from tests.worker.learn_models import learn
 from worker.cli import main
 from worker.owner.model_audit import TracingRequest, audit_model, write_private
-from worker.private.read import read_snapshot
 from worker.private.registry import Registry, RegistryEntry
+from worker.private.snapshot import read_snapshot
 
 Out = pytest.CaptureFixture[str]
 DOMAIN = domain_from_document(
@@ -68,9 +68,10 @@ def registry(tmp_path: Path, records: tuple[np.ndarray, np.ndarray]) -> Registry
     (tmp_path / "model.bif").write_text(write_bif(model_of(members)))
     (tmp_path / "state").mkdir(mode=0o700)
     found = Registry(tmp_path / "state")
-    snapshot = read_snapshot(tmp_path / "data.csv", DOMAIN, key=found.key())
+    snapshot = read_snapshot(tmp_path / "data.csv", DOMAIN, key=found.key(), folder=found.seals)
     data, document = str(tmp_path / "data.csv"), domain_to_document(DOMAIN)
-    found.put(RegistryEntry("people", "town", "00ff", data, document, 1, snapshot.fingerprint))
+    entry = RegistryEntry("people", "town", "00ff", data, document, 1, snapshot.fingerprint)
+    found.put(replace(entry, sealed=True), snapshot.seal)
     return found
 
 
@@ -150,9 +151,12 @@ def test_nothing_is_written_over(tmp_path: Path, registry: Registry, capsys: Out
 
 
 def test_a_changed_dataset_is_refused(tmp_path: Path, registry: Registry, capsys: Out) -> None:
-    write_records(tmp_path / "data.csv", np.zeros((9, 3), dtype=int))
+    path = registry.seal_path(registry.entry("people"))
+    text = bytearray(path.read_bytes())
+    text[64] ^= 1
+    path.write_bytes(bytes(text))
     assert run(tmp_path) == 1
-    assert "changed since it was attached" in capsys.readouterr().err
+    assert "is not what was attached" in capsys.readouterr().err
     assert not (tmp_path / "report.json").exists()
     assert registry.log_path.exists() is False
 

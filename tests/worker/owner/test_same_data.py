@@ -13,6 +13,7 @@ from qserver.errors import ConfigError
 from qserver.query.domain import Attribute, Domain
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment, write_people
+from tests.worker.earlier import attaching_without_seals
 from worker.cli import main
 from worker.journal.records import Attached
 from worker.owner.attach import AttachRequest, attach
@@ -166,7 +167,7 @@ class TestAttachedByAnEarlierVersion:
 
     @pytest.fixture
     def old(self, tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-        with monkeypatch.context() as earlier:
+        with attaching_without_seals(monkeypatch) as earlier:
             earlier.setattr(Content, "details", lambda _self: {})
             town = Deployment.make(tmp_path, store_url)
         assert "same_records" not in lines_of(town, "town")[0].details

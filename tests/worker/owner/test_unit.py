@@ -25,7 +25,8 @@ from qserver.records.people.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from tests.deployment import Deployment
 from worker.cli import main
-from worker.owner.attach import MAX_PHI, AttachRequest, attach, plain_facts
+from worker.owner.attach import MAX_PHI, AttachRequest, attach
+from worker.owner.attached_line import plain_facts
 from worker.owner.checks.audit import audit
 from worker.private.registry import Registry, RegistryEntry
 

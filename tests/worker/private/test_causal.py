@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import ConfigError
 from worker.private.causal import Kept, PeriodRule, kept_by_period
+from worker.private.people import People
 from worker.private.ranking import ranked
 from worker.private.truncation import kept_records
 
@@ -31,7 +32,7 @@ RULES = st.builds(
 def found_of(
     records: Sequence[Record], rule: PeriodRule, earlier: Mapping[str, int] | None = None
 ) -> Kept:
-    people = np.array([person for person, _, _ in records], dtype=object)
+    people = People.of_texts([person for person, _, _ in records])
     codes = [np.array([r[i] for r in records], dtype=np.int64) for i in (1, 2)]
     return kept_by_period(people, codes, rule=rule, key=KEY, earlier=earlier or {})
 
@@ -141,10 +142,10 @@ def test_a_file_truncated_as_a_whole_would_change_sealed_periods() -> None:
     for _ in range(200):
         records = [("ann", rng.randrange(5), rng.randrange(4)) for _ in range(8)]
         columns = [np.array([r[i] for r in records], dtype=np.int64) for i in (1, 2)]
-        people = np.array(["ann"] * len(records), dtype=object)
+        people = People.of_texts(["ann"] * len(records))
         early = columns[0] < 4
         whole = kept_records(people, columns, most=3, key=KEY)[early]
-        alone = kept_records(people[early], [c[early] for c in columns], most=3, key=KEY)
+        alone = kept_records(people.where(early), [c[early] for c in columns], most=3, key=KEY)
         changed += bool((whole != alone).any())
     assert changed > 100
 

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import Growth
 from tests.worker.private.test_causal import KEY, RULES, Record, kept, one_by_one
+from worker.coding.tally import Tally
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.reading import Arriving, in_time
 from worker.private.causal import PeriodRule
 from worker.private.content import Content
-from worker.private.read import Records
+from worker.private.people import People
+from worker.private.snapshot import Records
 
 N_PERIODS = 5
 DOMAIN = Domain(
@@ -41,12 +43,13 @@ def parts_of(stream: list[Arrival], late: Late) -> list[list[Record]]:
     for t in range(N_PERIODS):
         file = [r for r in stream if min(r[1] + r[3], N_PERIODS - 1) == t]
         codes = tuple(np.array([r[i] for r in file], dtype=np.int64) for i in (1, 2))
-        people = np.array([r[0] for r in file], dtype=object)
+        people = People.of_texts([r[0] for r in file])
         arriving = Arriving(DOMAIN, Growth("t", 99), None, KEY, (), t, t + 1, late=late)
-        read, n_late = in_time(Records(codes, people, Content()), arriving)
+        read, n_late = in_time(Records(codes, people, Content(), Tally.of(DOMAIN)), arriving)
         assert n_late == sum(r[1] < t for r in file)
         assert read.people is not None
-        columns = zip(read.people, *read.codes, strict=True)
+        names = [read.people.text(i) for i in read.people.who]
+        columns = zip(names, *read.codes, strict=True)
         found.append([(str(who), int(p), int(a)) for who, p, a in columns])
     return found
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
-from worker.private.read import infer_domain_document, read_snapshot
-
-KEY = b"k" * 32
+from tests.worker.private.reading import codes_in_order, snapshot_of
+from worker.coding.infer import infer_domain_document
 
 
 def edges(*values: int | str) -> tuple[Fraction, ...]:
@@ -24,8 +23,7 @@ def edges(*values: int | str) -> tuple[Fraction, ...]:
 
 
 def codes_of(path: Path, *attributes: Attribute) -> list[list[int]]:
-    table = read_snapshot(path, Domain(attributes), key=KEY).table
-    return [c.tolist() for c in table.codes]
+    return codes_in_order(path, Domain(attributes), folder=path.parent)
 
 
 def csv(tmp_path: Path, text: str, name: str = "rows.csv") -> Path:
@@ -90,7 +88,8 @@ def test_parquet_and_gzipped_csv_give_the_same_table(tmp_path: Path) -> None:
             Attribute("sex", "labels", ("Female", "Male")),
         )
     )
-    prints = {read_snapshot(p, domain, key=KEY).fingerprint for p in (plain, zipped, parquet)}
+    files = (plain, zipped, parquet)
+    prints = {snapshot_of(p, domain, folder=tmp_path).fingerprint for p in files}
     assert len(prints) == 1
 
 
@@ -100,10 +99,10 @@ def test_the_fingerprint_changes_with_content_domain_and_key(tmp_path: Path) -> 
     first = csv(tmp_path, "sex\nMale\nMale\n", "a.csv")
     second = csv(tmp_path, "sex\nMale\nFemale\n", "b.csv")
     found = {
-        read_snapshot(first, sex, key=KEY).fingerprint,
-        read_snapshot(second, sex, key=KEY).fingerprint,
-        read_snapshot(first, longer, key=KEY).fingerprint,
-        read_snapshot(first, sex, key=b"z" * 32).fingerprint,
+        snapshot_of(first, sex, folder=tmp_path).fingerprint,
+        snapshot_of(second, sex, folder=tmp_path).fingerprint,
+        snapshot_of(first, longer, folder=tmp_path).fingerprint,
+        snapshot_of(first, sex, folder=tmp_path, key=b"z" * 32).fingerprint,
     }
     assert len(found) == 4
 
@@ -148,14 +147,14 @@ def test_no_value_can_make_the_conversion_fail(tmp_path: Path, values: list[str]
     connection.execute(f"COPY t TO '{path}' (FORMAT parquet)")
     a = Attribute("a", "labels", ("x",), outside="other", missing="other")
     b = Attribute("b", "real", edges=edges(0, 1, 2), outside="clamp", missing="other")
-    table = read_snapshot(path, Domain((a, b)), key=KEY).table
+    table = snapshot_of(path, Domain((a, b)), folder=tmp_path).table
     assert all(len(c) == len(values) for c in table.codes)
     assert all(int(np.max(c)) < s for c, s in zip(table.codes, table.sizes, strict=True))
 
 
 def test_an_inferred_domain_names_every_value(tmp_path: Path) -> None:
     path = csv(tmp_path, "a,b\nx,1\ny,1\n")
-    document = infer_domain_document(path)
+    document = infer_domain_document(path, folder=tmp_path)
     assert document == {
         "attributes": [
             {"name": "a", "kind": "labels", "labels": ["x", "y"]},

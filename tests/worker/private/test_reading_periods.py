@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.units import UNITS, Unit, number_of, text_of
 from qserver.query.domain import Attribute, Domain
-from worker.private.read import read_snapshot
+from tests.worker.private.reading import codes_in_order
 
 NUMBER = Attribute("n", "integer", edges=tuple(range(200)))  # type: ignore[arg-type]
 WEEKS = Attribute("t", "period", periods=Periods("week", "2024-W10", 4))
@@ -21,8 +21,7 @@ WEEKS = Attribute("t", "period", periods=Periods("week", "2024-W10", 4))
 
 def read(path: Path, attribute: Attribute) -> dict[int, int]:
     """The code of each record that is kept, by its number."""
-    table = read_snapshot(path, Domain((attribute, NUMBER)), key=b"k" * 32).table
-    codes, numbers = (column.tolist() for column in table.codes)
+    codes, numbers = codes_in_order(path, Domain((attribute, NUMBER)), folder=path.parent)
     return dict(zip(numbers, codes, strict=True))
 
 

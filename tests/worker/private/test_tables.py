@@ -15,7 +15,8 @@ from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import interval
 from tests.query.dense_weights import scaled_weights
-from worker.private.tables import RecordTable, code_dtype, table_from_columns
+from worker.coding.width import code_dtype
+from worker.private.tables import RecordTable, table_from_columns
 
 SIZES = (4, 3, 5)
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
-from worker.private.read import infer_domain_document, read_snapshot
+from tests.worker.private.reading import KEY, snapshot_of
+from worker.coding.infer import infer_domain_document
+from worker.private.people import People
 from worker.private.truncation import PersonRule, kept_records
 
-KEY = b"k" * 32
 RECORDS = st.lists(
     st.tuples(st.sampled_from(["", "ann", "bob", "eve"]), st.integers(0, 2), st.integers(0, 1)),
     max_size=24,
@@ -33,7 +34,7 @@ Record = tuple[str, int, int]
 
 
 def kept(records: list[Record], most: int, key: bytes = KEY) -> list[Record]:
-    people = np.array([person for person, _, _ in records], dtype=object)
+    people = People.of_texts([person for person, _, _ in records])
     codes = [np.array([r[i] for r in records], dtype=np.int64) for i in (1, 2)]
     mask = kept_records(people, codes, most=most, key=key)
     return [record for record, stays in zip(records, mask.tolist(), strict=True) if stays]
@@ -86,7 +87,7 @@ def file_of(tmp_path: Path, rows: list[str], name: str = "rows.csv") -> Path:
 
 def table_of(path: Path, most: int) -> Counter[tuple[int, ...]]:
     rule = PersonRule("who", most)
-    codes = read_snapshot(path, DOMAIN, key=KEY, person=rule).table.codes
+    codes = snapshot_of(path, DOMAIN, folder=path.parent, person=rule).table.codes
     return Counter(zip(*(c.tolist() for c in codes), strict=True))
 
 
@@ -109,7 +110,7 @@ def test_records_that_the_domain_drops_do_not_count_for_their_person(tmp_path: P
 def test_the_column_must_be_there_and_be_no_attribute(tmp_path: Path) -> None:
     path = file_of(tmp_path, ["ann,20,Male"])
     with pytest.raises(PrivateDataError, match="lacks owner"):
-        read_snapshot(path, DOMAIN, key=KEY, person=PersonRule("owner", 1))
+        snapshot_of(path, DOMAIN, folder=tmp_path, person=PersonRule("owner", 1))
     with pytest.raises(ConfigError, match="`person_id`"):
         PersonRule("", 1)
     with pytest.raises(ConfigError, match="`records_per_person`"):
@@ -118,5 +119,5 @@ def test_the_column_must_be_there_and_be_no_attribute(tmp_path: Path) -> None:
 
 def test_an_inferred_domain_leaves_the_persons_out(tmp_path: Path) -> None:
     path = file_of(tmp_path, ["ann,20,Male"])
-    document = infer_domain_document(path, without="who")
+    document = infer_domain_document(path, folder=tmp_path, without="who")
     assert [a["name"] for a in document["attributes"]] == ["age", "sex"]  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from worker.owner.arrivals.reading import Arrived, Arriving, read_part
 from worker.owner.arrivals.sealing import Sealing
 from worker.private.parts import PartFolder
 from worker.private.registry import Registry, RegistryEntry
+from worker.sources.address import Address
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class AppendRequest:
 
     Args:
         name: the dataset.
-        data: the file with the records of the new periods; None where they have none.
+        data: the file, or another source, with the records of the new periods; None where they
+            have none. Of a table only the records of these periods are taken.
         to: the last period to be sealed.
         empty: the owner's word that a period without records is meant.
         same_data_other_people: as for an attach.
@@ -38,7 +40,7 @@ class AppendRequest:
     """
 
     name: str
-    data: Path | None
+    data: Path | Address | None
     to: str
     empty: bool = False
     same_data_other_people: bool = False
@@ -128,7 +130,7 @@ class _Append:
         start, stop = self._n_sealed, period_stop(self._attribute, self._request.to)
         if stop <= start:
             return self._again(stop)
-        self._sealing.say("reading and converting the file")
+        self._sealing.say("reading and converting the data")
         arrived, record = self._read(start, stop, self._sealed)
         self._folder.write(arrived.part)
         self._sealing.wait_for_minute()
@@ -174,7 +176,12 @@ class _Append:
             self._request.late or self._entry.late,
             self._request.strict,
         )
-        arrived = read_part(self._request.data, arriving, say=self._sealing.say)
+        arrived = read_part(
+            self._request.data,
+            arriving,
+            folder=self._sealing.registry.seals,
+            say=self._sealing.say,
+        )
         return arrived, line_of(self._meta, arrived, key=arriving.key, sealed=sealed)
 
     def _appended(self, record: Sealed, arrived: Arrived, *, again: bool) -> Appended:

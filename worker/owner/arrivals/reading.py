@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import Growth
+from worker.coding.tally import Tally
+from worker.coding.wanted import WantedPeriods
 from worker.owner.arrivals.findings import Findings, Late
 from worker.private.causal import PeriodRule, kept_by_period
 from worker.private.content import Content
 from worker.private.parts import Part, kept_so_far, part_of
-from worker.private.read import Records, read_records
+from worker.private.snapshot import Records, read_records
 from worker.private.truncation import PersonRule
+from worker.sources.address import Address
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class Arriving:
         return self.person.by_period or PeriodRule(self.axis, most=k, in_all=k)
 
     @property
+    def periods(self) -> WantedPeriods:
+        """The periods that it seals, of a source that holds others too."""
+        return WantedPeriods(self.axis, self.start, self.stop)
+
+    @property
     def attribute(self) -> Attribute:
         """The attribute of periods."""
         return self.domain.attributes[self.axis]
@@ -78,11 +86,14 @@ class Arrived:
     findings: Findings
 
 
-def read_part(path: Path | None, arriving: Arriving, *, say: Callable[[str], None]) -> Arrived:
-    """The part that a file holds.
+def read_part(
+    data: Path | Address | None, arriving: Arriving, *, folder: Path, say: Callable[[str], None]
+) -> Arrived:
+    """The part that a source holds.
 
     Args:
-        path: None for periods without any records.
+        data: None for periods without any records.
+        folder: for the codes while they are read.
         say: told how many records are late or left out, for the owner alone.
 
     Raises:
@@ -90,7 +101,7 @@ def read_part(path: Path | None, arriving: Arriving, *, say: Callable[[str], Non
         StrictError: a record is not counted as it stands, and the owner wants that told first.
         ConfigError: a period has more records than its capacity, or none at all.
     """
-    found, n_late = in_time(_records(path, arriving), arriving)
+    found, n_late = in_time(_records(data, arriving, folder, say), arriving)
     _check_periods(found.codes[arriving.axis], arriving)
     kept, rule = None, arriving.rule
     if rule is not None and found.people is not None:
@@ -105,24 +116,37 @@ def read_part(path: Path | None, arriving: Arriving, *, say: Callable[[str], Non
         arriving.attribute.value_names[arriving.start],
         arriving.late,
         n_late,
-        found.n_outside,
-        found.n_unplaced,
+        found.tally.n_outside,
+        found.tally.n_unplaced,
         kept,
         int((part.per_period(arriving.axis) > arriving.growth.capacity).sum()),
     )
     if arriving.strict:
         findings.check(rule)
     _check_capacity(findings, arriving)
-    for line in findings.lines(rule):
+    found.tally.n_kept = len(stays.codes[0])
+    found.tally.n_late = n_late if arriving.late == "drop" else 0
+    for line in (*findings.lines(rule), *found.tally.lines()):
         say(line)
     return Arrived(part, found.content, findings)
 
 
-def _records(path: Path | None, arriving: Arriving) -> Records:
-    if path is None:
+def _records(
+    data: Path | Address | None, arriving: Arriving, folder: Path, say: Callable[[str], None]
+) -> Records:
+    if data is None:
         nothing = tuple(np.zeros(0, dtype=np.int64) for _ in arriving.domain.attributes)
-        return Records(nothing, None, Content())
-    return read_records(path, arriving.domain, key=arriving.key, person=arriving.person)
+        return Records(nothing, None, Content(), Tally.of(arriving.domain))
+    address = Address.of(data)
+    return read_records(
+        address,
+        arriving.domain,
+        key=arriving.key,
+        folder=folder,
+        person=arriving.person,
+        periods=arriving.periods if address.holds_all_periods else None,
+        say=say,
+    )
 
 
 def in_time(found: Records, arriving: Arriving) -> tuple[Records, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 
 from qserver.config import Settings
 from qserver.errors import QServerError
@@ -16,7 +15,7 @@ from worker.owner.checks.books import books_finding
 from worker.owner.checks.finding import WorkerFinding
 from worker.owner.checks.histories import histories_finding
 from worker.owner.witness import NO_WITNESS, look_at_witness
-from worker.private.entry import read_entry, read_parts
+from worker.private.entry import read_parts, sealed_table
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
 
@@ -73,13 +72,14 @@ def _data(registry: Registry, entry: RegistryEntry) -> WorkerFinding:
         if entry.grows:
             read_parts(registry, entry, registry.journal(entry.population, create=False))
             return WorkerFinding(check, ok=True, text="every sealed part is there and unchanged")
-        snapshot = read_entry(registry, entry)
+        sealed_table(registry, entry)
     except QServerError as exc:
-        return WorkerFinding(check, ok=False, text=str(exc))
-    if not secrets.compare_digest(snapshot.fingerprint, entry.fingerprint):
-        text = "the content is not what was attached; restore the file"
-        return WorkerFinding(check, ok=False, text=text)
-    return WorkerFinding(check, ok=True, text="readable and unchanged")
+        mend = "put it back from a copy" if entry.sealed else "restore the file"
+        return WorkerFinding(check, ok=False, text=f"{exc} {mend[0].upper()}{mend[1:]}.")
+    if not entry.sealed:
+        text = "the file is readable and unchanged; the next start of the worker seals it"
+        return WorkerFinding(check, ok=True, text=text)
+    return WorkerFinding(check, ok=True, text="the seal is readable and unchanged")
 
 
 def _journal(registry: Registry, population: str, settings: Settings) -> WorkerFinding:

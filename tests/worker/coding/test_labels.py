@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
-from worker.private import labels
-from worker.private.labels import LabelCodes, hash_sql
-from worker.private.read import read_snapshot
+from tests.worker.private.reading import codes_in_order
+from worker.coding import labels
+from worker.coding.labels import LabelCodes, hash_sql
 
 MISSING, OUTSIDE = -1, -2
 # As long as DuckDB keeps in place, one longer, and texts that differ at the end alone.
@@ -39,7 +39,7 @@ def test_labels_of_one_hash_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "rows.csv"
     path.write_text("x\na\n")
     domain = Domain((Attribute("x", "labels", ("a", "b")),))
-    assert read_snapshot(path, domain, key=b"k" * 32).table.codes[0].tolist() == [0]
+    assert codes_in_order(path, domain, folder=tmp_path) == [[0]]
     monkeypatch.setattr(labels, "_HASH", "length")
     with pytest.raises(PrivateDataError, match="Two labels of x have the same hash"):
-        read_snapshot(path, domain, key=b"k" * 32)
+        codes_in_order(path, domain, folder=tmp_path)

@@ -1,0 +1,214 @@
+"""Record batches into integer codes: by DuckDB and the rules of a domain, total by construction.
+
+Whatever a source gives becomes text first, in one way for all sources, so the same values have the
+same codes wherever they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from qserver.errors import PrivateDataError
+from qserver.query.domain import Attribute, Domain
+from worker.coding.labels import LabelCodes, hash_sql
+from worker.coding.periods import day_sql, period_codes
+from worker.coding.tally import Tally
+from worker.coding.wanted import WantedPeriods
+from worker.coding.width import code_dtype
+from worker.sources.source import no_values_in_errors
+
+_MISSING, _OUTSIDE, _BELOW, _ABOVE, _LEFT_OUT = -1, -2, -3, -4, -5
+
+
+@dataclass(frozen=True, repr=False)
+class CodedBatch:
+    """The records of a batch that no rule of the domain drops.
+
+    Args:
+        codes: per attribute, the code of each record, in its smallest type.
+        people: the person of each record, as text, '' if unknown; None without a column.
+    """
+
+    codes: tuple[NDArray[Any], ...]
+    people: pa.Array | None
+
+
+class Coder:
+    """Codes of the batches of one source; for one thread.
+
+    Args:
+        person_column: the column of the person; '' for none.
+        periods: the periods that are wanted; None for all records.
+        connection: a database of its own, in memory.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        person_column: str,
+        periods: WantedPeriods | None,
+        connection: duckdb.DuckDBPyConnection,
+    ) -> None:
+        self._domain, self._person, self._periods = domain, person_column, periods
+        self._connection = connection
+        self._labels = _label_codes(connection, domain)
+        columns = [_column_sql(a, i) for i, a in enumerate(domain.attributes)]
+        self._sql = f"SELECT {', '.join(columns)} FROM batch"  # noqa: S608
+        person = _text_sql(f"s{len(domain.attributes)}")
+        self._person_sql = f"SELECT coalesce({person}, '') AS person FROM batch"  # noqa: S608
+        self.tally = Tally.of(domain)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that a batch must have, in this order."""
+        return [*self._domain.names, *([self._person] if self._person else [])]
+
+    def check(self, found: Sequence[str]) -> None:
+        """Return if a source has all columns; PrivateDataError with those that it lacks."""
+        lacking = [name for name in self.columns if name not in set(found)]
+        if lacking:
+            raise PrivateDataError(
+                f"The file must have a column for every attribute and for the person; it lacks "
+                f"{', '.join(lacking)}."
+            )
+
+    def of(self, batch: pa.RecordBatch) -> CodedBatch:
+        """The codes of a batch; what became of its records is added to the tally.
+
+        Raises:
+            PrivateDataError: it holds bytes that are no UTF-8, or a type that nothing reads.
+        """
+        raw, people = self._read(batch)
+        attributes = self._domain.attributes
+        found = [_coded(a, raw, i, self._labels) for i, a in enumerate(attributes)]
+        self.tally.n_rows += len(found[0])
+        if self._periods is not None:
+            others = self._periods.others(found[self._periods.axis])
+            self.tally.n_other_periods += int(others.sum())
+            found = [codes[~others] for codes in found]
+            people = None if people is None else people.filter(pa.array(~others))
+        coded = [_by_rules(a, codes) for a, codes in zip(attributes, found, strict=True)]
+        kept = np.logical_and.reduce([c >= 0 for c in coded])
+        self._count(found, coded, kept)
+        codes = tuple(
+            c[kept].astype(code_dtype(a.size)) for c, a in zip(coded, attributes, strict=True)
+        )
+        return CodedBatch(codes, None if people is None else people.filter(pa.array(kept)))
+
+    def _read(self, batch: pa.RecordBatch) -> tuple[Mapping[str, Any], pa.Array | None]:
+        """What DuckDB makes of the columns, and the person of each record as text."""
+        with no_values_in_errors("The source", _words):
+            batch.validate(full=True)
+            names = [f"s{i}" for i in range(batch.num_columns)]
+            self._connection.register("batch", pa.table(list(batch.columns), names=names))
+            raw = self._connection.sql(self._sql).fetchnumpy()
+            if not self._person:
+                return raw, None
+            found = self._connection.sql(self._person_sql).to_arrow_table()
+            return raw, found.column("person").combine_chunks()
+
+    def _count(
+        self,
+        found: Sequence[NDArray[np.int64]],
+        coded: Sequence[NDArray[np.int64]],
+        kept: NDArray[np.bool_],
+    ) -> None:
+        unplaced = np.zeros(len(kept), dtype=np.bool_)
+        for column, one, code in zip(self.tally.columns, found, coded, strict=True):
+            missing = one == _MISSING
+            column.n_missing += int(missing.sum())
+            column.n_outside += int((one < _MISSING).sum())
+            unplaced |= missing & (code < 0)
+        self.tally.n_unplaced += int(unplaced.sum())
+        self.tally.n_inside += int(kept.sum())
+
+
+@contextmanager
+def coder_of(
+    domain: Domain, *, person_column: str = "", periods: WantedPeriods | None = None
+) -> Iterator[Coder]:
+    """A coder with a database of its own, which opens and fetches nothing."""
+    with duckdb.connect(":memory:", config={"threads": 2}) as connection:
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET preserve_insertion_order = true")
+        connection.execute("SET TimeZone = 'UTC'")
+        yield Coder(domain, person_column, periods, connection)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, pa.ArrowInvalid):
+        return "holds bytes that are no UTF-8."
+    if isinstance(error, duckdb.NotImplementedException):
+        return "has a column of a type that cannot be read. Turn it into text in --query."
+    return f"cannot be read ({type(error).__name__})."
+
+
+def _label_codes(connection: duckdb.DuckDBPyConnection, domain: Domain) -> Mapping[int, LabelCodes]:
+    """The codes of the labels of each attribute that has some, by the attribute's number."""
+    return {
+        i: LabelCodes(connection, a, missing=_MISSING, outside=_OUTSIDE)
+        for i, a in enumerate(domain.attributes)
+        if not a.is_numeric
+    }
+
+
+def _column_sql(attribute: Attribute, i: int) -> str:
+    """SQL for a label's hash, with periods a day as well, or a number; no value makes it fail."""
+    text = _text_sql(f"s{i}")
+    if attribute.is_period:
+        return f"{hash_sql(text)} AS c{i}, {day_sql(text, outside=_OUTSIDE)} AS d{i}"
+    if attribute.kind == "labels":
+        return f"{hash_sql(text)} AS c{i}"
+    markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
+    missing = f"{text} IS NULL OR {text} IN ({markers})"
+    return f"CASE WHEN {missing} THEN NULL ELSE TRY_CAST({text} AS DOUBLE) END AS c{i}"
+
+
+def _coded(
+    attribute: Attribute, raw: Mapping[str, Any], i: int, labels: Mapping[int, LabelCodes]
+) -> NDArray[np.int64]:
+    """Codes of one attribute; negative for a value that is missing or outside."""
+    column = raw[f"c{i}"]
+    if attribute.is_numeric:
+        codes = _bins(attribute, np.ma.filled(column.astype(np.float64), np.nan))
+    else:
+        codes = labels[i].of(column)
+    if attribute.is_period:
+        codes = period_codes(attribute, codes, raw[f"d{i}"], missing=_MISSING, outside=_OUTSIDE)
+    return codes
+
+
+def _by_rules(attribute: Attribute, coded: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The codes by the attribute's rules; negative for a record to drop."""
+    codes, other = coded.copy(), attribute.size - 1
+    codes[coded == _OUTSIDE] = other if attribute.outside == "other" else _LEFT_OUT
+    codes[coded == _MISSING] = other if attribute.missing == "other" else _LEFT_OUT
+    codes[coded == _BELOW] = 0
+    codes[coded == _ABOVE] = attribute.n_regular - 1
+    return codes
+
+
+def _bins(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    edges = np.array([float(e) for e in attribute.edges])
+    codes = np.searchsorted(edges, values, side="right").astype(np.int64) - 1
+    clamps, below = attribute.outside == "clamp", codes < 0
+    codes[codes >= attribute.n_regular] = _ABOVE if clamps else _OUTSIDE
+    codes[below] = _BELOW if clamps else _OUTSIDE
+    codes[np.isnan(values)] = _MISSING
+    return codes
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _text_sql(column: str) -> str:
+    return f"trim(CAST({column} AS VARCHAR))"

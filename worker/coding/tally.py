@@ -1,0 +1,108 @@
+"""What became of the records of a source, in numbers for the owner's terminal alone.
+
+All of it is private: exact counts, without noise. It is said once, where the owner typed the
+command, and it is written nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qserver.query.domain import Attribute, Domain
+from worker.constants import WORKER
+
+_RULES = {"drop": "dropped", "clamp": "counted in the nearest bin"}
+
+
+@dataclass
+class ColumnTally:
+    """How many values of a column were none of its attribute's.
+
+    Args:
+        n_missing: empty fields and missing markers, and texts in a column of numbers.
+        n_outside: other values.
+    """
+
+    attribute: Attribute
+    n_missing: int = 0
+    n_outside: int = 0
+
+    def lines(self, n_rows: int) -> list[str]:
+        """One line for each number that is not 0."""
+        found = (
+            ("missing", self.n_missing, self.attribute.missing),
+            ("outside", self.n_outside, self.attribute.outside),
+        )
+        return [
+            f"  {self.attribute.name}: {n:,} {what} ({_share(n, n_rows)}), {self._fate(rule)}"
+            + (_WARNING if n > WORKER.report_share * n_rows else "")
+            for what, n, rule in found
+            if n
+        ]
+
+    def _fate(self, rule: str) -> str:
+        return _RULES.get(rule, f"counted as {self.attribute.other}")
+
+
+@dataclass
+class Tally:
+    """Of all columns, and of the records.
+
+    Args:
+        n_rows: records that were read.
+        n_inside: those of the wanted periods that no rule of the domain drops.
+        n_unplaced: those that a missing value drops.
+        n_other_periods: records of other periods than the wanted ones.
+        n_late: records of sealed periods that are left out.
+        n_kept: those that stay after those over a person's bound are left out.
+    """
+
+    columns: list[ColumnTally]
+    n_rows: int = 0
+    n_inside: int = 0
+    n_unplaced: int = 0
+    n_other_periods: int = 0
+    n_late: int = 0
+    n_kept: int | None = None
+
+    @classmethod
+    def of(cls, domain: Domain) -> Tally:
+        """Nothing counted yet."""
+        return cls([ColumnTally(attribute) for attribute in domain.attributes])
+
+    @property
+    def n_outside(self) -> dict[str, int]:
+        """By attribute, how many values lie outside the domain."""
+        return {column.attribute.name: column.n_outside for column in self.columns}
+
+    def lines(self) -> list[str]:
+        """The report."""
+        dropped = self.n_rows - self.n_other_periods - self.n_inside
+        kept = self.n_inside - self.n_late if self.n_kept is None else self.n_kept
+        over = self.n_inside - self.n_late - kept
+        head = f"private, for you alone: {self.n_rows:,} rows read, {kept:,} kept"
+        parts = [head]
+        if dropped:
+            warning = _WARNING if dropped > WORKER.report_share * self.n_rows else ""
+            parts.append(
+                f"  {dropped:,} dropped by the domain ({_share(dropped, self.n_rows)}){warning}"
+            )
+        if self.n_other_periods:
+            parts.append(f"  {self.n_other_periods:,} of other periods, left out")
+        if over:
+            warning = _WARNING if over > WORKER.report_share * self.n_rows else ""
+            parts.append(
+                f"  {over:,} dropped because of records per person "
+                f"({_share(over, self.n_rows)}){warning}"
+            )
+        for column in self.columns:
+            parts += column.lines(self.n_rows)
+        return parts
+
+
+_WARNING = f" - WARNING: more than {WORKER.report_share:.0%} of the rows"
+
+
+def _share(n: int, n_rows: int) -> str:
+    share = 100 * n / max(n_rows, 1)
+    return f"{share:.1f} %" if share >= 0.1 else "under 0.1 %"

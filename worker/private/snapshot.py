@@ -1,0 +1,252 @@
+"""One read of a source into a snapshot: codes, at most k records of each person, sorted, sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from qserver.errors import PrivateDataError
+from qserver.query.domain import Domain
+from worker.coding.coder import CodedBatch, coder_of
+from worker.coding.progress import Progress
+from worker.coding.tally import Tally
+from worker.coding.wanted import WantedPeriods
+from worker.private.causal import kept_by_period
+from worker.private.content import Content, content_of
+from worker.private.people import People
+from worker.private.sealed.rows import PackedRows, half_of_memory
+from worker.private.sealed.seal import NewSeal, fingerprint_of, fingerprint_of_table, seal_rows
+from worker.private.tables import RecordTable, table_from_columns
+from worker.private.truncation import PersonRule, kept_records
+from worker.sources.address import Address
+from worker.sources.opening import open_source
+from worker.sources.source import Days, Source
+
+
+@dataclass(frozen=True, repr=False)
+class Snapshot:
+    """Converted records: the table, and keyed digests of its content.
+
+    All are private. No separate count of records is kept: under add-remove even the number of
+    records is not public.
+
+    Args:
+        fingerprint: of the table, whose records are sorted. A worker serves this content only.
+        in_order: the same in the order of the source, as earlier versions had it.
+        content: what is compared with the files of other populations.
+        seal: the file of the table, which has no name yet; None for a table without records of
+            its own.
+    """
+
+    table: RecordTable
+    fingerprint: str
+    in_order: str
+    content: Content
+    seal: NewSeal | None
+
+
+@dataclass(frozen=True, repr=False)
+class Records:
+    """Coded records in memory, before any of a person is left out.
+
+    Args:
+        codes: per attribute, the code of each record.
+        people: the person of each record; None without a column.
+        content: what is compared with the files of other populations.
+        tally: what became of the rows; private.
+    """
+
+    codes: tuple[NDArray[Any], ...]
+    people: People | None
+    content: Content
+    tally: Tally
+
+    def where(self, kept: NDArray[np.bool_]) -> Records:
+        """The records of a mask."""
+        people = None if self.people is None else self.people.where(kept)
+        return Records(tuple(c[kept] for c in self.codes), people, self.content, self.tally)
+
+
+def _unsaid(_line: str) -> None:
+    """For a read that nobody watches."""
+
+
+def read_snapshot(
+    data: Path | Address,
+    domain: Domain,
+    *,
+    key: bytes,
+    folder: Path,
+    person: PersonRule | None = None,
+    say: Callable[[str], None] = _unsaid,
+    empty: bool = True,
+) -> Snapshot:
+    """Read a source into codes under the domain's rules, with at most k records of each person.
+
+    Args:
+        folder: where the files without names are that hold the codes; on the disk of the seals.
+        key: the worker's secret. Without it anybody could compare a fingerprint with guesses, and
+            foresee which records stay.
+        person: how many records of one person are kept; None keeps all. Records that the domain's
+            rules drop do not count.
+        say: told how far the read is, and what became of the rows, for the owner alone.
+        empty: whether a source without any row is meant.
+
+    Raises:
+        ConfigError: a driver is not installed, or a secret is missing.
+        PrivateDataError: the source cannot be read, or lacks a column. Shown to the owner only.
+    """
+    rows = PackedRows(folder, domain.sizes, memory_bytes=half_of_memory())
+    with closing(rows), _reading(data, domain, person, folder=folder, say=say) as read:
+        texts = []
+        for batch in read.batches():
+            rows.add(batch.codes)
+            if batch.people is not None:
+                texts.append(batch.people)
+        if not (empty or read.tally.n_rows):
+            raise PrivateDataError("The source has no rows. Nothing was registered.")
+        people = None if person is None else People.of(texts)
+        texts.clear()
+        return _Sealing(rows, domain, key, folder).snapshot(people, person, read, say)
+
+
+class _Sealing:
+    """From packed rows to a seal."""
+
+    def __init__(self, rows: PackedRows, domain: Domain, key: bytes, folder: Path) -> None:
+        self._rows, self._domain, self._key, self._folder = rows, domain, key, folder
+
+    def snapshot(
+        self,
+        people: People | None,
+        person: PersonRule | None,
+        read: _Read,
+        say: Callable[[str], None],
+    ) -> Snapshot:
+        """Leave out what is too much of a person, sort, and seal."""
+        rows, domain = self._rows, self._domain
+        axes, kept = range(len(domain.sizes)), rows.n
+        if people is not None and person is not None:
+            mask = self._kept(people, person, say)
+            kept = int(mask.sum())
+            rows.flag(mask)
+        flagged = people is not None
+        read.tally.n_kept = kept
+        in_order = fingerprint_of(
+            (rows.pieces(a, flagged=flagged) for a in axes), kept, domain, self._key
+        )
+        rows.sort()
+        content = content_of(
+            read.source.file, domain, rows.pieces, rows.n, people=people, key=self._key
+        )
+        seal = seal_rows(rows, domain.sizes, kept, folder=self._folder, flagged=flagged)
+        for line in read.tally.lines():
+            say(line)
+        rows.close()
+        table = seal.table()
+        fingerprint = fingerprint_of_table(table, domain, self._key)
+        return Snapshot(table, fingerprint, in_order, content, seal)
+
+    def _kept(
+        self, people: People, person: PersonRule, say: Callable[[str], None]
+    ) -> NDArray[np.bool_]:
+        """Mask of the records to keep by the rule for one person's."""
+        codes = [self._rows.column(axis) for axis in range(len(self._domain.sizes))]
+        if person.by_period is None:
+            return kept_records(people, codes, most=person.most, key=self._key)
+        found = kept_by_period(people, codes, rule=person.by_period, key=self._key)
+        for line in found.lines(person.by_period):
+            say(line)
+        return found.mask
+
+
+def empty_snapshot(domain: Domain, *, content: Content, key: bytes) -> Snapshot:
+    """A snapshot without any records yet: they arrive in parts.
+
+    Args:
+        content: what the file of its first part holds.
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    table = table_from_columns(dict.fromkeys(range(len(domain.sizes)), nothing), domain.sizes)
+    fingerprint = fingerprint_of_table(table, domain, key)
+    return Snapshot(table, fingerprint, fingerprint, content, None)
+
+
+def read_records(
+    data: Path | Address,
+    domain: Domain,
+    *,
+    key: bytes,
+    folder: Path,
+    person: PersonRule | None = None,
+    periods: WantedPeriods | None = None,
+    say: Callable[[str], None] = _unsaid,
+) -> Records:
+    """Read a source into codes in memory; arguments and errors as `read_snapshot`.
+
+    Args:
+        periods: the periods that are wanted; None for all records.
+    """
+    rows = PackedRows(folder, domain.sizes, memory_bytes=half_of_memory())
+    with (
+        closing(rows),
+        _reading(data, domain, person, folder=folder, say=say, periods=periods) as read,
+    ):
+        texts = []
+        days = None if periods is None else periods.days(domain)
+        for batch in read.batches(days):
+            rows.add(batch.codes)
+            if batch.people is not None:
+                texts.append(batch.people)
+        people = None if person is None else People.of(texts)
+        codes = tuple(rows.column(axis) for axis in range(len(domain.sizes)))
+        rows.sort()
+        content = content_of(read.source.file, domain, rows.pieces, rows.n, people=people, key=key)
+        return Records(codes, people, content, read.tally)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An open source, and what codes it."""
+
+    source: Source
+    coded: Callable[[pa.RecordBatch], CodedBatch]
+    names: list[str]
+    tally: Tally
+    progress: Progress
+
+    def batches(self, days: Days | None = None) -> Iterator[CodedBatch]:
+        """Every batch as codes; all rows or those of some days."""
+        dates = {column.name for column in self.source.columns if column.is_date}
+        wanted = days if days is not None and days.column in dates else None
+        for batch in self.source.batches(self.names, wanted):
+            yield self.coded(batch)
+            self.progress.add(batch.num_rows)
+        self.progress.end()
+
+
+@contextmanager
+def _reading(
+    data: Path | Address,
+    domain: Domain,
+    person: PersonRule | None,
+    *,
+    folder: Path,
+    say: Callable[[str], None],
+    periods: WantedPeriods | None = None,
+) -> Iterator[_Read]:
+    column = "" if person is None else person.column
+    with (
+        open_source(Address.of(data), folder=folder) as source,
+        coder_of(domain, person_column=column, periods=periods) as coder,
+    ):
+        coder.check([c.name for c in source.columns])
+        progress = Progress(source.n_rows(), say=say)
+        yield _Read(source, coder.of, coder.columns, coder.tally, progress)

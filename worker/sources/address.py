@@ -1,0 +1,107 @@
+"""What the owner typed to say where data lie, checked before anything is opened."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote
+
+from qserver.errors import ConfigError
+from worker.sources.secrets import check_address, check_option
+
+Kind = Literal["path", "s3", "sqlite", "duckdb", "postgresql", "adbc"]
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
+_KINDS: dict[str, Kind] = {
+    "s3": "s3",
+    "sqlite": "sqlite",
+    "duckdb": "duckdb",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "adbc": "adbc",
+}
+_DATABASES = ("sqlite", "duckdb", "postgresql", "adbc")
+_KNOWN = (
+    "be a path, or begin with sqlite:///, duckdb:///, postgresql://, s3:// or adbc:",
+    "A path ends in .csv, .tsv or .parquet, or is a folder of .parquet files.",
+)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where data lie. It holds references to secrets, and no secret.
+
+    Args:
+        text: a path, `sqlite:///PATH`, `duckdb:///PATH`, `postgresql://...`, `s3://...`, or
+            `adbc:DRIVER`.
+        table: the table of a database; or else
+        query: the SELECT whose rows are the records.
+        options: `KEY=VALUE` for an ADBC driver.
+
+    Raises:
+        ConfigError: it is none of these, holds a secret, or lacks a table or query.
+    """
+
+    text: str
+    table: str = ""
+    query: str = ""
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            raise ConfigError("source", _KNOWN[0], hint=_KNOWN[1])
+        if self.kind in _DATABASES:
+            if bool(self.table) == bool(self.query.strip()):
+                raise ConfigError("source", "come with either --table or --query")
+        elif self.table or self.query:
+            raise ConfigError("table", "be left out where the source is files", hint=_KNOWN[1])
+        if self.options and self.kind != "adbc":
+            raise ConfigError("option", "be left out where the source is no adbc:DRIVER")
+        if self.kind != "path":
+            check_address(self.text)
+        for option in self.options:
+            name, sign, value = option.partition("=")
+            if not (name and sign):
+                raise ConfigError("option", "be KEY=VALUE", name)
+            check_option(name, value)
+
+    @classmethod
+    def of(cls, data: Path | Address) -> Address:
+        """An address as it is; a path as its address."""
+        return data if isinstance(data, Address) else cls(str(data))
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of source it is."""
+        found = _SCHEME.fullmatch(self.text)
+        if found is None or Path(self.text).exists():
+            return "path"
+        kind = _KINDS.get(found[1])
+        if kind is None:
+            raise ConfigError("source", _KNOWN[0], f"{found[1]}:", hint=_KNOWN[1])
+        return kind
+
+    @property
+    def path(self) -> Path:
+        """The file or folder of a path, and of `sqlite:///PATH` and `duckdb:///PATH`."""
+        if self.kind == "path":
+            return Path(self.text)
+        name = unquote(self.text.partition(":")[2])
+        # Three slashes and a relative path, or four and an absolute one, as is usual; a path that
+        # is there with three slashes is taken as absolute.
+        if not name.startswith("///") or len(name) == 3:
+            raise ConfigError("source", f"be {self.kind}:///PATH")
+        absolute, relative = Path(name[2:]), Path(name[3:])
+        return absolute if absolute.exists() or not relative.exists() else relative
+
+    @property
+    def holds_all_periods(self) -> bool:
+        """Whether it goes on holding earlier records, as a table does and a delivered file not."""
+        return self.kind in _DATABASES or self.kind == "s3" or self.path.is_dir()
+
+    @property
+    def shown(self) -> str:
+        """What is written down of it: a whole path, or the address with its references."""
+        return str(self.path.resolve()) if self.kind == "path" else self.text

@@ -1,0 +1,94 @@
+"""DuckDB files, in one read transaction; every column as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from qserver.errors import PrivateDataError
+from worker.constants import WORKER
+from worker.sources.address import Address
+from worker.sources.databases import quoted, relation, select
+from worker.sources.source import Column, Days, distinct, no_values_in_errors
+
+_NAME = "The DuckDB file"
+_DATES = ("DATE", "TIMESTAMP")
+
+
+class DuckdbTable:
+    """A table or query of an open file."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, address: Address) -> None:
+        self.file: Path | None = None
+        self._connection, self._address = connection, address
+        self._relation = relation(address)
+        asked = address.query.strip().rstrip(";") or f"FROM {self._relation}"
+        with no_values_in_errors(_NAME, _words_of_sql):
+            found = connection.execute(f"DESCRIBE {asked}").fetchall()
+        self.columns = distinct(
+            [Column(str(r[0]), str(r[1]), str(r[1]).startswith(_DATES)) for r in found]
+        )
+
+    def n_rows(self) -> int | None:
+        """Counted for a table; a query would have to be run for that."""
+        if self._address.query:
+            return None
+        with no_values_in_errors(_NAME, _words):
+            found = self._connection.sql(select(["count(*)"], self._relation)).fetchall()
+        return int(found[0][0])
+
+    def batches(self, names: Sequence[str], days: Days | None) -> Iterator[pa.RecordBatch]:
+        """All rows of the wanted days, as text."""
+        columns = [f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in names]
+        condition = ""
+        if days is not None:
+            column = quoted(days.column)
+            condition = f"{column} >= DATE '{days.first}' AND {column} < DATE '{days.stop}'"
+        with no_values_in_errors(_NAME, _words):
+            sql = select(columns, self._relation, condition)
+            reader = self._connection.sql(sql).to_arrow_reader(WORKER.batch_records)
+        while True:
+            with no_values_in_errors(_NAME, _words):
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield batch
+
+
+@contextmanager
+def open_duckdb(address: Address) -> Iterator[DuckdbTable]:
+    """An open file, which is only read; nothing is loaded or fetched for it.
+
+    Raises:
+        PrivateDataError: it is not there, another program writes to it, or has no such table.
+    """
+    path = address.path
+    if not path.is_file():
+        raise PrivateDataError(f"{path} is not a file.")
+    with no_values_in_errors(_NAME, _words):
+        connection = duckdb.connect(
+            str(path),
+            read_only=True,
+            config={"threads": 2, "autoinstall_known_extensions": "false", "TimeZone": "UTC"},
+        )
+    with connection:
+        connection.execute(f"SET memory_limit = '{WORKER.duckdb_megabytes}MB'")
+        connection.execute("BEGIN")
+        yield DuckdbTable(connection, address)
+
+
+def _words_of_sql(error: Exception) -> str:
+    """Before a row is read, DuckDB's first line is about the SQL alone."""
+    if isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException):
+        return f"does not take the table or query: {str(error).splitlines()[0]}"
+    return _words(error)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, duckdb.IOException):
+        return "cannot be opened or read: another program writes to it, or it is no DuckDB file."
+    return f"cannot be read to its end ({type(error).__name__})."

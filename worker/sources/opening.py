@@ -1,0 +1,58 @@
+"""Open a source by its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from worker.sources.address import Address
+from worker.sources.files import open_csv
+from worker.sources.source import Source
+
+
+@contextmanager
+def open_source(address: Address, *, folder: Path) -> Iterator[Source]:
+    """An open source, read once and closed at the end.
+
+    The modules load only here: a worker that answers questions needs none of them.
+
+    Args:
+        folder: where what lies elsewhere may be copied to, as a file without a name.
+
+    Raises:
+        ConfigError: a driver is not installed, or a secret is missing.
+        PrivateDataError: the source cannot be reached or read, or has a column twice.
+    """
+    if address.kind == "sqlite":
+        from worker.sources.sqlite import open_sqlite
+
+        with open_sqlite(address) as source:
+            yield source
+    elif address.kind == "duckdb":
+        from worker.sources.duckdb_file import open_duckdb
+
+        with open_duckdb(address) as source:
+            yield source
+    elif address.kind == "postgresql":
+        from worker.sources.postgres import open_postgres
+
+        with open_postgres(address) as source:
+            yield source
+    elif address.kind == "adbc":
+        from worker.sources.adbc import open_adbc
+
+        with open_adbc(address) as source:
+            yield source
+    elif address.kind == "s3":
+        from worker.sources.s3 import open_s3
+
+        with open_s3(address.text, folder=folder) as source:
+            yield source
+    elif address.path.is_dir() or address.path.suffix.lower() == ".parquet":
+        from worker.sources.parquet import local_parquet
+
+        yield local_parquet(address.path)
+    else:
+        with open_csv(address.path) as source:
+            yield source

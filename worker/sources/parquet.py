@@ -1,0 +1,152 @@
+"""Parquet files, and folders of them, on this machine or in S3, through Arrow.
+
+Only the wanted columns are read, a few row groups at a time, and of an append only the row groups
+that may hold the wanted days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from qserver.errors import PrivateDataError
+from worker.constants import WORKER
+from worker.sources.source import Column, Days, distinct, no_values_in_errors
+
+_FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(
+        use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
+    )
+)
+
+
+class ParquetFiles:
+    """One or more files of one schema, in the order of their names.
+
+    Args:
+        files: their paths in the file system.
+        base: the folder below which `KEY=VALUE` folders give further columns; '' for one file.
+        name: how messages call them.
+    """
+
+    def __init__(
+        self, files: Sequence[str], filesystem: fs.FileSystem, *, base: str, name: str
+    ) -> None:
+        self.file: Path | None = None
+        self._files, self._filesystem, self._name = list(files), filesystem, name
+        if not files:
+            raise PrivateDataError(f"{name} holds no .parquet file.")
+        with no_values_in_errors(name, _words):
+            found = ds.FileSystemDatasetFactory(filesystem, self._files, _FORMAT, _options(base))
+            self._dataset = found.finish(found.inspect())
+            schemas = [f.physical_schema for f in self._dataset.get_fragments()]
+        self.columns = distinct([_column(field) for field in self._dataset.schema])
+        self._check_one_schema(schemas)
+
+    def n_rows(self) -> int | None:
+        """By the files' own word."""
+        with no_values_in_errors(self._name, _words):
+            return int(self._dataset.count_rows())
+
+    def batches(self, names: Sequence[str], days: Days | None) -> Iterator[pa.RecordBatch]:
+        """All rows of the wanted days, file by file."""
+        before = self._marks()
+        with no_values_in_errors(self._name, _words):
+            found = self._dataset.to_batches(
+                columns=list(names),
+                filter=None if days is None else _within(days, self._dataset.schema),
+                batch_size=WORKER.batch_records,
+                batch_readahead=1,
+                fragment_readahead=1,
+                use_threads=False,
+            )
+        while True:
+            with no_values_in_errors(self._name, _words):
+                batch = next(found, None)
+            if batch is None:
+                break
+            yield batch
+        if self._marks() != before:
+            raise PrivateDataError(f"{self._name} was changed while it was read. Read it again.")
+
+    def _marks(self) -> list[tuple[object, object]]:
+        with no_values_in_errors(self._name, _words):
+            return [(i.size, i.mtime_ns) for i in self._filesystem.get_file_info(self._files)]
+
+    def _check_one_schema(self, schemas: Sequence[pa.Schema]) -> None:
+        """A column that is absent in a file would be missing in all its records, and unsaid."""
+        first = schemas[0]
+        for i, schema in enumerate(schemas):
+            distinct([_column(field) for field in schema])
+            for field in first:
+                at = schema.get_field_index(field.name)
+                if at < 0 or schema.field(at).type != field.type:
+                    how = "lacks" if at < 0 else "has another type for"
+                    raise PrivateDataError(
+                        f"{self._name}: file {i + 1} of {len(schemas)} {how} column {field.name}, "
+                        "which the first one has. Give all files one schema."
+                    )
+
+
+def local_parquet(path: Path) -> ParquetFiles:
+    """A file, or a folder with all below it; PrivateDataError."""
+    if not path.exists():
+        raise PrivateDataError(f"{path} is not a file.")
+    if path.is_file():
+        found = ParquetFiles([str(path)], fs.LocalFileSystem(), base="", name=path.name)
+        found.file = path
+        return found
+    files = [str(p) for p in path.rglob("*.parquet") if p.is_file() and not _is_hidden(p, path)]
+    return ParquetFiles(sorted(files), fs.LocalFileSystem(), base=str(path), name=path.name)
+
+
+def _is_hidden(path: Path, base: Path) -> bool:
+    """What other programs write beside their files begins so."""
+    return any(part.startswith(("_", ".")) for part in path.relative_to(base).parts)
+
+
+def _options(base: str) -> ds.FileSystemFactoryOptions:
+    if not base:
+        return ds.FileSystemFactoryOptions()
+    partitioning = ds.HivePartitioning.discover(infer_dictionary=False)
+    return ds.FileSystemFactoryOptions(partition_base_dir=base, partitioning=partitioning)
+
+
+def _column(field: pa.Field) -> Column:
+    is_date = pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
+    return Column(field.name, str(field.type), is_date)
+
+
+def _within(days: Days, schema: pa.Schema) -> ds.Expression:
+    """A condition that holds for every row of these days, as the column's type compares."""
+    kind = schema.field(days.column).type
+    ends = [_as(kind, day) for day in (days.first, days.stop)]
+    field = pc.field(days.column)
+    return (field >= ends[0]) & (field < ends[1])
+
+
+def _as(kind: pa.DataType, day: date) -> pa.Scalar:
+    if pa.types.is_date(kind):
+        return pa.scalar(day, pa.date32()).cast(kind)
+    naive = pa.scalar(datetime.combine(day, time()), pa.timestamp("us"))
+    return naive.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "is not there any more."
+    if isinstance(error, PermissionError):
+        return "may not be read."
+    if isinstance(error, MemoryError):
+        return "cannot be read: there is not enough memory."
+    if isinstance(error, pa.ArrowInvalid | pa.ArrowTypeError):
+        return "cannot be read: a file is no Parquet, is damaged, or has another schema."
+    if isinstance(error, OSError):
+        return "cannot be read to its end: it is cut off, damaged or out of reach."
+    return f"cannot be read ({type(error).__name__})."
