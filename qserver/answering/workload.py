@@ -19,10 +19,6 @@ from qserver.records.answer import Answer, Offer, Simultaneous, Source, Workload
 from qserver.records.history import Estimator
 from qserver.records.statement import OF_ESTIMATOR
 
-_MOST_POSTERIORS = 64
-"""Most questions of a workload that get posteriors: one takes tens of milliseconds where answers
-disagree."""
-
 
 @dataclass(frozen=True)
 class WorkloadCost:
@@ -196,11 +192,10 @@ def _each(
     engine: InferenceEngine, workload: Workload, cost: WorkloadCost, version: int
 ) -> list[_Each]:
     """What makes each answer. Quotients combine laws of errors."""
-    n, parts = len(workload.questions), set(workload.for_quotients)
-    by_error = n - len(parts) > _MOST_POSTERIORS
+    parts = set(workload.for_quotients)
     return [
-        _Each(engine, workload, cost, version, is_posterior=not (by_error or i in parts))
-        for i in range(n)
+        _Each(engine, workload, cost, version, is_posterior=i not in parts)
+        for i in range(len(workload.questions))
     ]
 
 

@@ -61,6 +61,11 @@ class Measurement:
         return NANO / self.alpha_nano if self.alpha_nano else 0.0
 
     @property
+    def n_summed(self) -> int:
+        """How many independent Laplace variables its noise is the sum of."""
+        return 1
+
+    @property
     def is_public(self) -> bool:
         """Whether the row is exact: a public constraint without noise."""
         return self.alpha_nano == 0

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.answering import workload as answered
 from qserver.answering.workload import AnsweredWorkload, WorkloadCost, answer_workload
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.holdings import estimate_of
@@ -152,12 +151,9 @@ def test_what_quotients_are_made_of_keeps_the_law_of_the_error(engine: Inference
         assert (answer.estimate == estimate.posterior.estimate) == (law == "estimator")
 
 
-def test_a_large_workload_keeps_the_law_of_the_error(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answered, "_MOST_POSTERIORS", 2)
-    assert _laws(_answered(engine, Workload(ASKED))) == {"estimator"}
-    assert _laws(_answered(engine, Workload(ASKED[:2]))) == {"posterior"}
+def test_a_large_workload_has_posteriors(engine: InferenceEngine) -> None:
+    many = tuple(Question(_rows(*ends), THERE) for ends in [(0, 10), (10, 20), (0, 20)] * 200)
+    assert _laws(_answered(engine, Workload(many))) == {"posterior"}
 
 
 def test_what_is_only_tried_has_no_posterior(engine: InferenceEngine) -> None:

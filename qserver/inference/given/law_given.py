@@ -12,8 +12,9 @@ from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.line import law_on_a_line
 from qserver.inference.given.mixture import N_PLACES, mixture
 from qserver.inference.given.points import SIZES
-from qserver.inference.given.sites import LAPLACE_VARIANCE, NormalLaw, normal_law
+from qserver.inference.given.sites import NormalLaw, normal_law
 from qserver.inference.given.table_of_law import TableOfLaw
+from qserver.inference.given.variances import LAPLACE_VARIANCE
 from qserver.query.asking.reading import USUAL_ERROR
 
 _FEW = 14
@@ -61,7 +62,7 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
         enough: error of probabilities that is small enough; more points are taken until it is
             reached, or until there are no more.
     """
-    if known.mixing.shape[1] == 1 and not len(known.rest):
+    if known.mixing.shape[1] == 1 and not len(known.rest) and (known.counts == 1.0).all():
         return law_on_a_line(known)
     normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL
     matter = _matter(known, normal, effort.left_out)

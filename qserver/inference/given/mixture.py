@@ -1,7 +1,7 @@
 """The law of an error as a mixture of normal laws.
 
-A Laplace variable is normal given its variance t, and t is exponential with mean 2. So given the
-variances of the errors that matter, and with sites in place of the others, W is normal. Variances
+An error is normal given its variance t (`variances`). So given the variances of the errors that
+matter, and with sites in place of the others, W is normal. Variances
 are drawn from evenly filling points by the law that each would have alone, given the normal law of
 the rest. Weights make up for the difference.
 
@@ -22,11 +22,12 @@ from scipy.special import ndtr
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.points import N_SHIFTS, even_points
-from qserver.inference.given.sites import LAPLACE_VARIANCE, NormalLaw
+from qserver.inference.given.sites import NormalLaw
 from qserver.inference.given.table_of_law import TableOfLaw
+from qserver.inference.given.variances import LAPLACE_VARIANCE, log_density, log_edges
 
 _RANK = 1e-11
-_LEAST_VARIANCE, _MOST_VARIANCE, _N_CELLS = 1e-7, 80.0, 800
+_N_CELLS = 800
 _REACH = 9.0
 N_PLACES = 201
 _AT_ONCE = 1024
@@ -175,10 +176,11 @@ class _Drawn:
 
     def __init__(self, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> None:
         cavity = normal.cavity
-        self._edges = np.linspace(np.log(_LEAST_VARIANCE), np.log(_MOST_VARIANCE), _N_CELLS + 1)
-        middles = 0.5 * (self._edges[1:] + self._edges[:-1])
+        self._counts = cavity.counts[matter]
+        self._edges = log_edges(self._counts, _N_CELLS)
+        middles = 0.5 * (self._edges[:, 1:] + self._edges[:, :-1])
         spread = cavity.variance[matter, None] + np.exp(middles)
-        density = middles - 0.5 * np.exp(middles) - 0.5 * np.log(spread)
+        density = log_density(middles, self._counts[:, None]) - 0.5 * np.log(spread)
         density -= 0.5 * np.square(cavity.mean[matter, None]) / spread
         shares = np.exp(density - density.max(axis=1, keepdims=True))
         self._shares = shares / shares.sum(axis=1, keepdims=True)
@@ -186,13 +188,12 @@ class _Drawn:
     def variances(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Variances at points of the cube, shape (points, n), and logs of prior over proposal."""
         found, logs = np.empty_like(points), np.zeros(len(points))
-        width = self._edges[1] - self._edges[0]
-        for j, shares in enumerate(self._shares):
+        for j, (edges, shares) in enumerate(zip(self._edges, self._shares, strict=True)):
             sums = np.append(0.0, np.cumsum(shares))
             cell = np.searchsorted(sums, points[:, j], side="right") - 1
             cell = np.clip(cell, 0, _N_CELLS - 1)
             inside = np.clip((points[:, j] - sums[cell]) / shares[cell], 0.0, 1.0)
-            log_variance = self._edges[cell] + inside * width
+            log_variance = edges[cell] + inside * (edges[1] - edges[0])
             found[:, j] = np.exp(log_variance)
-            logs += log_variance - 0.5 * found[:, j] - np.log(shares[cell])
+            logs += log_density(log_variance, self._counts[j]) - np.log(shares[cell])
         return found, logs

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
-from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
+from qserver.records.history import AnyMeasurement, Measurement
 
 MOST_CELLS = 1_000
 """Most rows and cells together whose disagreements are sought."""
@@ -26,38 +26,43 @@ def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tup
         if the used ones alone are too many.
     """
     found = set(used)
-    n_cells = sum(_size(measurements[i]) for i in found)
+    n_cells = sum(n_rows(measurements[i]) for i in found)
     if n_cells > MOST_CELLS:
         return None
     for one in measurements:
-        if one.id not in found and n_cells + _size(one) <= MOST_CELLS:
-            n_cells += _size(one)
+        if one.id not in found and n_cells + n_rows(one) <= MOST_CELLS:
+            n_cells += n_rows(one)
             found.add(one.id)
     return tuple(sorted(found))
 
 
-def are_few(measurements: Sequence[AnyMeasurement]) -> bool:
-    """Whether there are tables, and few enough cells and rows that all can be taken."""
-    has_table = any(isinstance(one, TableMeasurement) for one in measurements)
-    return has_table and sum(map(_size, measurements)) <= MOST_CELLS
+def n_rows(measurement: AnyMeasurement) -> int:
+    """Of a table its cells, each of which is a row."""
+    return 1 if isinstance(measurement, Measurement) else len(measurement.indices)
 
 
 def cells_as_rows(measurements: Iterable[AnyMeasurement]) -> list[Measurement]:
-    """The measurements, with cells of tables as rows, numbered anew.
+    """The measurements, with cells of tables as rows, numbered anew."""
+    return numbered(_rows(measurements))
+
+
+def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
+    """The rows, numbered from 0.
 
     Of the same row measured twice, as a cell or by itself, only the one with the least noise is
-    taken: the other may be the same noise with more added, and then says nothing more.
+    taken: the other may be the same noise with more added, and then says nothing more. The noise of
+    a sum of several cells is no other row's.
     """
     best: dict[LinearQuery, Measurement] = {}
-    for row in _rows(measurements):
+    sums = list[Measurement]()
+    for row in rows:
+        if row.n_summed > 1:
+            sums.append(row)
+            continue
         known = best.get(row.row)
         if known is None or row.scale < known.scale:
             best[row.row] = row
-    return [replace(row, id=number) for number, row in enumerate(best.values())]
-
-
-def _size(measurement: AnyMeasurement) -> int:
-    return 1 if isinstance(measurement, Measurement) else len(measurement.indices)
+    return [replace(row, id=number) for number, row in enumerate([*best.values(), *sums])]
 
 
 def _rows(measurements: Iterable[AnyMeasurement]) -> Iterator[Measurement]:

@@ -51,6 +51,14 @@ class RowNoise:
         return Noise(self.ids[chosen], self.scales[chosen], steps)
 
 
+@dataclass(frozen=True, eq=False)
+class KnownErrors:
+    """What is known of errors, with the ids of the rows that they are of, shape (n,)."""
+
+    ids: IntArray
+    sums: KnownSums
+
+
 class Play:
     """Rows in play. Not safe for concurrent use.
 
@@ -179,7 +187,7 @@ class Play:
             else:
                 self.left_out.add(number)
 
-    def known_sums(self, weights: Sequence[tuple[int, float]]) -> KnownSums | None:
+    def known_sums(self, weights: Sequence[tuple[int, float]]) -> KnownErrors | None:
         """An error by weights on rows in play, and all sums of errors that bear on it.
 
         Returns:
@@ -195,7 +203,8 @@ class Play:
         scales = noise.scales[used]
         # These weights give nothing of the truth, so they give the sum of the errors.
         values = directions @ noise.answers
-        return KnownSums(full[used] * scales, directions[:, used] * scales, values)
+        sums = KnownSums(full[used] * scales, directions[:, used] * scales, values)
+        return KnownErrors(noise.ids[used], sums)
 
     def holds(self, number: int) -> bool:
         """Whether the measurement of this id is in play."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from threading import Thread
 
 import numpy as np
@@ -249,19 +250,25 @@ class RowsInPlay:
         Where too many rows are in reach, the sums are those among the rows that weigh most. The law
         given fewer sums is right, too: it only says less.
         """
-        sizes = {i: abs(w) * self._live[i].scale for i, w in weights if i in self._live}
+        live = self._live
         inside = [(i, w) for i, w in weights if self._play.holds(i)]
         found = self._play.known_sums(inside)
         if found is None:
-            most = sorted(inside, key=lambda pair: -sizes[pair[0]])[:MOST_FOR_DIRECTIONS]
-            inside = sorted(most)
-            rows = [self._live[i] for i, _ in inside]
+            most = sorted(inside, key=lambda pair: -abs(pair[1]) * live[pair[0]].scale)
+            inside = sorted(most[:MOST_FOR_DIRECTIONS])
+            rows = [live[i] for i, _ in inside]
             found = Play.of(rows, self._vector_of, len(self._names)).known_sums(inside)
         if found is None:
-            found = KnownSums.nothing()
-            inside = []
+            sums, inside = KnownSums.nothing(), []
+        else:
+            counts = [live[i].n_summed for i in found.ids.tolist()]
+            sums = replace(found.sums, counts=np.array(counts, dtype=np.float64))
         used = {i for i, _ in inside}
-        return found.with_independent(np.array([sizes[i] for i, _ in weights if i not in used]))
+        rest = [(live[i], w) for i, w in weights if i not in used]
+        return sums.with_independent(
+            np.array([abs(w) * m.scale for m, w in rest]),
+            np.array([float(m.n_summed) for m, _ in rest]),
+        )
 
     def polished(self, query: LinearQuery, weights: Weights) -> Polished:
         """Given weights, corrected until they give the query as nearly as floats can.

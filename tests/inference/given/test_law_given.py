@@ -7,6 +7,7 @@ import pytest
 
 from qserver.inference.given.known_sums import KnownSums, reduced
 from qserver.inference.given.law_given import law_given
+from qserver.inference.given.sites import Cavity
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.given.references import (
@@ -134,3 +135,38 @@ def test_many_independent_errors_become_one_normal_error_with_a_stated_bound() -
             / weights.sum()
         )
         assert abs(together.cdf(x) - expected) < together.largest_error + alone.largest_error
+
+
+@pytest.mark.parametrize("count", [2, 7, 60, 5_000])
+@pytest.mark.parametrize("known_sum", [0.3, -4.0, 7.0])
+def test_sums_of_laplace_errors_agree_with_a_grid(count: int, known_sum: float) -> None:
+    """One Laplace error and a sum of several, of which the difference is known."""
+    known = KnownSums(
+        np.array([0.8, 0.2]),
+        np.array([[1.0, -1.0]]),
+        np.array([known_sum]),
+        np.array([1.0, count]),
+    )
+    shift, law = _law(known, enough=1e-3)
+    u = np.linspace(-40.0, 40.0, 1 << 16, endpoint=False)
+    # The density of the sum, by its characteristic function on the same grid.
+    frequencies = 2.0 * np.pi * np.fft.fftfreq(len(u), u[1] - u[0])
+    characteristic = (1.0 + np.square(frequencies) / count) ** -float(count)
+    density = np.fft.fftshift(np.fft.ifft(characteristic).real)
+    joint = np.maximum(np.interp(u - known_sum, u, density), 0.0) * np.exp(-np.abs(u))
+    error = 0.8 * u + 0.2 * (u - known_sum)
+    masses = np.cumsum(joint) / joint.sum()
+    for place in np.quantile(error, np.linspace(0.3, 0.7, 41)):
+        expected = np.interp(place, error, masses)
+        assert abs(law.cdf(float(place) - shift) - expected) < law.largest_error + GRID
+
+
+@pytest.mark.parametrize("count", [1, 3, 400])
+def test_an_error_without_known_sums_has_the_moments_of_its_count(count: int) -> None:
+    errors = Cavity(np.zeros(1), np.array([1e4]), np.array([float(count)]))
+    mean, variance = errors.with_factors()
+    skewness, kurtosis = errors.shapes()
+    assert mean == pytest.approx(0.0, abs=1e-6)
+    assert variance == pytest.approx(2.0, rel=1e-3)
+    assert skewness == pytest.approx(0.0, abs=1e-6)
+    assert kurtosis == pytest.approx(3.0 / count, rel=0.02)

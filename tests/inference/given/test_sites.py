@@ -13,8 +13,8 @@ from qserver.inference.given.sites import Cavity, normal_law
     ("mean", "variance"), [(0.0, 1.0), (0.3, 2.0), (-5.0, 1e4), (40.0, 3.0), (1e-3, 1e-4)]
 )
 def test_moments_are_those_of_the_density(mean: float, variance: float) -> None:
-    cavity = Cavity(np.array([mean]), np.array([variance]))
-    found = cavity.with_laplace()
+    cavity = Cavity(np.array([mean]), np.array([variance]), np.ones(1))
+    found = cavity.with_factors()
     u = np.linspace(-60.0, 60.0, 2_000_001) if variance > 1.0 else np.linspace(-9, 9, 2_000_001)
     density = np.exp(-np.abs(u) - (u - mean) ** 2 / (2.0 * variance))
     density /= density.sum()

@@ -171,13 +171,38 @@ def test_cells_bear_on_an_estimate_by_rows_alone() -> None:
     assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.1)
 
 
-@pytest.mark.parametrize(("size", "law"), [(990, "posterior"), (1_000, "estimator")])
-def test_tables_with_too_many_cells_keep_the_law_of_the_error(size: int, law: str) -> None:
-    """With a row beside them these are more than 1,000: no disagreement is sought, as is said."""
+@pytest.mark.parametrize("size", [150, 990, 3_000])
+def test_a_large_table_disagrees_with_a_row(size: int) -> None:
+    """Ten cells and their sum: all others are merged, and have nothing to say."""
     partition = product_partition((size,), {0: np.arange(size)})
-    table = TableMeasurement(0, partition, 10**8, STEP, (0,) * size)
-    engine = _engine((size,), table, measured(1, _rows(0, 10, size)))
-    assert _stated(engine, _rows(0, 10, size)).statement.law == law
+    table = TableMeasurement(0, partition, 10**8, STEP, tuple(range(size)))
+    row = _rows(0, 10, size)
+    engine = _engine((size,), table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
+    found = _stated(engine, row)
+    assert (found.statement.law, found.statement.disagreements) == ("posterior", 1)
+    small = product_partition((20,), {0: np.arange(20)})
+    twenty = TableMeasurement(0, small, 10**8, STEP, tuple(range(20)))
+    row = _rows(0, 10, 20)
+    same = _engine((20,), twenty, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
+    expected = _stated(same, row)
+    room = found.statement.error + expected.statement.error
+    for place in np.linspace(-20.0, 80.0, 11):
+        one, other = (s.posterior.probability_at_least(place) for s in (found, expected))
+        assert abs(one - other) <= room
+
+
+def test_tables_that_tell_too_much_apart_keep_the_law_of_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partition = product_partition((40,), {0: np.arange(40)})
+    table = TableMeasurement(0, partition, 10**8, STEP, tuple(range(40)))
+    row = _rows(0, 10, 40)
+    engine = _engine((40,), table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
+    for module in ("posteriors", "merged"):
+        monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_MERGED", 2)
+    for module in ("posteriors", "cells_as_rows"):
+        monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", 40)
+    assert _stated(engine, row).statement.law == "estimator"
 
 
 @pytest.mark.parametrize("fault", [np.linalg.LinAlgError("x"), ValueError("not finite")])
@@ -189,14 +214,14 @@ def test_where_floats_fail_the_law_of_the_error_is_stated(
     def fails(*_args: object, **_more: object) -> None:
         raise fault
 
-    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", fails)
+    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", fails)
     assert _stated(three_counts, _rows(0, 10)).statement.law == "estimator"
 
 
 def test_a_law_with_a_large_error_is_not_stated(
     three_counts: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qserver.inference.posterior.posteriors._ROUGHEST", 1e-9)
+    monkeypatch.setattr("qserver.inference.posterior.by_rows._ROUGHEST", 1e-9)
     assert _stated(three_counts, _rows(0, 10)).statement.law == "estimator"
 
 
@@ -204,5 +229,5 @@ def test_a_posterior_is_found_once_for_one_history(
     three_counts: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _stated(three_counts, _rows(0, 10))
-    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", None)
+    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", None)
     assert _stated(three_counts, _rows(0, 10)) is first
