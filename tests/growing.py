@@ -14,6 +14,7 @@ from qserver.records.people.unit import THE_PERSON, Unit
 from tests.deployment import LOG, Deployment, Relation
 from worker.owner.arrivals.append import Appended, AppendRequest, append
 from worker.owner.arrivals.findings import Late
+from worker.owner.arrivals.retire import RetiredPeriods, RetireRequest, retire
 from worker.owner.attach import AttachRequest, attach
 from worker.private.registry import Registry
 
@@ -120,6 +121,24 @@ class Growing(Deployment):
             progress=say,
             log=LOG,
             pause=self.waits.append,
+            clock=lambda: 90.0,
+        )
+
+    def retire(
+        self,
+        i: int,
+        *,
+        registry: Registry | None = None,
+        pause: Callable[[float], None] | None = None,
+    ) -> RetiredPeriods:
+        """Erase the records before week `i`."""
+        return retire(
+            RetireRequest("people", week(i)),
+            settings=self.settings,
+            registry=registry or Registry(self.settings.state_dir),
+            progress=lambda _text: None,
+            log=LOG,
+            pause=pause or self.waits.append,
             clock=lambda: 90.0,
         )
 

@@ -31,6 +31,7 @@ from worker.journal.witness import WitnessSettings
 from worker.main_loop import run
 from worker.owner.arrivals.append import AppendRequest, append
 from worker.owner.arrivals.findings import StrictError
+from worker.owner.arrivals.retire import RetireRequest, retire
 from worker.owner.attach import AttachRequest, attach, parse_limit
 from worker.owner.checks.audit import audit
 from worker.owner.checks.doctor import examine
@@ -131,6 +132,29 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
     what = done.first if done.first == done.last else f"{done.first} to {done.last}"
     words = f"{done.dataset}: {what} {'was sealed before' if done.again else 'is sealed'}."
     _show(arguments, json.dumps(asdict(done)), words)
+    return 0
+
+
+def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
+    registry = _registry(settings)
+    done = retire(
+        RetireRequest(arguments.name, arguments.before),
+        settings=settings,
+        registry=registry,
+        progress=_say,
+        log=_log(registry, settings),
+    )
+    how = "were erased before" if done.again else "are erased"
+    words = [
+        f"{done.dataset}: the records of the periods before {done.first_kept} {how}. Answers about "
+        "them stay; nothing more is measured."
+    ]
+    if done.keeps_people:
+        words.append(
+            "How many records each person had in them stays, under keyed digests: the bound on the "
+            "records of one person in all needs it."
+        )
+    _show(arguments, json.dumps(asdict(done)), "\n".join(words))
     return 0
 
 
@@ -361,6 +385,7 @@ _COMMANDS = {
     "restore": _restore,
     "detach": _detach,
     "append": _append,
+    "retire": _retire,
     "rotate": _rotate,
     "audit-model": _audit_model,
     "top-up": _top_up,

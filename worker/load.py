@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from qserver.errors import PrivateDataError
 from worker.journal.journal import Journal
 from worker.noise.randomness import SystemEntropy
-from worker.private.entry import read_parts, seal_entry, sealed_table, sweep_parts
+from worker.private.entry import (
+    follow_parts,
+    read_parts,
+    seal_entry,
+    sealed_table,
+    sweep_parts,
+)
+from worker.private.growing import GrowingTable
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.tables import Tables
 from worker.spending.spend import Trusted
@@ -53,7 +60,7 @@ class AttachedData:
             if entry.population not in self._journals:
                 journal = self._registry.journal(entry.population, create=False)
                 self._journals[entry.population] = journal
-            found = self._tables.get(entry.snapshot) or self._read(entry)
+            found = self._followed(entry) or self._read(entry)
             if found is None:
                 refused.append(entry.name)
             else:
@@ -71,6 +78,16 @@ class AttachedData:
         loaded = self.load()
         self._log.info("the registry changed: %s datasets are loaded", len(loaded.trusted.tables))
         return loaded.trusted
+
+    def _followed(self, entry: RegistryEntry) -> Tables | None:
+        """The table in memory, without records that were erased meanwhile; None for none."""
+        found = self._tables.get(entry.snapshot)
+        if isinstance(found, GrowingTable):
+            try:
+                follow_parts(found, entry.snapshot, self._journals[entry.population])
+            except PrivateDataError:
+                return None  # read anew, which says why it cannot be
+        return found
 
     def _read(self, entry: RegistryEntry) -> Tables | None:
         try:

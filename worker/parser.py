@@ -38,6 +38,7 @@ declare that nobody in this file is in another population, though one has the sa
 people; otherwise such a file is refused, as the same people would get a limit for each population
 """
 _APPEND_HELP = "seal the next periods of a dataset whose data arrive over time"
+_RETIRE_HELP = "erase the records of old periods; what was released about them stays"
 _TO_HELP = "the last period whose records are in the file; all up to it are sealed"
 _EMPTY_HELP = "declare that periods without any records are meant"
 _LATE_HELP = """\
@@ -110,6 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     gone = found.add_parser("detach", parents=[common], help="take a dataset off the list")
     gone.add_argument("name", help="the dataset's name")
     _add_append(found.add_parser("append", parents=[common], help=_APPEND_HELP))
+    _add_retire(found.add_parser("retire", parents=[common], help=_RETIRE_HELP))
     _add_rotate(found.add_parser("rotate", parents=[common], help="replace a dataset's data"))
     _add_audit_model(found.add_parser("audit-model", parents=[common], help=_AUDIT_HELP))
     more = found.add_parser("top-up", parents=[common], help="raise a population's limit")
@@ -200,6 +202,20 @@ def _add_append(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--late", choices=LATE, help=said)
     parser.add_argument("--strict", action="store_true", help=_STRICT_HELP)
     parser.add_argument("--same-data-other-people", action="store_true", help=_OTHER_PEOPLE_HELP)
+
+
+def _add_retire(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Erase the records of old periods of a dataset that was attached with --to. What was "
+        "released about them stays, and answers from it stay free; a question that needs fresh "
+        "noise about these periods is refused. Where a person is kept to K records in all, the "
+        "number of each person's records stays, under keyed digests, without the periods: else "
+        "everybody would begin anew. The same command again does nothing. It cannot be taken back."
+    )
+    parser.add_argument("name", help="the dataset's name")
+    parser.add_argument(
+        "--before", required=True, metavar="PERIOD", help="the first period whose records stay"
+    )
 
 
 def _add_rotate(parser: argparse.ArgumentParser) -> None:

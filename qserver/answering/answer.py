@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from qserver.answering.replica import Replica
+from qserver.answering.retired import period_retired
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.posterior.choice import reading
@@ -15,6 +16,7 @@ from qserver.inference.posterior.read import AsRead, read
 from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.ledger.claims.bounds import Lifted
 from qserver.planning.planner import Plan
+from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.answer import Answer, Offer, Source
@@ -146,15 +148,17 @@ def _offer(interval: CredibleInterval, confidence: float) -> Offer | None:
     return Offer(interval.low, interval.high, confidence)
 
 
-Refusal = BudgetExhaustedError | DisclosureGuardError | ClaimGuardError
+Refusal = BudgetExhaustedError | DisclosureGuardError | ClaimGuardError | PeriodRetiredError
 
 
 def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
     """Why a plan on the replica's state must be refused; None if it may be carried out.
 
     The caller adds the free interval. A plan that raises no loss above the present maximum is
-    refused only for a claim.
+    refused only for a claim, or if it measures periods whose records are erased.
     """
+    if (retired := period_retired(plan, replica)) is not None:
+        return retired
     price, standing = replica.price_nano(plan), replica.present.standing
     guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
     if price > standing.remaining_nano:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from qserver.answering.replica import Replica
+from qserver.answering.retired import period_retired
 from qserver.errors import CapacityError
 from qserver.planning.planner import Plan
 from qserver.query.domain import Domain
@@ -38,9 +39,10 @@ def choices_of_question(replica: Replica, question: Question, plan: Plan) -> Bot
 
 
 def independent_nano(replica: Replica, question: Question) -> int | None:
-    """The price of the question with fresh noise by itself; None where none is fine enough."""
+    """The price of the question with fresh noise by itself; None where none can be had."""
     with contextlib.suppress(CapacityError):
-        return replica.price_nano(replica.plan(question.with_looking(Looking(independent=True))))
+        plan = replica.plan(question.with_looking(Looking(independent=True)))
+        return None if period_retired(plan, replica) else replica.price_nano(plan)
     return None
 
 

@@ -77,6 +77,7 @@ def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
             next error, is the interval available without a charge; for a workload one per question.
         DisclosureGuardError: a cell would be known better than the owner allows.
         ClaimGuardError: likewise a claim of the owner's.
+        PeriodRetiredError: it needs records that are erased.
         CapacityError: a requirement is finer than the lattice.
         NetworkError: a model's specification is wrong, or history does not suffice for it.
     """

@@ -15,6 +15,7 @@ from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
+from qserver.answering.retired import period_retired
 from qserver.answering.workload import each_alone, offers
 from qserver.errors import CapacityError
 from qserver.planning.effort import Effort
@@ -74,9 +75,16 @@ class Explained(Generic[E]):
 
 
 def explain_question(replica: Replica, question: Question) -> Explained[Explanation]:
-    """Plan, price, free interval and price curve of one question, and what its choices cost."""
+    """Plan, price, free interval and price curve of one question, and what its choices cost.
+
+    Raises:
+        PeriodRetiredError: it needs records that are erased.
+    """
     question = replica.chosen(question)
     row, plan = question.row, replica.plan(question)
+    if (retired := period_retired(plan, replica)) is not None:
+        retired.free = offer(question, plan.estimate, replica.engine)
+        raise retired
     unit = replica.meta.unit_status
     explanation = Explanation(
         kind=plan.kind,
@@ -97,9 +105,16 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
 
 
 def explain_workload(replica: Replica, workload: Workload) -> Explained[WorkloadExplanation]:
-    """Plan, price, price of single questions, free intervals and price curve of a workload."""
+    """Plan, price, price of single questions, free intervals and price curve of a workload.
+
+    Raises:
+        PeriodRetiredError: it needs records that are erased.
+    """
     effort, alone, workload = Effort(), Effort(APART_WORK), replica.chosen(workload)
     plan = replica.plan_workload(workload, effort=effort)
+    if (retired := period_retired(plan, replica)) is not None:
+        retired.free = offers(replica.engine, workload)
+        raise retired
     price, apart = replica.price_nano(plan), _price_apart(replica, workload, alone)
     # Other lengths take about as much.
     work = effort.done + alone.done + _pricing_work(replica, workload)
@@ -202,7 +217,7 @@ def _workload_price(replica: Replica, workload: Workload, factor: float) -> int 
         plan = replica.plan_workload(scaled)
     except CapacityError:
         return None
-    return replica.price_nano(plan)
+    return None if period_retired(plan, replica) else replica.price_nano(plan)
 
 
 def _scaled(question: Question, factor: float) -> Question:
@@ -217,7 +232,8 @@ def _curve_point(replica: Replica, question: Question, factor: float) -> CurvePo
         plan = replica.plan(scaled)
     except CapacityError:
         return CurvePoint(length, None)
-    return CurvePoint(length, replica.price_nano(plan))
+    retired = period_retired(plan, replica) is not None
+    return CurvePoint(length, None if retired else replica.price_nano(plan))
 
 
 def _plan_row(row: PlannedRow) -> PlanRow:

@@ -31,6 +31,7 @@ ASKING_CODES = (
     "pace_exceeded",
     "disclosure_guard",
     "claim_guard",
+    "period_retired",
     "snapshot_replaced",
     "idempotency_mismatch",
     "measurement_failed",

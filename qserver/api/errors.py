@@ -25,6 +25,7 @@ from qserver.errors import (
     RateLimitedError,
     SqlError,
 )
+from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.claims.refused import ClaimGuardError
 from qserver.records.problem import error_from_problem
@@ -187,6 +188,8 @@ def _facts(exc: QServerError) -> dict[str, Any]:
         facts = {"loss": loss, "loss_allowed": allowed, "cap": exc.cap}
     elif isinstance(exc, ClaimGuardError):
         return {**exc.facts, "free": free_document(exc.free)}
+    elif isinstance(exc, PeriodRetiredError):
+        return {"first_kept": exc.first_kept, "free": free_document(exc.free)}
     else:
         return {}
     return {"price": epsilon(exc.price_nano), **facts, "free": free_document(exc.free)}

@@ -43,6 +43,7 @@ _ALL = (
     ProblemKind("pace_exceeded", 409, "The analyst's pace cannot pay for the answer today"),
     ProblemKind("disclosure_guard", 409, "A cell would be known too well"),
     ProblemKind("claim_guard", 409, "A claim would be known too well"),
+    ProblemKind("period_retired", 409, "The records of these periods are erased"),
     ProblemKind("unconfirmed", 409, "The price has to be confirmed"),
     ProblemKind("snapshot_replaced", 409, "The dataset has new data"),
     ProblemKind("not_estimable", 409, "The released history cannot give this"),

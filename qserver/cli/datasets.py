@@ -98,9 +98,11 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
 
 def _periods_text(periods: Mapping[str, Any]) -> str:
     last = f"up to {periods['last']}" if periods["last"] else "none yet"
+    first = periods.get("first_kept")  # missing in the reply of an earlier version
+    erased = f"; records before {first} are erased" if first else ""
     return (
         f"data arrive over time, by {periods['attribute']}: {last} ({periods['sealed']:,} of "
-        f"{periods['declared']:,} sealed, at most {periods['capacity']:,} records each)"
+        f"{periods['declared']:,} sealed, at most {periods['capacity']:,} records each){erased}"
     )
 
 

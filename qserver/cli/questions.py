@@ -296,7 +296,8 @@ def show_problem(console: Console, problem: ServerProblemError) -> None:
     """The facts of a refusal: the place in a text, or the interval known for each question."""
     if "excerpt" in problem.facts:
         console.point(str(problem.facts["excerpt"]))
-    if problem.code not in ("budget_exhausted", "disclosure_guard", "claim_guard"):
+    offering = ("budget_exhausted", "disclosure_guard", "claim_guard", "period_retired")
+    if problem.code not in offering:
         return
     free = problem.facts.get("free")
     if not isinstance(free, list):

@@ -49,6 +49,7 @@ _CODES = {
     "rate_limited": ExitCode.NOT_NOW,
     "disclosure_guard": ExitCode.REFUSED,
     "claim_guard": ExitCode.REFUSED,
+    "period_retired": ExitCode.REFUSED,
     "unconfirmed": ExitCode.REFUSED,
     "unreachable": ExitCode.UNREACHABLE,
     "no_worker": ExitCode.NOT_NOW,

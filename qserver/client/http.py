@@ -47,6 +47,7 @@ _KINDS: Mapping[str, type[ServerProblemError]] = dict.fromkeys(
         "pace_exceeded",
         "disclosure_guard",
         "claim_guard",
+        "period_retired",
         "unconfirmed",
     ),
     BudgetProblemError,

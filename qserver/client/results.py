@@ -277,6 +277,8 @@ class Periods(FromJson):
         last: the last of them; None before the first.
         declared: periods in all, those to come too.
         capacity: most records of one period.
+        retired: of how many of the first periods the records are erased.
+        first_kept: the first period whose records are kept; None where none are erased.
     """
 
     attribute: str
@@ -284,6 +286,8 @@ class Periods(FromJson):
     last: str | None
     declared: int
     capacity: int
+    retired: int = 0
+    first_kept: str | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from qserver.errors import (
     SqlError,
 )
 from qserver.portal.labels import FormFields
+from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.records.answer import Offer
 from qserver.records.claims.refused import ClaimGuardError
 
@@ -30,6 +31,8 @@ _ADVICE = {
     "pace_exceeded": "Nothing was spent. Wait, or ask for a longer interval or less confidence.",
     "disclosure_guard": "Nothing was spent. Ask for a longer interval or less confidence.",
     "claim_guard": "Nothing was spent. Ask for a longer interval, or for this question only.",
+    "period_retired": "Nothing was spent. Ask about later periods, for a longer interval or less "
+    "confidence, or take what is known at no cost.",
     "unconfirmed": "Nothing was spent. Say how long the interval may be, and ask again.",
     "not_estimable": "Nothing that was released so far tells anything about it. Ask it: its price "
     "is shown first.",
@@ -97,7 +100,9 @@ def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
     facts: dict[str, Any] = {}
     if isinstance(exc, BudgetExhaustedError | AllowanceExhaustedError):
         facts = {"price_nano": exc.price_nano, "remaining_nano": exc.remaining_nano}
-    if isinstance(exc, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError):
+    if isinstance(
+        exc, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError | PeriodRetiredError
+    ):
         # Of a table there is one for each number; its page shows them.
         facts["free"] = exc.free if isinstance(exc.free, Offer) else None
         facts["is_known"] = bool(exc.free)

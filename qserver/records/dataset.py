@@ -110,14 +110,18 @@ class DatasetMeta:
         """Periods that are declared, sealed or not; 0 where data do not arrive over time."""
         return 0 if self.growth is None else self.domain.sizes[self.period_axis]
 
-    def sealed_periods(self, n_sealed: int | None) -> SealedPeriods | None:
-        """The state of the periods while so many are sealed; None where all data are there."""
+    def sealed_periods(self, n_sealed: int | None, n_retired: int = 0) -> SealedPeriods | None:
+        """The state of the periods while so many are sealed, and of so many the records erased;
+        None where all data are there."""
         if self.growth is None or n_sealed is None:
             return None
         names = self.domain.attributes[self.period_axis].value_names
         last = names[n_sealed - 1] if n_sealed else None
         growth = self.growth
-        return SealedPeriods(growth.attribute, n_sealed, last, len(names), growth.capacity)
+        first = names[n_retired] if n_retired else None
+        return SealedPeriods(
+            growth.attribute, n_sealed, last, len(names), growth.capacity, n_retired, first
+        )
 
     def domain_at(self, n_sealed: int | None) -> Domain:
         """The domain while so many periods are sealed, by which questions are read."""

@@ -27,6 +27,7 @@ from qserver.errors import (
     StoreUnavailableError,
     UnanswerableError,
 )
+from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.records.answer import Offer
 from qserver.records.claims.refused import FACTS, ClaimGuardError
 
@@ -45,17 +46,24 @@ class Problem:
 
 
 _ALLOWANCE = ("price_nano", "remaining_nano", "more_at")
-_Refused = type[BudgetExhaustedError] | type[DisclosureGuardError] | type[ClaimGuardError]
+_REFUSED = (BudgetExhaustedError, DisclosureGuardError, ClaimGuardError, PeriodRetiredError)
+_Refused = (
+    type[BudgetExhaustedError]
+    | type[DisclosureGuardError]
+    | type[ClaimGuardError]
+    | type[PeriodRetiredError]
+)
 _FACTS: Mapping[_Refused, tuple[str, ...]] = {
     BudgetExhaustedError: ("price_nano", "remaining_nano"),
     DisclosureGuardError: ("price_nano", "loss_nano", "allowed_nano", "cap"),
     ClaimGuardError: FACTS,
+    PeriodRetiredError: ("attribute", "first_kept"),
 }
 
 
 def problem_from_error(error: QServerError) -> Problem:
     """The public part of an error that ended a job; an unforeseen one becomes constant text."""
-    if isinstance(error, BudgetExhaustedError | DisclosureGuardError | ClaimGuardError):
+    if isinstance(error, _REFUSED):
         facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS[type(error)]}
         if isinstance(error.free, tuple):
             facts["free_each"] = [_plain_offer(offer) for offer in error.free]

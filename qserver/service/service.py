@@ -126,7 +126,7 @@ class Service:
             version=stamp.n_shown,
             worker_alive=self._store.worker_alive(meta.population),
             unit=meta.unit_status,
-            periods=meta.sealed_periods(stamp.n_sealed),
+            periods=meta.sealed_periods(stamp.n_sealed, stamp.n_retired),
         )
 
     def domain(self, name: str, *, at: str = "") -> Domain:

@@ -26,7 +26,13 @@ from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
-from qserver.storage.standings import Budget, claims_text, measure_text, sealed_field
+from qserver.storage.standings import (
+    Budget,
+    claims_text,
+    measure_text,
+    retired_field,
+    sealed_field,
+)
 
 
 @dataclass(frozen=True)
@@ -160,31 +166,47 @@ class OwnerOperations:
             StaleVersionError: the dataset has another snapshot, or more periods are sealed.
             FencedError: the lease passed on.
         """
-        before = self.n_sealed(meta)
-        if before > n_sealed:
-            raise StaleVersionError("More periods are sealed already.")
-        if before == n_sealed:
+        last = meta.domain.attributes[meta.period_axis].value_names[n_sealed - 1]
+        self._move_mark("sealed", meta, n_sealed, {"last": last}, lease)
+
+    def n_sealed(self, meta: DatasetMeta) -> int:
+        """How many periods of the snapshot the store shows as sealed."""
+        return self._mark(sealed_field(meta.snapshot), meta)
+
+    def retire(self, meta: DatasetMeta, n_retired: int, *, lease: Lease) -> None:
+        """Say that the records of the first periods are erased; raises as `seal`. Idempotent."""
+        first = meta.domain.attributes[meta.period_axis].value_names[n_retired]
+        self._move_mark("retired", meta, n_retired, {"first_kept": first}, lease)
+
+    def n_retired(self, meta: DatasetMeta) -> int:
+        """How many periods of the snapshot the store shows as retired."""
+        return self._mark(retired_field(meta.snapshot), meta)
+
+    def _mark(self, field: str, meta: DatasetMeta) -> int:
+        return int(str(self._client.hget(Keys(meta.population).ledger, field) or 0))
+
+    def _move_mark(
+        self, mark: str, meta: DatasetMeta, n: int, told: dict[str, str], lease: Lease
+    ) -> None:
+        before = self._mark(f"{mark}:{meta.snapshot}", meta)
+        if before > n:
+            raise StaleVersionError(f"More periods are {mark} already.")
+        if before == n:
             return
         names = [Keys(meta.population).lease, Keys(meta.population).ledger, AUDIT]
         args: list[str | int] = [lease.nonce, lease.fence, meta.name, meta.snapshot]
-        args += [before, n_sealed]
-        last = meta.domain.attributes[meta.period_axis].value_names[n_sealed - 1]
+        args += [before, n, mark]
         code = self._log.append(
             # To the minute, as it is shown: seconds would tell how long the records took.
-            {"kind": "periods sealed", "at": int(time.time()) // 60 * 60}
+            {"kind": f"periods {mark}", "at": int(time.time()) // 60 * 60}
             | {"population": meta.population, "dataset": meta.name, "snapshot": meta.snapshot}
-            | {"sealed": n_sealed, "last": last},
-            lambda n, entry: self._scripts.run("seal", keys=names, args=[*args, n, entry]),
+            | {mark: n, **told},
+            lambda at, entry: self._scripts.run("seal", keys=names, args=[*args, at, entry]),
         )
         if code == 4:
             raise FencedError("The lease passed to another worker.")
         if code in (0, 3):
-            raise StaleVersionError("The dataset moved on meanwhile. Append again.")
-
-    def n_sealed(self, meta: DatasetMeta) -> int:
-        """How many periods of the snapshot the store shows as sealed."""
-        ledger, field = Keys(meta.population).ledger, sealed_field(meta.snapshot)
-        return int(str(self._client.hget(ledger, field) or 0))
+            raise StaleVersionError("The dataset moved on meanwhile. Try again.")
 
     def readmit(self, reservation: Reservation, *, population: str) -> None:
         """Give a restored store a job that it forgot, in the state `running`; for a replay."""

@@ -48,6 +48,7 @@ class Stamp:
         claims: what the owner does not want to be known too well.
         charges_head: digest of the population's last charge; likewise.
         n_sealed: periods that have their data, where data arrive over time; else None.
+        n_retired: periods whose records are erased.
         loss: shares and pairs of the whole population, which `standing` follows from.
     """
 
@@ -60,6 +61,7 @@ class Stamp:
     claims: tuple[Claim, ...] = ()
     charges_head: str | None = None
     n_sealed: int | None = None
+    n_retired: int = 0
     loss: PopulationLoss = field(default_factory=lambda: PopulationLoss({}), compare=False)
 
     def charged(self, snapshot: str, after: Standing) -> Stamp:
@@ -163,7 +165,8 @@ class Standings:
         """
         fields, n_pairs = replies
         found = checked(_names(meta), fields)
-        limit, recorded, version, charges, snapshot, shown, share, head, measure, claims, w = found
+        limit, recorded, version, charges, snapshot, shown, share, head, *later = found
+        measure, claims, n_sealed, n_retired = later
         if limit is not None and snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
         if limit is None or recorded is None or version is None or share is None:
@@ -189,7 +192,8 @@ class Standings:
             default,
             claimed,
             charges,
-            None if meta.growth is None else _n_sealed(w, meta),
+            None if meta.growth is None else _n_marked(n_sealed, meta),
+            0 if meta.growth is None else _n_marked(n_retired, meta),
             loss,
         )
 
@@ -219,11 +223,16 @@ def sealed_field(snapshot: str) -> str:
     return f"sealed:{snapshot}"
 
 
-def _n_sealed(text: str | None, meta: DatasetMeta) -> int:
-    """The number of sealed periods; 0 before the first ones are."""
+def retired_field(snapshot: str) -> str:
+    """The field of a ledger with the number of periods whose records are erased."""
+    return f"retired:{snapshot}"
+
+
+def _n_marked(text: str | None, meta: DatasetMeta) -> int:
+    """The number of sealed or retired periods; 0 before the first ones are."""
     found = int(text or 0)
     if not 0 <= found <= meta.n_periods:
-        raise StoreCorruptError("The store has more periods sealed than are declared.")
+        raise StoreCorruptError("The store has more periods sealed or retired than are declared.")
     return found
 
 
@@ -233,4 +242,4 @@ def _names(meta: DatasetMeta) -> tuple[str, ...]:
     ledger = ("limit", "spent", "version", "charges", f"snapshot:{meta.name}")
     own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}")
     later = (measure_field(snapshot), claims_field(snapshot), sealed_field(snapshot))
-    return (*ledger, *own, *later)
+    return (*ledger, *own, *later, retired_field(snapshot))

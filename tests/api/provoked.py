@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from qserver import errors
 from qserver.api.problem_kinds import STORE_CODES
-from qserver.query.calendar.refused import PeriodNotSealedError
+from qserver.query.calendar.refused import PeriodNotSealedError, PeriodRetiredError
 from qserver.records.answer import Offer
 from qserver.records.claims.refused import ClaimGuardError
 from tests.api.calls import (
@@ -81,6 +81,12 @@ def _real(path: str) -> str:
 
 def not_sealed() -> PeriodNotSealedError:
     return PeriodNotSealedError("query.where.week", "2024-W30", last="2024-W20")
+
+
+def retired() -> PeriodRetiredError:
+    error = PeriodRetiredError(attribute="week", first_kept="2024-W10")
+    error.free = Offer(1.5, 9.5, 0.95)
+    return error
 
 
 def exhausted() -> errors.BudgetExhaustedError:
@@ -238,6 +244,7 @@ def _asked(path: str) -> dict[tuple[int, str], Provoke]:
         ),
         (409, "disclosure_guard"): guarded(),
         (409, "claim_guard"): claimed(),
+        (409, "period_retired"): retired(),
         (409, "snapshot_replaced"): errors.SnapshotReplacedError(),
         (422, "idempotency_mismatch"): errors.IdempotencyError("It was bound before."),
         (502, "measurement_failed"): errors.MeasurementError(),
@@ -260,6 +267,8 @@ def scenarios(method: str, path: str) -> dict[tuple[int, str], Provoke]:
         found[422, "invalid_requirement"] = _post(path, {"check": check})
     elif path.endswith(("/query", "/explain", "/workload")) and "/models" not in path:
         found[422, "invalid_requirement"] = _post(path, {"length": -1})
+    if path.endswith("/explain") and "/models" not in path:
+        found[409, "period_retired"] = _raised(retired(), method, path, ENTRY[method, path])
     learns = method == "POST" and path.endswith("/models")
     if learns or path.endswith(("/query", "/workload", "/sql")):
         found |= _asked(path)

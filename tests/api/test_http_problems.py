@@ -15,7 +15,15 @@ from qserver.api.problem_kinds import KINDS
 from qserver.records.claims import refused
 from tests.api.calls import ASK, QUESTION, Caller, assert_problem
 from tests.api.fake_service import BrokenTestError, FakeService
-from tests.api.provoked import DATASET, STORE_ERRORS, claimed, exhausted, guarded, scenarios
+from tests.api.provoked import (
+    DATASET,
+    STORE_ERRORS,
+    claimed,
+    exhausted,
+    guarded,
+    retired,
+    scenarios,
+)
 
 
 def _documented(app: Flask) -> list[tuple[str, str, int, str]]:
@@ -177,6 +185,16 @@ def test_the_guard_of_claims_shows_the_claim_its_bounds_and_what_is_free(
         "free_length": 8.0,
         "law": "estimator",
     }
+
+
+def test_a_refusal_for_retired_periods_says_which_are_kept_and_what_is_free(
+    caller: Caller, service: FakeService
+) -> None:
+    service.fail("ask", retired())
+    problem = assert_problem(caller.post(ASK, QUESTION), 409, "period_retired")
+    assert problem["first_kept"] == "2024-W10"
+    assert problem["free"]["interval"] == [1.5, 9.5]
+    assert "from 2024-W10 on" in problem["detail"]
 
 
 def test_a_missing_worker_says_when_to_come_back(caller: Caller, service: FakeService) -> None:

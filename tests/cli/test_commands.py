@@ -188,7 +188,9 @@ def test_query_tells_why_a_job_failed(
     assert "measurement_failed: The measurement failed." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("code", ["budget_exhausted", "disclosure_guard", "claim_guard"])
+@pytest.mark.parametrize(
+    "code", ["budget_exhausted", "disclosure_guard", "claim_guard", "period_retired"]
+)
 def test_a_refusal_for_budget_or_a_guard_shows_what_is_known_for_nothing(
     server: FakeServer, capsys: pytest.CaptureFixture[str], code: str
 ) -> None:

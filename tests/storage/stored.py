@@ -60,6 +60,7 @@ from worker.journal.owner_records import (
     DeclaredDisjoint,
     LimitRaised,
     MeasureSet,
+    Retired,
     Sealed,
 )
 from worker.journal.records import (
@@ -301,6 +302,7 @@ STORED: Mapping[str, Stored] = {
     "declared disjoint": _line(DeclaredDisjoint((("s0", "s1"), ("s0", "s2")))),
     "measure set": _line(MeasureSet("s1", "only_this")),
     "claims set": _line(ClaimsSet("s1", claims_json(claims_from_plain(CLAIM)))),
+    "retired": _line(Retired("s1", 4, 5, "0000004-0000005.part", "ab")),
     "sealed": _line(Sealed("s1", 3, 5, "0000003-0000005.part", "ab", {"same_file": ""})),
     "meta with cohorts": _earlier(replace(META, disjoint_from=())),
     "plain meta with cohorts": _earlier(PLAIN_META),

@@ -242,7 +242,7 @@ class Accountant:
             case "burnt":
                 # Nobody saw an answer of it, so it cost nothing; the share keeps its charge.
                 self._open.pop(str(fields["job"]), None)
-            case "opened" | "history-chained" | "measure-set" | "claims-set" | "sealed":
+            case "opened" | "history-chained" | "measure-set" | "claims-set" | "sealed" | "retired":
                 pass  # They change nobody's loss.
             case _:
                 raise BookFaultError(f"the journal has a line of an unknown kind, {line.kind}")

@@ -119,5 +119,31 @@ class Sealed:
         object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
 
 
+@dataclass(frozen=True)
+class Retired:
+    """The records of the first periods of a snapshot are erased from here on.
+
+    Args:
+        before: index of the first period whose records stay.
+        stop: where the last part ends that held a record before it.
+        file: name of the file that stands for all parts up to `stop`: the records that stay, and
+            how many records each person had in these parts, where k in all needs it.
+        fingerprint_hex: keyed hash of that file and of all parts before `stop`.
+    """
+
+    snapshot: str
+    before: int
+    stop: int
+    file: str
+    fingerprint_hex: str
+
+    def __post_init__(self) -> None:
+        check_text("snapshot", self.snapshot)
+        check_integer("before", self.before, least=1)
+        check_integer("stop", self.stop, least=self.before)
+        check_text("file", self.file)
+        check_text("fingerprint_hex", self.fingerprint_hex)
+
+
 LaterWord = LimitRaised | DeclaredDisjoint | MeasureSet | ClaimsSet
 """What an owner says after the data were attached."""

@@ -32,6 +32,7 @@ from worker.journal.owner_records import (
     DeclaredDisjoint,
     LimitRaised,
     MeasureSet,
+    Retired,
     Sealed,
 )
 
@@ -243,6 +244,7 @@ Record = (
     | MeasureSet
     | ClaimsSet
     | Sealed
+    | Retired
     | HistoryChained
     | Group
 )
@@ -259,6 +261,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "measure-set": MeasureSet,
         "claims-set": ClaimsSet,
         "sealed": Sealed,
+        "retired": Retired,
         "history-chained": HistoryChained,
         "group": Group,
     }

@@ -15,6 +15,7 @@ from worker.journal.owner_records import (
     LaterWord,
     LimitRaised,
     MeasureSet,
+    Retired,
     Sealed,
 )
 from worker.journal.records import (
@@ -45,6 +46,7 @@ class JournalState:
         claims: by snapshot, the claims that its owner last set, as JSON.
         parts: by snapshot, the sealed parts of its data in order; each begins where the one before
             ends. A snapshot is missing whose data do not arrive over time.
+        retired: by snapshot, up to where its records are erased.
         adopted_version: the ledger version of a store that was trusted when the journal began.
         open_jobs: reserved and neither released nor burnt, oldest first.
 
@@ -71,6 +73,7 @@ class JournalState:
         self.measures: dict[str, set[str]] = {}
         self.claims: dict[str, str] = {}
         self.parts: dict[str, list[Sealed]] = {}
+        self.retired: dict[str, Retired] = {}
         self.adopted_version: int | None = None
 
     @property
@@ -99,8 +102,8 @@ class JournalState:
                 _refuse("a burnt job must be neither released nor burnt before")
             case Adopted() if self.reserved or self.ledger_version:
                 _refuse("what is adopted must come before any reservation")
-            case Sealed():
-                self._check_sealed(record)
+            case Sealed() | Retired():
+                self._check_periods(record)
             case LimitRaised() if record.old_limit_nano != self.limit_nano:
                 _refuse("`old_limit_nano` must equal the limit before")
 
@@ -141,14 +144,21 @@ class JournalState:
             case Burnt():
                 self.burnt.add(record.job)
                 self.open_jobs.pop(record.job, None)
-            case Sealed():
-                self.parts.setdefault(record.snapshot, []).append(record)
+            case Sealed() | Retired():
+                self._apply_periods(record)
             case LimitRaised() | DeclaredDisjoint() | MeasureSet() | ClaimsSet():
                 self._apply_word(record)
             case Adopted():
                 self.heads.clear()
                 self.spent_nano = record.spent_nano
                 self.ledger_version = self.adopted_version = record.ledger_version
+
+    def _apply_periods(self, record: Sealed | Retired) -> None:
+        """Add what became of a snapshot's periods."""
+        if isinstance(record, Sealed):
+            self.parts.setdefault(record.snapshot, []).append(record)
+        else:
+            self.retired[record.snapshot] = record
 
     def _apply_word(self, record: LaterWord) -> None:
         """Add what the owner said after the data were attached."""
@@ -167,6 +177,11 @@ class JournalState:
         parts = self.parts.get(snapshot)
         return parts[-1].stop if parts else 0
 
+    def n_retired(self, snapshot: str) -> int:
+        """How many periods of a snapshot have their records erased."""
+        retired = self.retired.get(snapshot)
+        return retired.before if retired else 0
+
     def _follow(self, snapshot: str, head: str) -> None:
         if snapshot:
             self.heads[snapshot] = head
@@ -180,11 +195,21 @@ class JournalState:
         if self.limit_nano not in (None, record.limit_nano):
             _refuse("`limit_nano` must equal the population's limit")
 
-    def _check_sealed(self, record: Sealed) -> None:
+    def _check_periods(self, record: Sealed | Retired) -> None:
+        if isinstance(record, Retired):
+            self._check_retired(record)
+            return
         if record.snapshot not in self.by_snapshot:
             _refuse("a sealed part must be of an attached snapshot")
         if record.start != self.n_sealed(record.snapshot):
             _refuse("a sealed part must begin where the one before it ends")
+
+    def _check_retired(self, record: Retired) -> None:
+        if record.before <= self.n_retired(record.snapshot):
+            _refuse("more periods must be retired than before")
+        parts = self.parts.get(record.snapshot, ())
+        if not any(part.start < record.before <= part.stop == record.stop for part in parts):
+            _refuse("`stop` must be the end of the sealed part with the last retired period")
 
     def _check_group(self, group: Group) -> None:
         """Each of them may come next; of charges each one may come after the one before."""

@@ -10,6 +10,7 @@ from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
+from worker.journal.owner_records import Retired, Sealed
 from worker.private.content import Content
 from worker.private.growing import GrowingTable
 from worker.private.registry import Registry, RegistryEntry
@@ -83,7 +84,8 @@ def sweep_parts(registry: Registry, entry: RegistryEntry, journal: Journal) -> N
     """
     folder = registry.parts(entry)
     with suppress(BusyError), folder.appending(), journal.exclusive():
-        folder.sweep(journal.state.parts.get(entry.snapshot, ()))
+        state = journal.state
+        folder.sweep(state.parts.get(entry.snapshot, ()), state.retired.get(entry.snapshot))
 
 
 def read_parts(registry: Registry, entry: RegistryEntry, journal: Journal) -> GrowingTable:
@@ -94,10 +96,27 @@ def read_parts(registry: Registry, entry: RegistryEntry, journal: Journal) -> Gr
     """
     with journal.exclusive():
         record = journal.state.by_snapshot.get(entry.snapshot)
-        sealed = tuple(journal.state.parts.get(entry.snapshot, ()))
     if record is None:
         raise PrivateDataError(f"The journal does not know dataset {entry.name}.")
     meta = DatasetMeta.from_json(str(record.details["meta"]))
     table = GrowingTable(meta, registry.parts(entry))
-    table.follow(sealed)
+    follow_parts(table, entry.snapshot, journal)
     return table
+
+
+def follow_parts(table: GrowingTable, snapshot: str, journal: Journal) -> None:
+    """Bring a table up to the journal; PrivateDataError as `read_parts`."""
+    sealed, retired = _parts_now(snapshot, journal)
+    try:
+        table.follow(sealed, retired)
+    except PrivateDataError:
+        # Nothing is held here, so files may have been retired while they were read.
+        if (now := _parts_now(snapshot, journal)) == (sealed, retired):
+            raise
+        table.follow(*now)
+
+
+def _parts_now(snapshot: str, journal: Journal) -> tuple[tuple[Sealed, ...], Retired | None]:
+    with journal.exclusive():
+        state = journal.state
+        return tuple(state.parts.get(snapshot, ())), state.retired.get(snapshot)

@@ -20,7 +20,7 @@ from qserver.query.calendar.sealed import periods_of
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.records.dataset import DatasetMeta
-from worker.journal.owner_records import Sealed
+from worker.journal.owner_records import Retired, Sealed
 from worker.private.parts import Part, PartFolder
 from worker.private.tables import table_from_columns
 
@@ -40,6 +40,11 @@ class GrowingTable:
         self._axis = meta.period_axis
         self._capacity = meta.growth.capacity
         self._folder = folder
+        self._begin(0)
+
+    def _begin(self, first: int) -> None:
+        """Hold no data yet; those to come begin with the period `first`."""
+        self._first = first
         self._n_fillers: list[int] = []
         self._table = table_from_columns(
             {i: np.zeros(0, dtype=np.int64) for i in range(len(self._sizes))}, self._sizes
@@ -47,32 +52,35 @@ class GrowingTable:
 
     @property
     def n_sealed(self) -> int:
-        """Periods whose data are in memory."""
-        return len(self._n_fillers)
+        """The first periods whose data are in memory or erased."""
+        return self._first + len(self._n_fillers)
 
-    def follow(self, sealed: Sequence[Sealed]) -> bool:
-        """Read the parts that were sealed since; whether there were any.
+    def follow(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> bool:
+        """Read the parts that were sealed since, and forget what is retired; whether any was.
 
         Raises:
             PrivateDataError: a part is missing, or is not what was sealed.
         """
-        if (sealed[-1].stop if sealed else 0) == self.n_sealed:
+        first = 0 if retired is None else retired.before
+        if (sealed[-1].stop if sealed else 0) == self.n_sealed and first == self._first:
             return False
-        # All of them, as the fingerprints are chained.
-        for part in self._folder.read(sealed):
+        if first != self._first:
+            self._begin(first)
+        for part in self._folder.read(sealed, retired):
             if part.start >= self.n_sealed:
                 self._take_in(part)
         return True
 
     def holds(self, query: LinearQuery) -> bool:
         """Whether all periods that a query is about are in memory; public."""
-        return all(run.stop <= self.n_sealed for run in periods_of(query, self._axis))
+        runs = periods_of(query, self._axis)
+        return all(self._first <= run.start and run.stop <= self.n_sealed for run in runs)
 
     def answer(self, query: LinearQuery) -> Fraction:
         """The exact true answer on the sealed records.
 
         Raises:
-            MeasurementError: it is about a period that is not sealed, and so has no answer yet.
+            MeasurementError: it is about a period that is not sealed, or whose records are erased.
         """
         if query.sizes != self._sizes or not self.holds(query):
             raise MeasurementError
@@ -89,12 +97,13 @@ class GrowingTable:
     def _on(self, run: range, query: LinearQuery) -> Fraction:
         """The answer on neighbouring periods."""
         table = copy.copy(self._table)
-        scanned = slice(run.start * self._capacity, run.stop * self._capacity)
+        start, stop = run.start - self._first, run.stop - self._first
+        scanned = slice(start * self._capacity, stop * self._capacity)
         object.__setattr__(table, "codes", tuple(codes[scanned] for codes in table.codes))
         found, cell = table.answer(query), [0] * len(self._sizes)
         for period in run:
             cell[self._axis] = period
-            found -= self._n_fillers[period] * query.value_at(cell)
+            found -= self._n_fillers[period - self._first] * query.value_at(cell)
         return found
 
     def _take_in(self, part: Part) -> None:

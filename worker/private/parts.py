@@ -25,7 +25,7 @@ from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from worker.journal.files import sync_folder, write_all
-from worker.journal.owner_records import Sealed
+from worker.journal.owner_records import Retired, Sealed
 from worker.private.people import People
 
 _WHO_BYTES = 16
@@ -91,6 +91,26 @@ def part_of(
     if people is not None:
         kept = {who(name, key): n for name, n in people.counts()}
     return Part(start, stop, tuple(np.asarray(c, dtype=np.int64)[order] for c in codes), kept)
+
+
+def rest_of(parts: Sequence[Part], *, axis: int, before: int, keep_people: bool) -> Part:
+    """The one part that stands for neighbouring ones whose records before a period are erased.
+
+    Args:
+        axis: the attribute of periods.
+        before: the first period whose records stay, at most the end of the last part.
+        keep_people: keep how many records each person had in all of these parts. A rule with k in
+            all needs it; of which periods they were is forgotten.
+    """
+    kept = dict[bytes, int]()
+    for part in parts:
+        for digest, n in part.kept.items():
+            kept[digest] = kept.get(digest, 0) + n
+    codes = [np.concatenate(columns) for columns in zip(*(p.codes for p in parts), strict=True)]
+    stays = codes[axis] >= before
+    order = np.lexsort(tuple(codes))
+    order = order[stays[order]]
+    return Part(before, parts[-1].stop, tuple(c[order] for c in codes), kept if keep_people else {})
 
 
 def who(person: str, key: bytes) -> bytes:
@@ -160,9 +180,13 @@ class PartFolder:
         except OSError as exc:
             raise PrivateDataError(f"The part cannot be written: {exc.strerror}.") from exc
 
-    def sweep(self, sealed: Sequence[Sealed]) -> list[str]:
-        """Delete the files that no line of the journal names; within `appending`."""
-        named = {record.file for record in sealed} | {"lock"}
+    def sweep(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> list[str]:
+        """Delete the files that no line of the journal needs; within `appending`.
+
+        These are the parts of appends that died before they were decided, and those that a
+        retirement stands for.
+        """
+        named = {record.file for record in _kept(sealed, retired)} | {"lock"}
         gone = [path for path in sorted(self._folder.iterdir()) if path.name not in named]
         for path in gone:
             path.unlink()
@@ -173,29 +197,40 @@ class PartFolder:
         with self.appending():
             shutil.rmtree(self._folder)
 
-    def read(self, sealed: Sequence[Sealed]) -> list[Part]:
-        """The sealed parts, in order.
+    def read(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> list[Part]:
+        """The sealed parts, in order; one part stands for those of which records are erased.
 
         Raises:
             PrivateDataError: one is missing, or is not what was sealed.
         """
-        found, previous = list[Part](), ""
-        for record in sealed:
+        before = {record.stop: record.fingerprint_hex for record in sealed}
+        found = list[Part]()
+        for record in _kept(sealed, retired):
             part = self._read(record)
-            previous = part.fingerprint(self._domain, key=self._key, previous=previous)
-            if previous != record.fingerprint_hex or (part.start, part.stop) != (
-                record.start,
+            start = record.start if isinstance(record, Sealed) else record.before
+            # What a retirement leaves is chained with the last part that it stands for.
+            previous = before.get(start if isinstance(record, Sealed) else record.stop, "")
+            fingerprint = part.fingerprint(self._domain, key=self._key, previous=previous)
+            if fingerprint != record.fingerprint_hex or (part.start, part.stop) != (
+                start,
                 record.stop,
             ):
                 raise PrivateDataError(f"Part {record.file} is not what was sealed.")
             found.append(part)
         return found
 
-    def _read(self, record: Sealed) -> Part:
+    def _read(self, record: Sealed | Retired) -> Part:
         try:
             return _part_of_bytes((self._folder / record.file).read_bytes())
         except Exception as exc:  # what a damaged archive raises is not documented
             raise PrivateDataError(f"Part {record.file} is missing or cannot be read.") from exc
+
+
+def _kept(sealed: Sequence[Sealed], retired: Retired | None) -> list[Sealed | Retired]:
+    """The lines whose files are needed: what a retirement leaves, and the parts after it."""
+    if retired is None:
+        return list(sealed)
+    return [retired, *(record for record in sealed if record.start >= retired.stop)]
 
 
 def _bytes_of(part: Part) -> bytes:

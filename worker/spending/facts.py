@@ -16,7 +16,13 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.sealed import PAID, sealed, unsealed
 from qserver.storage.operation.facts import StoredFacts
-from qserver.storage.standings import claims_field, measure_field, read_measure, sealed_field
+from qserver.storage.standings import (
+    claims_field,
+    measure_field,
+    read_measure,
+    retired_field,
+    sealed_field,
+)
 from worker.journal.state import JournalState
 
 
@@ -116,6 +122,8 @@ def _of_periods(stored: StoredFacts, state: JournalState) -> Iterator[str]:
     for snapshot, record in sorted(state.by_snapshot.items()):
         if int(stored.ledger.get(sealed_field(snapshot), 0)) > state.n_sealed(snapshot):
             yield f"more periods of dataset {record.dataset} are sealed than the journal says"
+        if int(stored.ledger.get(retired_field(snapshot), 0)) > state.n_retired(snapshot):
+            yield f"more periods of dataset {record.dataset} are retired than the journal says"
 
 
 def _newest_claims(snapshot: str, state: JournalState) -> str | None:

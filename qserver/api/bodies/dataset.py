@@ -81,6 +81,13 @@ class PeriodsBody(RecordBody):
     capacity: int = Field(
         description="most records of one period; the time of an answer follows from it"
     )
+    retired: int = Field(
+        description="of how many of its first periods the records are erased: answers about them "
+        "stay, and nothing more is measured"
+    )
+    first_kept: str | None = Field(
+        description="the first period whose records are kept; null where none are erased"
+    )
 
 
 class DatasetSummary(RecordBody):

@@ -71,6 +71,7 @@ class QuestionViews(Views):
         {200: ExplanationBody},
         *QUERY_CODES,
         "invalid_requirement",
+        "period_retired",
         request=QueryRequest,
     )
     def explain(self, dataset: str) -> Response:

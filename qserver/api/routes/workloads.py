@@ -75,6 +75,7 @@ class WorkloadViews(Views):
         {200: WorkloadExplanationBody},
         *QUERY_CODES,
         "invalid_requirement",
+        "period_retired",
         request=WorkloadRequest,
     )
     def explain_workload(self, dataset: str) -> Response:

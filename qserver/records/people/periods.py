@@ -14,6 +14,8 @@ class SealedPeriods:
         last: the last of them; None before the first.
         declared: periods in all, those to come too.
         capacity: most records of one period.
+        retired: how many of the first periods have their records erased; answers stay.
+        first_kept: the first period whose records are kept; None where none is erased.
     """
 
     attribute: str
@@ -21,3 +23,5 @@ class SealedPeriods:
     last: str | None
     declared: int
     capacity: int
+    retired: int = 0
+    first_kept: str | None = None

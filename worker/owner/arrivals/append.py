@@ -15,7 +15,7 @@ from qserver.query.calendar.ends import index_of_period
 from qserver.query.domain import Attribute
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Sealed
+from worker.journal.owner_records import Retired, Sealed
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.reading import Arrived, Arriving, read_part
 from worker.owner.arrivals.sealing import Sealing
@@ -121,34 +121,34 @@ class _Append:
         self._entry = entry
         self._sealing = sealing
         self._folder: PartFolder = sealing.registry.parts(entry)
-        self._sealed, self._meta = _state_of(sealing.journal, entry)
-        self._attribute: Attribute = self._meta.domain.attributes[self._meta.period_axis]
+        self._now = state_of(sealing.journal, entry)
+        self._meta, self._attribute = self._now.meta, self._now.attribute
 
     def run(self) -> Appended:
         """The append, or the word that it was done before."""
-        self._folder.sweep(self._sealed)
-        start, stop = self._n_sealed, period_stop(self._attribute, self._request.to)
+        self._folder.sweep(self._now.sealed, self._now.retired)
+        start, stop = self._now.n_sealed, period_stop(self._attribute, self._request.to)
         if stop <= start:
             return self._again(stop)
         self._sealing.say("reading and converting the data")
-        arrived, record = self._read(start, stop, self._sealed)
+        arrived, record = self._read(start, stop, self._now.sealed)
         self._folder.write(arrived.part)
         self._sealing.wait_for_minute()
         self._sealing.seal(self._meta, record, content=arrived.content)
         return self._appended(record, arrived, again=False)
 
-    @property
-    def _n_sealed(self) -> int:
-        return self._sealed[-1].stop if self._sealed else 0
-
     def _again(self, stop: int) -> Appended:
         """The append was done before, or other periods end there."""
         name = self._attribute.value_names[stop - 1]
-        at = next((i for i, one in enumerate(self._sealed) if one.stop == stop), None)
+        sealed, retired = self._now.sealed, self._now.retired
+        at = next((i for i, one in enumerate(sealed) if one.stop == stop), None)
         if at is None:
             raise ConfigError("to", "be a period that is not sealed yet", name)
-        before = self._sealed[at]
-        arrived, record = self._read(before.start, stop, self._sealed[:at])
+        before = sealed[at]
+        if retired is not None and before.start < retired.stop:
+            # Its records, or those that decided what was kept, are erased: nothing to compare.
+            raise ConfigError("to", "be a period that was not retired", name)
+        arrived, record = self._read(before.start, stop, sealed[:at])
         if not secrets.compare_digest(record.fingerprint_hex, before.fingerprint_hex):
             raise ConfigError(
                 "data",
@@ -169,7 +169,7 @@ class _Append:
             self._meta.growth,
             self._entry.person_rule,
             self._sealing.registry.key(),
-            self._folder.read(sealed),
+            self._folder.read(sealed, self._now.retired),
             start,
             stop,
             self._request.empty,
@@ -190,7 +190,7 @@ class _Append:
             self._meta.name,
             names[record.start],
             names[record.stop - 1],
-            max(self._n_sealed, record.stop),
+            max(self._now.n_sealed, record.stop),
             again,
             arrived.findings.n_dropped,
             arrived.findings.n_late,
@@ -205,22 +205,56 @@ def line_of(meta: DatasetMeta, arrived: Arrived, *, key: bytes, sealed: Sequence
     return Sealed(meta.snapshot, part.start, part.stop, part.file, fingerprint)
 
 
-def _state_of(journal: Journal, entry: RegistryEntry) -> tuple[list[Sealed], DatasetMeta]:
+@dataclass(frozen=True)
+class JournalledParts:
+    """What the journal says of a dataset whose data arrive over time.
+
+    Args:
+        sealed: its parts, in order.
+        retired: up to where their records are erased.
+    """
+
+    meta: DatasetMeta
+    sealed: tuple[Sealed, ...]
+    retired: Retired | None
+
+    @property
+    def attribute(self) -> Attribute:
+        """The attribute of periods."""
+        return self.meta.domain.attributes[self.meta.period_axis]
+
+    @property
+    def n_sealed(self) -> int:
+        """How many periods have their data."""
+        return self.sealed[-1].stop if self.sealed else 0
+
+    @property
+    def n_retired(self) -> int:
+        """How many periods have their records erased."""
+        return 0 if self.retired is None else self.retired.before
+
+
+def state_of(journal: Journal, entry: RegistryEntry) -> JournalledParts:
+    """What the journal says of an attached dataset; ConfigError if it does not know it."""
     with journal.exclusive():
-        sealed = list(journal.state.parts.get(entry.snapshot, ()))
+        sealed = tuple(journal.state.parts.get(entry.snapshot, ()))
+        retired = journal.state.retired.get(entry.snapshot)
         record = journal.state.by_snapshot.get(entry.snapshot)
     if record is None:
         raise ConfigError("name", "be a dataset that the journal knows", entry.name)
-    return sealed, DatasetMeta.from_json(str(record.details["meta"]))
+    return JournalledParts(DatasetMeta.from_json(str(record.details["meta"])), sealed, retired)
 
 
-def period_stop(attribute: Attribute, to: str) -> int:
-    """The index after the period that `--to` names.
+def period_stop(attribute: Attribute, to: str, *, name: str = "to") -> int:
+    """The index after the period that an option names.
+
+    Args:
+        name: the option.
 
     Raises:
         ConfigError: there is no such period.
     """
     try:
-        return index_of_period(attribute, to, name="to") + 1
+        return index_of_period(attribute, to, name=name) + 1
     except QueryError as exc:
-        raise ConfigError("to", exc.condition, to, hint=exc.hint) from exc
+        raise ConfigError(name, exc.condition, to, hint=exc.hint) from exc

@@ -19,7 +19,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Sealed
+from worker.journal.owner_records import Retired, Sealed
 from worker.owner.same_data import ask_for_other_people
 from worker.private.content import Content
 from worker.private.registry import Registry
@@ -59,13 +59,15 @@ class Sealing:
         self.say("waiting for the next full minute, when the new periods are shown")
         self.pause(_MINUTE_S - self.clock() % _MINUTE_S)
 
-    def seal(self, meta: DatasetMeta, record: Sealed | None, *, content: Content | None) -> None:
-        """Write a part's line, and move the watermark; both durable when this returns.
+    def seal(
+        self, meta: DatasetMeta, record: Sealed | Retired | None, *, content: Content | None
+    ) -> None:
+        """Write a part's line, and move the store's mark; both durable when this returns.
 
         Args:
             record: None if the journal has the line already.
             content: what the file held, to be compared with other populations; None if that is
-                done.
+                done, or nothing new is in them.
 
         Raises:
             BusyError: a worker held the population all the time.
@@ -86,8 +88,10 @@ class Sealing:
         finally:
             writer.release(lease)
 
-    def _write_down(self, meta: DatasetMeta, record: Sealed, content: Content | None) -> None:
-        if content is None:
+    def _write_down(
+        self, meta: DatasetMeta, record: Sealed | Retired, content: Content | None
+    ) -> None:
+        if content is None or isinstance(record, Retired):
             with self.journal.exclusive():
                 self.journal.append(record)
             return
@@ -111,7 +115,7 @@ class Sealing:
             if lease is not None:
                 return lease
             self.pause(WORKER.owner_lease_pause_s)
-        raise BusyError("A worker holds the population. Append again later.")
+        raise BusyError("A worker holds the population. Try again later.")
 
     def _spender(self, writer: SpendingStore, population: str) -> Spender:
         return Spender.without_data(

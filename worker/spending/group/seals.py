@@ -43,7 +43,7 @@ class Seals:
         """Bring the store's watermarks and the tables up to the journal.
 
         Raises:
-            StoreCorruptError: the store has more periods sealed than the journal.
+            StoreCorruptError: the store has more periods sealed or retired than the journal.
             StaleVersionError, FencedError: the store or the lease moved on.
         """
         state, moved = self._journals[lease.population].state, False
@@ -51,6 +51,7 @@ class Seals:
             meta = DatasetMeta.from_json(str(state.by_snapshot[snapshot].details["meta"]))
             if self._writer.owner.has_snapshot(meta):
                 moved = self._move(meta, parts[-1].stop, lease) or moved
+                moved = self._retire(meta, state.n_retired(snapshot), lease) or moved
                 self._read(lease.population, snapshot)
         if moved:
             self._writer.await_durable()
@@ -66,12 +67,24 @@ class Seals:
             self._writer.owner.seal(meta, n_sealed, lease=lease)
         return known < n_sealed
 
+    def _retire(self, meta: DatasetMeta, n_retired: int, lease: Lease) -> bool:
+        known = self._writer.owner.n_retired(meta)
+        if known > n_retired:
+            raise StoreCorruptError(
+                f"The store has periods of dataset {meta.name} retired that its journal has not. "
+                f"{ADVICE}"
+            )
+        if known < n_retired:
+            self._writer.owner.retire(meta, n_retired, lease=lease)
+        return known < n_retired
+
     def _read(self, population: str, snapshot: str) -> None:
         table = self._tables.get(snapshot)
         if not isinstance(table, GrowingTable):
             return
         try:
-            table.follow(self._journals[population].state.parts[snapshot])
+            state = self._journals[population].state
+            table.follow(state.parts[snapshot], state.retired.get(snapshot))
         except PrivateDataError:
             self._log.exception("the new parts of snapshot %s cannot be read", snapshot)
             del self._tables[snapshot]

@@ -33,6 +33,8 @@ def test_a_dataset_shows_which_weeks_it_has(town: Growing) -> None:
         "last": week(2),
         "declared": 60,
         "capacity": CAPACITY,
+        "retired": 0,
+        "first_kept": None,
     }
     assert found["capacity"] is None
     town.append(3)
