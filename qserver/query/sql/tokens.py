@@ -23,6 +23,7 @@ MAX_TOKENS = 1 << 14
 MAX_NESTING = 32
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
+_LISTS = "`qserver dataset list`, `Client.datasets()` and GET /v1/datasets list the datasets."
 DESCRIBED = re.compile(
     r"\s*(?:DESCRIBE|DESC|SHOW\s+COLUMNS\s+FROM)\s+(?:TABLE\s+)?"
     r'(?:"?public"?\.)?(?:"([^"]*)"|([A-Za-z0-9_.-]+))',
@@ -151,7 +152,8 @@ def dataset_of(text: str) -> str:
     # A FROM before a parenthesis reads a SELECT that has one of its own.
     start = next((i for i in range(len(tokens)) if _reads_a_name(tokens, i)), None)
     if start is None or start + 1 == len(tokens):
-        raise source.refuse("say what it reads", source.end, hint="Nearest: FROM and a dataset.")
+        hint = _LISTS if text.lstrip()[:4].upper() == "SHOW" else "Nearest: FROM and a dataset."
+        raise source.refuse("say what it reads", source.end, hint=hint)
     first = tokens[start + 1]
     after = tokens[start + 2 : start + 4]
     # A schema before it: its name alone may not be that of a dataset with a dot inside.

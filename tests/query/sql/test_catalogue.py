@@ -94,3 +94,8 @@ def test_groups_without_numbers_are_those_of_the_domain() -> None:
     assert [row.group for row in pairs.rows] == [("East", "false"), ("East", "true")]
     with pytest.raises(SqlError, match="ask for one count or sum"):
         _ = read("SELECT DISTINCT region FROM people").only_query
+
+
+def test_the_tables_of_no_dataset_are_listed_elsewhere() -> None:
+    with pytest.raises(SqlError, match="`qserver dataset list`"):
+        dataset_of("SHOW TABLES")
