@@ -108,6 +108,13 @@ class Deployment:
         store.queue.beat(["town"], worker="test", ttl_ms=600_000)
         return cls(settings, registry, meta, data)
 
+    def change_seal(self) -> None:
+        """Change the first code of the sealed data, as a failing disk might."""
+        path = self.registry.seal_path(self.registry.entry(self.meta.name))
+        text = bytearray(path.read_bytes())
+        text[64] ^= 1
+        path.write_bytes(bytes(text))
+
     def service(self) -> Service:
         """A fresh online side."""
         return Service(Store.open(self.settings), self.settings)

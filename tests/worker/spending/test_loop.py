@@ -101,7 +101,7 @@ def test_a_job_of_a_silent_worker_is_taken_over(town: Deployment) -> None:
 
 
 def test_data_that_cannot_be_read_are_refused_and_named(town: Deployment) -> None:
-    town.data.unlink()
+    town.registry.seal_path(town.registry.entry("people")).unlink()
     loaded = AttachedData(Registry(town.settings.state_dir), log=LOG).load()
     assert loaded.refused == ("people",)
     assert loaded.trusted.tables == {}

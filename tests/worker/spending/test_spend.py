@@ -17,7 +17,7 @@ from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
-from tests.deployment import LOG, ROWS, Deployment, write_people
+from tests.deployment import LOG, ROWS, Deployment
 from tests.worker.crashes import STEPS, die_at
 from tests.worker.forge import forge_ledger
 from worker.journal.journal import Journal
@@ -142,7 +142,7 @@ def test_under_replace_one_the_total_is_public_and_complements_are_free(
 
 
 def test_changed_data_are_refused_and_charge_nothing(town: Deployment) -> None:
-    write_people(town.data, [*ROWS, (20, "Male")])
+    town.change_seal()
     found = town.submit(YOUNG)
     assert isinstance(found, JobStatus)
     town.work_off()
