@@ -1,4 +1,4 @@
-"""Two stages: `pytest -m fast`, whose tests start no program, and everything.
+"""Stages: `pytest -m fast`, whose tests start no program; everything; and `-m engines`.
 
 Fast is what reads, parses and computes a little. What starts a store or a program is not, nor
 what plays streams of questions, fits models or draws until chance would show. A test is told by
@@ -78,6 +78,8 @@ NOT_FAST = (
     "planning/test_workload_levels.py",
 )
 """Folders and files below this one."""
+ENGINES = "test_engines.py"
+"""Files of tests that need the servers of other engines: a stage of its own, `-m engines`."""
 STARTERS = (subprocess, EmbeddedServer)
 """Who imports one of these into a module of tests starts programs there."""
 STORE = "store_server"

@@ -105,13 +105,14 @@ def open_csv(path: Path, *, name: str = "") -> Iterator[CsvFile]:
         raise PrivateDataError(f"{path} is not a file.")
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         # Only this one file can be opened, and nothing can be loaded or fetched.
-        quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
+        # Absolute and not resolved: a file without a name is found by its descriptor alone.
+        quoted = "'" + str(path.absolute()).replace("'", "''") + "'"
         connection.execute(f"SET allowed_paths = [{quoted}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET preserve_insertion_order = true")
         # Else the whole file stays in memory.
         connection.execute("SET enable_external_file_cache = false")
-        yield CsvFile(path.resolve(), name or path.name, connection)
+        yield CsvFile(path.absolute(), name or path.name, connection)
 
 
 def _words(error: Exception) -> str:

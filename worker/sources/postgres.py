@@ -42,6 +42,8 @@ class PostgresTable:
     def n_rows(self) -> int | None:
         """As PostgreSQL's planner expects."""
         with no_values_in_errors(_NAME, words), self._connection.cursor() as cursor:
+            # What COPY does not take, which the driver uses for all else.
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute("EXPLAIN " + select(["1"], self._relation))
             first = str(cursor.fetchone()[0])
         return int(first.partition("rows=")[2].split()[0])
