@@ -139,6 +139,9 @@ class WorkerConstants:
     csv_head_bytes: int = 1 << 20
     """Bytes of a CSV file from which the number of its rows is guessed. Not measured."""
 
+    csv_line_bytes: int = 1 << 21
+    """Most bytes of the header line of a CSV file: DuckDB's own bound on a line."""
+
     csv_buffer_bytes: int = 1 << 22
     """Bytes of a CSV file that are read at once; a line may have half of it. With DuckDB's own 32
     MB a read of ten million records took 90 MB more, and no less time."""

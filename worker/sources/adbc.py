@@ -121,19 +121,33 @@ def words(error: Exception) -> str:
             return f"{text} (SQLSTATE {state})."
     if state:
         return f"broke the read off (SQLSTATE {state})."
-    status = str(getattr(error, "status_code", "")).rpartition(".")[2]
+    text = str(error)
+    for part, told in _TEXTS.items():
+        if part in text:
+            return f"{told}."
+    status = str(getattr(getattr(error, "status_code", None), "name", ""))
     if status in ("IO", "TIMEOUT"):
-        return "cannot be reached, or broke off in the middle of the read."
+        return "cannot be reached."
     if isinstance(error, UnicodeDecodeError):
         return "holds bytes that are no UTF-8."
-    return f"cannot be read ({status or type(error).__name__})."
+    return f"cannot be read to its end ({status or type(error).__name__})."
 
 
+# Where there is no code: before the connection stands, and in the middle of a read.
+_TEXTS = {
+    "authentication failed": "refuses the user or the password",
+    "no password": "refuses the user or the password",
+    "out of range": "broke the read off: a number is too large for its type",
+    "terminating connection": "ended the connection in the middle of the read",
+    "closed the connection": "ended the connection in the middle of the read",
+    "read-only transaction": "lets nothing be written: the query may only read",
+    "[PGRES_FATAL_ERROR]": "broke the read off: the query cannot be computed for some row",
+}
 _STATES = {
     "08": "cannot be reached",
     "22003": "broke the read off: a number is too large for its type",
     "22021": "holds bytes that are no UTF-8",
-    "22": "broke the read off: a value does not fit the type that the query gives it",
+    "22": "broke the read off: the query cannot be computed for some row",
     "28": "refuses the user or the password",
     "3D": "does not have this database",
     "42501": "lets this user not read the table or query",

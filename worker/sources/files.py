@@ -14,11 +14,12 @@ from qserver.errors import PrivateDataError
 from worker.constants import WORKER
 from worker.sources.source import Column, Days, distinct, no_values_in_errors
 
-_ENDINGS = {".csv": "", ".tsv": ", delim = '\t'"}
+_ENDINGS = {".csv": ",;|\t", ".tsv": "\t"}
+"""What may stand between the columns; of several the one that the header has most of."""
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
 # Told and not guessed: a guess from the first rows takes a quote that comes late as a plain letter,
 # and one from all rows reads the file twice, with the whole of it in memory.
-_DIALECT = """quote = '"', escape = '"'"""
+_DIALECT = """quote = '"', escape = '"', comment = '', skip = 0"""
 _LINE = re.compile(r"Line: ([0-9]+)")
 
 
@@ -41,7 +42,7 @@ class CsvFile:
                 f"{name} must end in .csv, .tsv (also .gz or .zst) or .parquet, or be a folder of "
                 ".parquet files."
             )
-        self._delimiter = _ENDINGS[ending[0]]
+        self._delimiter = self._most_of(_ENDINGS[ending[0]])
         self.columns = self._header()
 
     def n_rows(self) -> int | None:
@@ -73,6 +74,12 @@ class CsvFile:
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise PrivateDataError(f"{self._name} was changed while it was read. Read it again.")
 
+    def _most_of(self, marks: str) -> str:
+        with no_values_in_errors(self._name, _words), self._path.open("rb") as file:
+            packed = pa.input_stream(file, compression=self._packed)
+            line = packed.read(WORKER.csv_line_bytes).partition(b"\n")[0]
+        return max(marks, key=lambda mark: line.count(mark.encode()))
+
     def _header(self) -> tuple[Column, ...]:
         """The first line, as it is written: read with it as a header, twice one name is renamed."""
         with no_values_in_errors(self._name, _words):
@@ -87,7 +94,7 @@ class CsvFile:
         path = "'" + str(self._path).replace("'", "''") + "'"
         return (
             f"read_csv({path}, header = {str(header).lower()}, all_varchar = true, {_DIALECT}, "
-            f"buffer_size = {WORKER.csv_buffer_bytes}{self._delimiter}{packed})"
+            f"delim = '{self._delimiter}', buffer_size = {WORKER.csv_buffer_bytes}{packed})"
         )
 
 
@@ -120,7 +127,7 @@ def _words(error: Exception) -> str:
     text = str(error)
     found = _LINE.search(text)
     line = f" at line {int(found[1]):,}" if found else ""
-    if "nicode" in text or "utf-8" in text.lower() or "UTF8" in text:
+    if "nvalid unicode" in text or "not utf-8 encoded" in text:
         return (
             f"holds bytes that are no UTF-8{line}. Convert it, for example with "
             "`iconv -f latin1 -t utf-8`."

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from qserver.errors import PrivateDataError
@@ -43,11 +44,12 @@ class ParquetFiles:
         if not files:
             raise PrivateDataError(f"{name} holds no .parquet file.")
         with no_values_in_errors(name, _words):
+            schemas = [pq.read_schema(file, filesystem=filesystem) for file in files]
+        self._check_one_schema(schemas)
+        with no_values_in_errors(name, _words):
             found = ds.FileSystemDatasetFactory(filesystem, self._files, _FORMAT, _options(base))
             self._dataset = found.finish(found.inspect())
-            schemas = [f.physical_schema for f in self._dataset.get_fragments()]
         self.columns = distinct([_column(field) for field in self._dataset.schema])
-        self._check_one_schema(schemas)
 
     def n_rows(self) -> int | None:
         """By the files' own word."""

@@ -64,7 +64,7 @@ class Postgres:
 
     def fill(self, table: str, rows: Sequence[Row]) -> None:
         """A table of these rows, which `reader` may read."""
-        self.execute(f"DROP TABLE IF EXISTS {table}", f"CREATE TABLE {table} ({COLUMNS})")
+        self.execute(f"DROP TABLE IF EXISTS {table} CASCADE", f"CREATE TABLE {table} ({COLUMNS})")
         for start in range(0, len(rows), 500):
             values = ", ".join(
                 "(" + ", ".join(map(_literal, row)) + ")" for row in rows[start : start + 500]

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import subprocess
+import sys
 from pathlib import Path
+from urllib.parse import quote
 
+import numpy as np
 import pytest
+import redis
 
+from qserver.query.domain_file import domain_to_document
+from tests.deployment import LOG
 from tests.worker.private.reading import KEY, snapshot_of
 from tests.worker.sources.bucket import SECRET, Bucket
 from tests.worker.sources.engines import Postgres
+from tests.worker.sources.example import DOMAIN as VISITS
+from tests.worker.sources.example import QUERY
 from tests.worker.sources.tables import (
     DOMAIN,
     as_csv,
@@ -19,11 +29,14 @@ from tests.worker.sources.tables import (
     as_sqlite,
     random_rows,
 )
+from worker.cli import main
+from worker.coding.coder import Coder
 from worker.coding.wanted import WantedPeriods
+from worker.load import AttachedData
 from worker.private.causal import PeriodRule
+from worker.private.registry import Registry
 from worker.private.snapshot import read_records
 from worker.private.truncation import PersonRule
-from worker.sources import opening
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 
@@ -158,7 +171,6 @@ def test_an_append_reads_only_the_days_of_its_periods(
         r[3] is not None and dt.date(2024, 3, 17) <= r[3] < dt.date(2024, 4, 2) for r in rows
     )
     assert found.tally.n_rows == (len(rows) if kind == "sqlite" else n_margin)
-    assert opening.open_source is open_source
 
 
 CLINIC = (
@@ -182,9 +194,6 @@ def test_a_view_that_joins_three_tables_keeps_k_rows_of_each_person(
 ) -> None:
     """The example of docs/sources.md: the bound holds for the rows of the view."""
     del secret
-    from tests.worker.sources.example import DOMAIN as VISITS
-    from tests.worker.sources.example import QUERY
-
     for statement in CLINIC:
         postgres.execute(*statement.split("; "))
     view = Address(postgres.address, query=QUERY)
@@ -202,7 +211,147 @@ def test_a_view_that_joins_three_tables_keeps_k_rows_of_each_person(
 
 
 def _cells(codes: object, sizes: tuple[int, ...], n_cells: int) -> list[int]:
-    import numpy as np
-
     places = np.ravel_multi_index(tuple(np.asarray(c, dtype=np.int64) for c in codes), sizes)  # type: ignore[attr-defined]
     return [int(n) for n in np.bincount(places, minlength=n_cells)]
+
+
+def attach_clinic(folder: Path, url: str, *source: str) -> int:
+    """The real command, in this process."""
+    (folder / "domain.json").write_text(json.dumps(domain_to_document(DOMAIN)))
+    call = ["attach", "clinic", *source, "--domain", str(folder / "domain.json"), "--limit", "1"]
+    return main([*call, "--state", str(folder / "state"), "--redis-url", url])
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    return tmp_path / "state"
+
+
+def nothing_is_left(state: Path) -> bool:
+    worker = state / "worker"
+    journals, seals = ([*(worker / name).iterdir()] for name in ("journals", "seals"))
+    return not ((worker / "datasets.json").exists() or journals or seals)
+
+
+BAD = {
+    "wrong password": ("visits", "refuses the user or the password"),
+    "no such table": ("nowhere", "has no such table"),
+    "no rights": ("closed", "lets this user not read"),
+    "no rows": ("nobody_here", "no rows"),
+    "overflow": (
+        "SELECT age * 2147483647 AS age, sex, dose, day, insured FROM visits",
+        "too large",
+    ),
+    "half a read": ("half", "broke the read off"),
+    "column twice": ("SELECT *, age AS age FROM visits", "more than one column age"),
+    "no sql": ("SELEC", "does not take the query"),
+    "writes": ("SELECT * FROM writing()", "may only read"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_postgres_does_not_give_is_one_line_without_a_value(
+    postgres: Postgres,
+    secret: str,
+    state: Path,
+    store_url: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    rows = [(30, "sekretvalue", 0.5, None, True, "sekretvalue", ""), *random_rows(1, 3000)]
+    postgres.fill("visits", rows)
+    postgres.fill("closed", rows)
+    postgres.execute(
+        "REVOKE ALL ON closed FROM reader",
+        "CREATE OR REPLACE VIEW nobody_here AS SELECT * FROM visits WHERE false",
+        "CREATE OR REPLACE VIEW half AS SELECT 1 / (3000 - row_number() OVER ()) AS age, sex, "
+        "dose, day, insured FROM visits",
+        "CREATE OR REPLACE FUNCTION writing() RETURNS SETOF visits LANGUAGE plpgsql AS "
+        "$$ BEGIN CREATE TABLE leak (a int); RETURN; END $$",
+        "GRANT SELECT ON nobody_here, half TO reader",
+    )
+    if name == "wrong password":
+        monkeypatch.setenv("PG_SECRET", "wrong" + secret)
+    what, told = BAD[name]
+    how = "--query" if " " in what or what == "SELEC" else "--table"
+    assert attach_clinic(state.parent, store_url, "--source", postgres.address, how, what) == 1
+    err = capfd.readouterr().err
+    assert told in err
+    assert len(err.splitlines()) == 2  # the first says what is done
+    assert "sekretvalue" not in err
+    assert secret not in err
+    assert nothing_is_left(state)
+
+
+def test_a_server_that_is_not_there_or_goes_away_is_told(
+    postgres: Postgres,
+    secret: str,
+    state: Path,
+    store_url: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nowhere = postgres.address.replace(str(postgres.port), "1")
+    assert attach_clinic(state.parent, store_url, "--source", nowhere, "--table", "visits") == 1
+    err = capfd.readouterr().err
+    assert "cannot be reached" in err
+    assert secret not in err
+    postgres.execute(
+        "DROP TABLE IF EXISTS many",
+        "CREATE TABLE many AS SELECT i % 100 AS age, 'Male' AS sex, 0.5 AS dose, "
+        "DATE '2024-03-04' AS day, true AS insured FROM generate_series(1, 2000000) i",
+        "GRANT SELECT ON many TO reader",
+    )
+    coded, done = Coder.of, []
+
+    def ended(self: Coder, batch: object) -> object:
+        if not done:
+            done.append(1)
+            postgres.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'"
+            )
+        return coded(self, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Coder, "of", ended)
+    source = ("--source", postgres.address, "--table", "many")
+    assert attach_clinic(state.parent, store_url, *source) == 1
+    err = capfd.readouterr().err
+    assert "ended the connection in the middle of the read" in err
+    assert secret not in err
+    assert nothing_is_left(state)
+
+
+def test_the_secret_is_nowhere_but_in_memory(
+    postgres: Postgres, secret: str, state: Path, store_url: str
+) -> None:
+    """A real attach, and a worker that starts: store, folder, output, list of processes."""
+    rows = random_rows(2, 3000)
+    postgres.fill("visits", rows)
+    (state.parent / "domain.json").write_text(json.dumps(domain_to_document(DOMAIN)))
+    call = ["attach", "clinic", "--source", postgres.address, "--table", "visits", "--limit", "1"]
+    call += ["--domain", str(state.parent / "domain.json"), "--json"]
+    command = [sys.executable, "-m", "worker", *call, "--state", str(state)]
+    running = subprocess.Popen(
+        [*command, "--redis-url", store_url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    listed = Path(f"/proc/{running.pid}/cmdline").read_bytes()
+    output = running.communicate()[0]
+    assert running.returncode == 0, output
+    assert b"{env:PG_SECRET}" in listed
+    held = [path.read_bytes() for path in state.rglob("*") if path.is_file()]
+    assert any(b"{env:PG_SECRET}" in text for text in held)
+    store = redis.Redis.from_url(store_url)
+    dumped = [store.dump(key) or b"" for key in store.scan_iter()]
+    assert dumped
+    store.close()
+    for shape in (secret, quote(secret, safe=""), quote(secret), "hunter2"):
+        for text in (listed, output, *held, *dumped):
+            assert shape.encode() not in text
+    # The source is not asked again: without the password the seal serves.
+    loaded = AttachedData(Registry(state), log=LOG).load()
+    assert loaded.refused == ()
+    (table,) = loaded.trusted.tables.values()
+    expected = snapshot_of(as_csv(state.parent / "rows.csv", rows), DOMAIN, folder=state.parent)
+    assert len(table.codes[0]) == len(expected.table.codes[0])  # type: ignore[attr-defined]
