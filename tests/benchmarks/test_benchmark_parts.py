@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
+from tests.benchmarks import reading
 from tests.benchmarks.budget_methods import Asked, Counts
 from tests.benchmarks.endurance.stream import Stream
 from tests.benchmarks.hindsight import Blocks, Chain, Target, best_price
@@ -121,3 +123,22 @@ def test_most_questions_of_years_were_asked_before() -> None:
     n_repeated = sum(1 for one in asked if json.dumps(one) in whole) - len(first.asked)
     assert 550 < n_repeated < 650
     assert 100 < len(first.asked) < 200
+
+
+def test_a_read_in_a_process_of_its_own_finds_the_same_records(tmp_path: Path) -> None:
+    """All kinds of sources hold the records that the benchmark makes, and every one of them."""
+    found = [
+        reading.measured(reading.made(kind, 3_000, tmp_path), tmp_path)
+        for kind in ("csv", "duckdb")
+    ]
+    whole = reading.read(reading.made("parquet", 3_000, tmp_path), tmp_path)
+    assert {f["fingerprint"] for f in found} == {whole.fingerprint[:16]}
+    assert {f["records"] for f in found} == {3_000}
+    bound = reading.read(reading.made("sqlite", 300, tmp_path), tmp_path, most=4)
+    assert len(bound.table.codes[0]) == 120
+
+
+def test_two_seals_of_the_benchmark_differ_by_one_record(tmp_path: Path) -> None:
+    times = reading.one_record(500, tmp_path, n_counts=2)
+    assert all(value > 0 for value in times.values())
+    assert sorted(p.name for p in tmp_path.glob("*.seal")) == ["0.seal", "1.seal"]
