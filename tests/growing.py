@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from worker.owner.arrivals.append import Appended, AppendRequest, append
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.retire import RetiredPeriods, RetireRequest, retire
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 
 WEEKS = Domain(
@@ -141,6 +142,27 @@ class Growing(Deployment):
             pause=pause or self.waits.append,
             clock=lambda: 90.0,
         )
+
+    def correct(
+        self,
+        rows: Sequence[Row],
+        *,
+        correct: bool = True,
+        empty: bool = False,
+        say: Callable[[str], None] = lambda _text: None,
+    ) -> Growing:
+        """Rotate to these records of all weeks; the deployment with the new snapshot."""
+        data = write_rows(self.settings.state_dir / "corrected.csv", rows)
+        meta = rotate(
+            RotateRequest("people", data, correct=correct, empty=empty),
+            settings=self.settings,
+            registry=Registry(self.settings.state_dir),
+            progress=say,
+            log=LOG,
+            pause=self.waits.append,
+            clock=lambda: 90.0,
+        )
+        return replace(self, meta=meta, data=data)
 
     @property
     def n_shown(self) -> int | None:

@@ -259,6 +259,8 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.disjoint_people,
         arguments.same_data_other_people,
         arguments.without_demand,
+        arguments.correct,
+        arguments.empty,
     )
     meta = rotate(
         request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)

@@ -65,6 +65,7 @@ class AttachedData:
                 refused.append(entry.name)
             else:
                 tables[entry.snapshot] = found
+        self._registry.sweep_parts()
         self._tables = tables
         trusted = Trusted(
             dict(tables), dict(self._journals), SystemEntropy(), self._registry.checkpoints()

@@ -219,8 +219,19 @@ def _add_retire(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rotate(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Put new data in the place of a dataset's. Where data arrive over time this corrects "
+        "sealed periods: the new data hold all of them. What is known freezes and costs again; "
+        "the command says what was spent on it."
+    )
     parser.add_argument("name", help="the dataset's name")
     _add_source(parser, what="the new data; same columns")
+    parser.add_argument(
+        "--correct",
+        action="store_true",
+        help="go on where data arrive over time: the new data hold all sealed periods anew",
+    )
+    parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
     parser.add_argument(
         "--without-demand",
         action="store_true",

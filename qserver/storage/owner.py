@@ -61,6 +61,8 @@ class OwnerOperations:
         fence: int,
         limit_nano: int,
         public_row: str = "",
+        n_sealed: int = 0,
+        n_retired: int = 0,
     ) -> None:
         """Replace a dataset's snapshot, under the population's lease. Idempotent.
 
@@ -68,6 +70,7 @@ class OwnerOperations:
             old, new: facts of the snapshots; of one dataset and population.
             nonce, fence: of the lease.
             limit_nano: the population's, for the audit log.
+            n_sealed, n_retired: periods of the new snapshot, where data arrive over time.
 
         Raises:
             StaleVersionError: the snapshot is not `old` any more, or a reservation is open.
@@ -75,11 +78,14 @@ class OwnerOperations:
         """
         names = _rotated(new)
         args = [nonce, fence, new.name, old.snapshot, *snapshot_arguments(new, public_row)]
+        marks = [str(n) if n else "" for n in (n_sealed, n_retired)]
+        # To the minute where data arrive over time, as for an append.
+        at = int(time.time()) // (60 if new.growth else 1) * (60 if new.growth else 1)
         code = self._log.append(
-            {"kind": "dataset attached", "at": int(time.time()), "limit": limit_nano}
+            {"kind": "dataset attached", "at": at, "limit": limit_nano}
             | {"meta": json.loads(new.to_json()), "replaces": old.snapshot},
             lambda n, entry: self._scripts.run(
-                "rotate", keys=names, args=[*args, n, entry, *new.disjoint_from]
+                "rotate", keys=names, args=[*args, n, entry, *marks, *new.disjoint_from]
             ),
         )
         if code == 4:

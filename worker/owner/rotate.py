@@ -11,6 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,17 +27,21 @@ from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging.lease import Lease
 from qserver.storage.spend import SpendingStore
+from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 from worker.books.faults import BookFaultError
 from worker.constants import WORKER
+from worker.owner.arrivals.append import state_of
+from worker.owner.arrivals.correction import Correction, cost_of
+from worker.owner.arrivals.sealing import present_entry, wait_for_minute
 from worker.owner.attach import check_store_remembers, snapshots_so_far
 from worker.owner.attached_line import attached_record, public_row
 from worker.owner.capacity import check_capacity
 from worker.owner.claims.claim_file import claims_in_force
 from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
-from worker.private.registry import Registry
-from worker.private.snapshot import read_snapshot
+from worker.private.registry import Registry, RegistryEntry
+from worker.private.snapshot import empty_snapshot, read_snapshot
 from worker.sources.address import Address
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.facts import meta_differences
@@ -56,6 +61,9 @@ class RotateRequest:
             dataset has or had. Without it nothing is declared, whatever the old snapshot had.
         same_data_other_people: as for an attach.
         without_demand: plan as if nothing had been asked of the old data.
+        correct: the owner's word, where data arrive over time, that the new data hold all sealed
+            periods anew.
+        empty: their word that a period without records is meant.
     """
 
     name: str
@@ -63,6 +71,8 @@ class RotateRequest:
     disjoint_people: bool = False
     same_data_other_people: bool = False
     without_demand: bool = False
+    correct: bool = False
+    empty: bool = False
 
 
 def rotate(
@@ -73,6 +83,7 @@ def rotate(
     progress: Callable[[str], None],
     log: logging.Logger,
     pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.time,
 ) -> DatasetMeta:
     """Replace the dataset's data by the new file; returns its new public facts.
 
@@ -86,12 +97,28 @@ def rotate(
         BusyError: a worker held the population all the time.
     """
     rotation = _Rotation(request, settings, registry, log)
+    with ExitStack() as held:
+        if rotation.old.growth is not None:
+            # Nothing is appended or retired meanwhile.
+            entry = present_entry(request.name, settings, registry)
+            held.enter_context(registry.parts(entry).appending())
+        return _rotated(rotation, progress, pause, clock)
+
+
+def _rotated(
+    rotation: _Rotation,
+    progress: Callable[[str], None],
+    pause: Callable[[float], None],
+    clock: Callable[[], float],
+) -> DatasetMeta:
     progress("reading and converting the data")
     rotation.read(progress)
+    if rotation.corrects:
+        wait_for_minute(progress, pause, clock)
     progress("waiting for the population")
     lease = rotation.acquire(pause)
     try:
-        with Heartbeat(settings, []) as heartbeat:
+        with Heartbeat(rotation.settings, []) as heartbeat:
             heartbeat.hold(lease)
             rotation.settle(lease)
             progress("registering the new snapshot")
@@ -107,32 +134,31 @@ class _Rotation:
         self, request: RotateRequest, settings: Settings, registry: Registry, log: logging.Logger
     ) -> None:
         self._request = request
-        self._settings = settings
+        self.settings = settings
         self._registry = registry
         self._log = log
         self._reader = Store.open(settings, role="worker-reader")
         self.writer = SpendingStore.open(settings)
         self.old = self._reader.meta(request.name)
         self._journal = registry.journal(self.old.population, create=False)
+        self._correction: Correction | None = None
 
     def read(self, say: Callable[[str], None]) -> None:
         """Read the new file; nothing is written yet."""
-        if self.old.growth is not None:
-            raise ConfigError(
-                "name",
-                "be a dataset whose data are one file",
-                hint="A sealed period never changes. To correct one, detach the dataset and "
-                "attach all its periods anew; what was spent stays spent.",
-            )
         old, new_id = self.old, secrets.token_hex(8)
         earlier = (
             snapshots_so_far(old, self._journal, self._reader)
             if self._request.disjoint_people
             else []
         )
-        measure = self._reader.stamp(old).measure
-        self.new = replace(old, snapshot=new_id, disjoint_from=tuple(earlier), measure=measure)
+        stamp = self._reader.stamp(old)
+        self.new = replace(
+            old, snapshot=new_id, disjoint_from=tuple(earlier), measure=stamp.measure
+        )
         entry = self._registry.entry(old.name)
+        if old.growth is not None:
+            self._read_correction(entry, stamp, say)
+            return
         address = Address.of(self._request.data)
         self._snapshot = read_snapshot(
             address,
@@ -153,6 +179,34 @@ class _Rotation:
             content=None,
         )
 
+    def _read_correction(
+        self, entry: RegistryEntry, stamp: Stamp, say: Callable[[str], None]
+    ) -> None:
+        """Read all sealed periods anew, once the owner was told what that costs."""
+        cost, key = cost_of(self.old, stamp), self._registry.key()
+        if not self._request.correct:
+            raise ConfigError("correct", "be given where data arrive over time", hint=cost)
+        say(cost)
+        self._correction = Correction.read(
+            self._request.data,
+            state_of(self._journal, entry),
+            entry,
+            key=key,
+            folder=self._registry.seals,
+            empty=self._request.empty,
+            say=say,
+        )
+        content = self._correction.arrived.content
+        self._snapshot = empty_snapshot(self.old.domain, content=content, key=key)
+        self._entry = replace(
+            entry, snapshot=self.new.snapshot, fingerprint=self._snapshot.fingerprint
+        )
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the data arrive over time."""
+        return self._correction is not None
+
     def acquire(self, pause: Callable[[float], None]) -> Lease:
         """The population's lease; BusyError when a worker holds it for too long."""
         for _ in range(int(WORKER.owner_lease_wait_s / WORKER.owner_lease_pause_s)):
@@ -172,11 +226,12 @@ class _Rotation:
             raise StaleVersionError("The dataset moved on meanwhile. Rotate it again.")
         # The store decides about a rotation that was left half done.
         self._registry.settle(self.old.name, snapshot=self.old.snapshot)
+        self._registry.sweep_parts()
         spender = Spender.without_data(
             {lease.population: self._journal},
             reader=self._reader,
             writer=self.writer,
-            settings=self._settings,
+            settings=self.settings,
             log=self._log,
         )
         spender.settle(lease)
@@ -209,6 +264,16 @@ class _Rotation:
 
     def commit(self, lease: Lease, progress: Callable[[str], None]) -> DatasetMeta:
         """Journal, registry, store: in this order, each durable before the next."""
+        if self._correction is None:
+            return self._commit(lease, progress)
+        before = self._registry.parts(self._registry.entry(self.old.name))
+        # Held before the journal names the snapshot, so nobody takes its parts for left ones.
+        with self._registry.parts(self._entry).appending():
+            found = self._commit(lease, progress)
+        before.delete()
+        return found
+
+    def _commit(self, lease: Lease, progress: Callable[[str], None]) -> DatasetMeta:
         old, new = self.old, self.new
         with self._registry.comparing():
             others = ask_for_other_people(
@@ -228,6 +293,8 @@ class _Rotation:
             fence=lease.fence,
             limit_nano=self.writer.limit_nano(old.population),
             public_row=public_row(new, self._snapshot),
+            n_sealed=self._correction.now.n_sealed if self._correction else 0,
+            n_retired=self._correction.now.n_retired if self._correction else 0,
         )
         self.writer.await_durable()
         self._registry.settle(new.name, snapshot=new.snapshot)
@@ -249,3 +316,7 @@ class _Rotation:
                     other_people_than=others,
                 )
             )
+            if self._correction is not None:
+                self._registry.parts(self._entry).write(self._correction.arrived.part)
+                for line in self._correction.lines(self.new, key=self._registry.key()):
+                    self._journal.append(line)

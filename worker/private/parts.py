@@ -12,8 +12,8 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,22 +144,13 @@ class PartFolder:
         self._domain = domain
         self._key = key
 
-    @contextmanager
-    def appending(self, *, wait: bool = False) -> Iterator[None]:
+    def appending(self) -> AbstractContextManager[None]:
         """A section in which no other command writes or deletes part files.
 
         Raises:
             BusyError: another one does.
         """
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            yield
-        except BlockingIOError as exc:
-            raise BusyError("Another command appends to the dataset. Try again later.") from exc
-        finally:
-            os.close(descriptor)
+        return _held(self._folder)
 
     def write(self, part: Part) -> None:
         """Write a part; durable, whole and under its name when this returns.
@@ -195,7 +186,11 @@ class PartFolder:
     def remove(self) -> None:
         """Delete all parts; BusyError while a command appends."""
         with self.appending():
-            shutil.rmtree(self._folder)
+            self.delete()
+
+    def delete(self) -> None:
+        """Delete all parts; within `appending`."""
+        shutil.rmtree(self._folder)
 
     def read(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> list[Part]:
         """The sealed parts, in order; one part stands for those of which records are erased.
@@ -224,6 +219,38 @@ class PartFolder:
             return _part_of_bytes((self._folder / record.file).read_bytes())
         except Exception as exc:  # what a damaged archive raises is not documented
             raise PrivateDataError(f"Part {record.file} is missing or cannot be read.") from exc
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """A section in which no other command holds the folder, which is made on first use."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as exc:
+        raise BusyError("Another command appends to the dataset. Try again later.") from exc
+    finally:
+        os.close(descriptor)
+
+
+def sweep_folders(folder: Path, *, named: Callable[[], Container[str]]) -> None:
+    """Delete the part folders of snapshots that are not attached any more.
+
+    A rotation that died half-way leaves the one that it wrote, or the one that it replaced. A
+    folder that a command holds stays.
+
+    Args:
+        folder: where the folders are.
+        named: the attached snapshots, asked once the folders are known.
+    """
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    attached = named()
+    for one in found:
+        if one.name not in attached:
+            with suppress(BusyError), _held(one):
+                shutil.rmtree(one)
 
 
 def _kept(sealed: Sequence[Sealed], retired: Retired | None) -> list[Sealed | Retired]:

@@ -23,7 +23,7 @@ from qserver.query.domain_file import domain_from_document
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
 from worker.private.causal import PeriodRule
-from worker.private.parts import PartFolder
+from worker.private.parts import PartFolder, sweep_folders
 from worker.private.sealed.seal import SUFFIX, NewSeal
 from worker.private.truncation import PersonRule
 
@@ -239,6 +239,13 @@ class Registry:
         """The part files of a dataset whose data arrive over time."""
         folder = self.folder / "parts" / entry.snapshot
         return PartFolder(folder, domain_from_document(entry.domain), key=self.key())
+
+    def sweep_parts(self) -> None:
+        """Delete the parts of snapshots that are not attached any more."""
+        sweep_folders(
+            self.folder / "parts",
+            named=lambda: {entry.snapshot for entry in self.entries().values()},
+        )
 
     def populations(self) -> list[str]:
         """Every population that has a journal here, also those without a dataset now."""

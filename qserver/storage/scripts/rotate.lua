@@ -1,6 +1,6 @@
 -- Replace the snapshot of a dataset; the old history is frozen and stays readable.
 -- KEYS[1] string {population}:lease          nonce of the holder
--- KEYS[2] hash   {population}:ledger         fence, snapshot:<dataset>, shown:, spent:, ...
+-- KEYS[2] hash   {population}:ledger         fence, snapshot:<dataset>, shown:, spent:, sealed:, ...
 -- KEYS[3] hash   {population}:open           job -> 1, while neither published nor burnt
 -- KEYS[4] hash   {population}:dataset:<d>    meta
 -- KEYS[5] list   {population}:earlier:<d>    ids of the snapshots replaced, oldest first
@@ -13,7 +13,8 @@
 -- ARGV[8] most that a person of it may lose (nano) or ''
 -- ARGV[9] digest of the public row, '' without one
 -- ARGV[10] entries in the audit log before  ARGV[11] entry (JSON), '' = the log has it
--- ARGV[12...] snapshots with which the new one has no person in common
+-- ARGV[12] periods that are sealed, '' = none  ARGV[13] periods that are retired, '' = none
+-- ARGV[14...] snapshots with which the new one has no person in common
 -- returns {code}: 1 replaced, 2 replaced before, 0 the dataset has another snapshot,
 --   3 a reservation is open, 4 fenced off, 9 the audit log has another length
 if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('HGET', KEYS[2], 'fence') ~= ARGV[2] then
@@ -36,7 +37,9 @@ if ARGV[7] ~= '' then
 end
 put(KEYS[2], {'snapshot:' .. ARGV[3], ARGV[5], 'shown:' .. ARGV[5], shown,
   'spent:' .. ARGV[5], '0', 'head:' .. ARGV[5], ARGV[9]})
-for i = 12, #ARGV do redis.call('HSET', KEYS[9], ARGV[5] .. ' ' .. ARGV[i], '1') end
+for i = 14, #ARGV do redis.call('HSET', KEYS[9], ARGV[5] .. ' ' .. ARGV[i], '1') end
 if ARGV[8] ~= '' then put(KEYS[2], {'guard:' .. ARGV[5], ARGV[8]}) end
+if ARGV[12] ~= '' then put(KEYS[2], {'sealed:' .. ARGV[5], ARGV[12]}) end
+if ARGV[13] ~= '' then put(KEYS[2], {'retired:' .. ARGV[5], ARGV[13]}) end
 redis.call('HSET', KEYS[4], 'meta', ARGV[6])
 return {1}

@@ -172,7 +172,7 @@ def _check_periods(periods: NDArray[np.int64], arriving: Arriving) -> None:
     early = int((periods >= stop).sum())
     if early:
         raise PrivateDataError(
-            f"{early:,} records are of periods after {names[stop - 1]}, the last that --to seals. "
+            f"{early:,} records are of periods after {names[stop - 1]}, the last that is sealed. "
             "Leave them for a later file, or seal more periods."
         )
     without = np.flatnonzero(np.bincount(periods - start, minlength=stop - start) == 0)

@@ -22,11 +22,33 @@ from worker.journal.journal import Journal
 from worker.journal.owner_records import Retired, Sealed
 from worker.owner.same_data import ask_for_other_people
 from worker.private.content import Content
-from worker.private.registry import Registry
+from worker.private.registry import Registry, RegistryEntry
 from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender
 
 _MINUTE_S = 60
+
+
+def wait_for_minute(
+    say: Callable[[str], None], pause: Callable[[float], None], clock: Callable[[], float]
+) -> None:
+    """Return at the next full minute.
+
+    How long a file takes to read tells how many records it has; when a change is shown must not.
+    """
+    say("waiting for the next full minute, when the change is shown")
+    pause(_MINUTE_S - clock() % _MINUTE_S)
+
+
+def present_entry(name: str, settings: Settings, registry: Registry) -> RegistryEntry:
+    """An attached dataset, with the snapshot that the store has decided on; NotFoundError.
+
+    A rotation that died right after the store's decision left the registry with both.
+    """
+    if any(key.startswith(f"{name}/") for key in registry.entries()):
+        meta = Store.open(settings, role="worker-reader").meta(name)
+        registry.settle(name, snapshot=meta.snapshot)
+    return registry.entry(name)
 
 
 @dataclass(frozen=True)
@@ -51,13 +73,8 @@ class Sealing:
     clock: Callable[[], float] = time.time
 
     def wait_for_minute(self) -> None:
-        """Return at the next full minute.
-
-        How long a file takes to read tells how many records it has; when new periods are shown
-        must not.
-        """
-        self.say("waiting for the next full minute, when the new periods are shown")
-        self.pause(_MINUTE_S - self.clock() % _MINUTE_S)
+        """Return at the next full minute."""
+        wait_for_minute(self.say, self.pause, self.clock)
 
     def seal(
         self, meta: DatasetMeta, record: Sealed | Retired | None, *, content: Content | None

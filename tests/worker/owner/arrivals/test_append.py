@@ -25,7 +25,6 @@ from worker.owner.arrivals.append import AppendRequest, append
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.checks.doctor import examine
 from worker.owner.detach import detach
-from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 
 FEMALE = {"sex": "Female"}
@@ -293,17 +292,6 @@ def test_a_dataset_of_one_file_cannot_be_appended_to(tmp_path: Path, store_url: 
     assert query.as_of == ""
     with pytest.raises(InputError, match="be left out"):
         town.service().parse("people", {"where": {}}, at=week(3))
-
-
-def test_a_growing_dataset_cannot_be_rotated(town: Growing) -> None:
-    with pytest.raises(ConfigError, match="be a dataset whose data are one file"):
-        rotate(
-            RotateRequest("people", town.data),
-            settings=town.settings,
-            registry=town.registry,
-            progress=lambda _text: None,
-            log=LOG,
-        )
 
 
 def test_a_changed_or_lost_part_is_refused(town: Growing) -> None:
