@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,10 @@ from fractions import Fraction
 from typing import Any
 
 _MAX_NAME = 120
+_COST_DIGITS = 4
+_MOST_DECIMALS = 12
+_NUMBER = re.compile(r"-?[\d,]+(?:\.(\d+))?")
+_EXACTLY = Decimal("1e-6")
 
 
 class _Shortener(reprlib.Repr):
@@ -60,6 +65,64 @@ def epsilon_text(value: Any) -> str:
     return "0" if text in ("", "-0") else text
 
 
+def cost_text(value: Any) -> str:
+    """An amount of epsilon in four significant digits at most: `0.05991`, `0`."""
+    return _plain(Decimal(f"{float(value):.{_COST_DIGITS}g}"))
+
+
+def left_text(value: Any) -> str:
+    """The same rounded down, for what remains: no more is promised than there is."""
+    exact = Decimal(str(value))
+    if exact <= 0:
+        return "0"
+    unit = Decimal(1).scaleb(exact.adjusted() - _COST_DIGITS + 1)
+    return _plain(exact.quantize(unit, rounding=ROUND_FLOOR))
+
+
+ADDS_NOTHING = "adds nothing to the largest loss"
+"""What a price of 0 says where some people are charged, but others have lost more."""
+
+
+def price_text(price: Any, kind: str | None) -> str:
+    """A price of a plan of this kind, None for an unknown one: `0.05991 epsilon`, `free`."""
+    if kind in ("free", "exact"):
+        return "free"
+    adds_nothing = f": {ADDS_NOTHING}" if not price and kind else ""
+    return f"{cost_text(price)} epsilon{adds_nothing}"
+
+
+def decimals_of(length: float) -> int:
+    """Decimals that a number with an interval of this length is shown with.
+
+    Two significant digits of half the length, three where these begin with 1; negative for tens and
+    more. Rounded outward to so many an interval is at most 5 percent longer.
+
+    Args:
+        length: finite, > 0.
+    """
+    half = length / 2
+    place = math.floor(math.log10(half))
+    return min(_MOST_DECIMALS, 1 - place + (half < 2 * 10.0**place))
+
+
+def aligned(texts: Sequence[str], *, point: str = " ", digit: str = " ") -> list[str]:
+    """Texts of numbers with blanks behind them, so that their decimal points stand in one line.
+
+    Args:
+        texts: right-aligned when shown; what is no number is left as it is.
+        point, digit: blanks as wide as a decimal point, and as a digit.
+    """
+    decimals = [_n_decimals(text) for text in texts]
+    most = max((n for n in decimals if n is not None), default=0)
+
+    def blanks(n: int) -> str:
+        return "" if n == most else digit * (most - n) + (point if n == 0 else "")
+
+    return [
+        text if n is None else text + blanks(n) for text, n in zip(texts, decimals, strict=True)
+    ]
+
+
 @dataclass(frozen=True)
 class IntervalText:
     """An estimate and its ends as texts of equal precision, the ends rounded outward."""
@@ -75,8 +138,12 @@ def group_text(name: str | None) -> str:
 
 
 def interval_text(*, estimate: float | None, low: float, high: float) -> IntervalText:
-    """Numbers fit to read: the precision is a thousandth of the interval's length or finer."""
-    unit = Decimal(1).scaleb(-_n_decimals(high - low))
+    """Numbers fit to read, to the digits that `decimals_of` names."""
+    length = high - low
+    if length == 0:
+        exact = _plain(Decimal(low).quantize(_EXACTLY), thousands=True)
+        return IntervalText("" if estimate is None else exact, exact, exact)
+    unit = Decimal(1).scaleb(-decimals_of(length) if length < math.inf else 0)
     shown = "" if estimate is None else _rounded(estimate, unit, ROUND_HALF_EVEN)
     return IntervalText(
         estimate=shown,
@@ -168,15 +235,18 @@ def percent_text(probability: float) -> str:
     return f"{(Decimal(str(probability)) * 100).normalize():f}"
 
 
-def _n_decimals(length: float) -> int:
-    if not 0 < length < math.inf:
-        return 0 if length != 0 else 6
-    return min(12, max(0, 3 - math.floor(math.log10(length))))
-
-
 def _rounded(value: float, unit: Decimal, rounding: str) -> str:
     if math.isinf(value):
         return "-infinity" if value < 0 else "infinity"
-    text = f"{Decimal(value).quantize(unit, rounding=rounding):,}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return "0" if text == "-0" else text
+    return f"{Decimal(value).quantize(unit, rounding=rounding) + 0:,f}"
+
+
+def _n_decimals(text: str) -> int | None:
+    """How many decimals the text of a number has; None where it is none."""
+    found = _NUMBER.fullmatch(text)
+    return None if found is None else len(found[1] or "")
+
+
+def _plain(value: Decimal, *, thousands: bool = False) -> str:
+    text = f"{value + 0:,f}" if thousands else f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

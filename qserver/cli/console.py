@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from qserver.text import IntervalText, epsilon_text, interval_text, percent_text
+from qserver.text import IntervalText, aligned, cost_text, epsilon_text, interval_text, percent_text
 
 __all__ = [
     "Console",
     "IntervalText",
+    "cost_text",
     "epsilon_text",
     "interval_text",
     "percent_text",
@@ -64,8 +65,10 @@ class Console:
         self.line(json.dumps(document, indent=2, ensure_ascii=False))
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write columns, the first aligned left and the others right."""
-        cells = [list(header), *(list(row) for row in rows)]
+        """Write columns, the first aligned left, the others right, and numbers at their points."""
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in header]
+        shown = [columns[0], *map(aligned, columns[1:])]
+        cells = [list(header), *(list(row) for row in zip(*shown, strict=True))]
         widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
         for i, row in enumerate(cells):
             first = row[0].ljust(widths[0])

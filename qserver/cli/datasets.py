@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP
-from qserver.cli.console import Console, epsilon_text
+from qserver.cli.console import Console, cost_text, epsilon_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
     add_ledger_options,
@@ -17,6 +17,7 @@ from qserver.cli.server import (
     show_reply,
 )
 from qserver.client import requests
+from qserver.text import left_text
 
 _MOST_LABELS = 6
 _DEFAULTS = {
@@ -51,7 +52,7 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         runtime.console.json(found)
         return ExitCode.OK
     rows = [
-        (d["name"], *map(epsilon_text, (d["limit"], d["spent"], d["remaining"])))
+        (d["name"], epsilon_text(d["limit"]), cost_text(d["spent"]), left_text(d["remaining"]))
         for d in found["datasets"]
     ]
     runtime.console.table(("dataset", "limit", "spent", "remaining"), rows)
@@ -135,15 +136,21 @@ def _attribute_row(attribute: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return attribute["name"], attribute["kind"], f"{n_values:,}", text
 
 
-def _show_budget(console: Console, budget: Mapping[str, Any]) -> None:
-    texts = {name: epsilon_text(budget[name]) for name in ("limit", "spent", "remaining")}
-    console.line(
-        f"budget: {texts['spent']} of {texts['limit']} epsilon spent, {texts['remaining']} remain"
-    )
+def _show_budget(
+    console: Console,
+    budget: Mapping[str, Any],
+    *,
+    spent_text: Callable[[Any], str] = cost_text,
+    remaining_text: Callable[[Any], str] = left_text,
+) -> None:
+    spent, remaining = spent_text(budget["spent"]), remaining_text(budget["remaining"])
+    limit = epsilon_text(budget["limit"])
+    console.line(f"budget: {spent} of {limit} epsilon spent, {remaining} remain")
 
 
 def _show_ledger(console: Console, ledger: Mapping[str, Any]) -> None:
-    _show_budget(console, ledger)
+    # The ledger is read to the last digit.
+    _show_budget(console, ledger, spent_text=epsilon_text, remaining_text=epsilon_text)
     console.line(f"charges: {int(ledger['n_charges']):,} ({ledger['relation']})")
     console.line(f"largest loss of the asked records: {epsilon_text(ledger['loss'])} epsilon")
     if ledger["by_value"]:

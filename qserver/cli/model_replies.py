@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
-from qserver.cli.console import Console, epsilon_text
+from qserver.cli.console import Console, cost_text
 from qserver.cli.questions import price_text, show_answer, show_cost, show_price, show_remaining
 
 _MOST_LINES = 200
@@ -21,7 +21,7 @@ def show_learnt(console: Console, learnt: Mapping[str, Any]) -> None:
 def show_models(console: Console, found: Mapping[str, Any]) -> None:
     """A table of models."""
     rows = [
-        (m["id"], m["kind"], str(len(m["tables"])), epsilon_text(m["epsilon_charged"]))
+        (m["id"], m["kind"], str(len(m["tables"])), cost_text(m["epsilon_charged"]))
         for m in found["models"]
     ]
     console.table(("model", "kind", "tables", "cost"), rows)
@@ -42,7 +42,7 @@ def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
 def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> None:
     """The price of learning a model."""
     sample = explanation["sample"]
-    of_it = () if sample is None else (f"of that for a sample: {epsilon_text(sample)} epsilon",)
+    of_it = () if sample is None else (f"of that for a sample: {cost_text(sample)} epsilon",)
     show_price(console, explanation, *of_it)
     work = explanation["work"]
     if work is not None:
@@ -57,7 +57,7 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
         (
             f"{table['n_cells']:,}",
             "new" if table["refines"] is None else f"raises {table['refines']}",
-            epsilon_text(table["charge"]),
+            cost_text(table["charge"]),
         )
         for table in explanation["plan"]
     ]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
-from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
+from qserver.cli.console import Console, cost_text, interval_text, percent_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
     add_as_of,
@@ -28,6 +28,8 @@ from qserver.cli.server import (
 from qserver.client import requests, results
 from qserver.client.errors import ServerProblemError
 from qserver.query.looking import chosen_text
+from qserver.text import ADDS_NOTHING, left_text
+from qserver.text import price_text as price_of
 
 _QUERY = """\
 Ask how many records meet the conditions, as an interval of at most --length at --confidence. The
@@ -195,7 +197,7 @@ def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -
 def _show_rest(console: Console, answer: Mapping[str, Any]) -> None:
     rest = answer.get("epsilon_rest")
     if rest is not None:
-        console.line(f"  fresh noise of that length (--independent): {epsilon_text(rest)} epsilon")
+        console.line(f"  fresh noise of that length (--independent): {cost_text(rest)} epsilon")
 
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
@@ -211,8 +213,11 @@ def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
 
 def show_cost(console: Console, answer: Mapping[str, Any]) -> None:
     """The cost of an answer, and the budget that remains."""
-    console.line(f"cost: {epsilon_text(answer['epsilon_charged'])} epsilon")
-    console.line(f"remaining: {epsilon_text(answer['epsilon_remaining'])} epsilon")
+    charged = answer["epsilon_charged"]
+    is_free = not charged and answer.get("source") in ("history", "exact")
+    more = "" if charged or is_free or "source" not in answer else f": {ADDS_NOTHING}"
+    console.line(f"cost: {cost_text(charged)} epsilon{more}")
+    console.line(f"remaining: {left_text(answer['epsilon_remaining'])} epsilon")
 
 
 def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
@@ -235,17 +240,17 @@ def show_choices(console: Console, choices: Mapping[str, Any] | None) -> None:
     if choices is None:
         return
     if (fresh := choices.get("independent")) is not None:
-        console.line(f"  by itself, after looking (--independent): {epsilon_text(fresh)} epsilon")
+        console.line(f"  by itself, after looking (--independent): {cost_text(fresh)} epsilon")
     if not choices["buys"]:
         return
-    console.line(f"  only this question: {epsilon_text(choices['only_this'])} epsilon")
-    auto = epsilon_text(choices["auto"])
+    console.line(f"  only this question: {cost_text(choices['only_this'])} epsilon")
+    auto = cost_text(choices["auto"])
     console.line(f"  with what later ones use too: {auto} epsilon, for {choices['buys']}")
 
 
 def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:
     """The budget that remains, and the asker's own allowance."""
-    console.line(f"remaining: {epsilon_text(explanation['remaining'])} epsilon")
+    console.line(f"remaining: {left_text(explanation['remaining'])} epsilon")
     if explanation.get("own") is not None:
         console.line(_own_text(explanation["own"]))
 
@@ -253,7 +258,8 @@ def show_remaining(console: Console, explanation: Mapping[str, Any]) -> None:
 def price_text(explanation: Mapping[str, Any]) -> str:
     """A price, and whether it can be paid."""
     price, left = explanation["price"], explanation["remaining"]
-    return f"{epsilon_text(price)} epsilon{unpayable(price, left, explanation['affordable'])}"
+    said = price_of(price, explanation.get("kind"))
+    return f"{said}{unpayable(price, left, explanation['affordable'])}"
 
 
 def unpayable(price: float, remaining: float, affordable: bool) -> str:  # noqa: FBT001 - a fact
@@ -265,7 +271,7 @@ def unpayable(price: float, remaining: float, affordable: bool) -> str:  # noqa:
 
 def show_curve(console: Console, curve: Sequence[tuple[float, float | None]], heading: str) -> None:
     """The prices at other lengths, those that can be reached."""
-    rows = [(f"{length:g}", epsilon_text(price)) for length, price in curve if price is not None]
+    rows = [(f"{length:g}", cost_text(price)) for length, price in curve if price is not None]
     if rows:
         console.line()
         console.table((heading, "price"), rows)
@@ -273,10 +279,10 @@ def show_curve(console: Console, curve: Sequence[tuple[float, float | None]], he
 
 def _own_text(own: Mapping[str, Any]) -> str:
     """The asker's own allowance, in one line."""
-    parts = [f"your allowance: it costs {epsilon_text(own['price'])} epsilon of it"]
+    parts = [f"your allowance: it costs {cost_text(own['price'])} epsilon of it"]
     for spent, bound, when in (("spent", "limit", "in all"), ("spent_today", "per_day", "today")):
         if own[bound] is not None:
-            parts.append(f"{epsilon_text(own[spent])} of {epsilon_text(own[bound])} spent {when}")
+            parts.append(f"{cost_text(own[spent])} of {cost_text(own[bound])} spent {when}")
     if not own["affordable"]:
         parts.append("which is too little")
     return ", ".join(parts)

@@ -8,13 +8,14 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from qserver.cli.console import Console, epsilon_text
+from qserver.cli.console import Console
 from qserver.cli.questions import show_choices, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of
 from qserver.client import Client, Price, Table
 from qserver.errors import ConfigError
 from qserver.query.sql.tokens import MAX_CHARACTERS, explains
+from qserver.text import left_text, price_text
 
 _TEXT = """\
 Ask a statement of SQL and show the table that answers it. The dataset is the one behind FROM.
@@ -116,11 +117,11 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
         return
     fits = unpayable(price.price, price.remaining, price.affordable)
     most = "up to about " if price.at_most else ""
-    console.line(f"price: {most}{epsilon_text(price.price)} epsilon{fits}")
+    console.line(f"price: {most}{price_text(price.price, price.kind)}{fits}")
     if price.whole_table:
         console.line("that is for the whole table; which rows are shown follows from its numbers")
     show_choices(console, None if price.measure is None else asdict(price.measure))
-    console.line(f"remaining: {epsilon_text(price.remaining)} epsilon")
+    console.line(f"remaining: {left_text(price.remaining)} epsilon")
     known = [str(interval) for interval in price.free if interval is not None]
     shown = "; ".join(known[:6]) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
     console.line(f"known at no cost: {shown or 'nothing yet'}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qserver.cli.conditions import read_json
-from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
+from qserver.cli.console import Console, cost_text, interval_text, percent_text
 from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
@@ -161,6 +161,6 @@ def _rounded_down(probability: float) -> float:
 
 def _show_price(console: Console, explanation: Mapping[str, Any]) -> None:
     apart = explanation["price_apart"]
-    more = () if apart is None else (f"one by one: {epsilon_text(apart)} epsilon",)
+    more = () if apart is None else (f"one by one: {cost_text(apart)} epsilon",)
     show_price(console, explanation, *more)
     show_curve(console, explanation["curve"], "lengths times")

@@ -14,7 +14,7 @@ from typing import Any
 from qserver.client.listing import MOST_SHOWN, Listing, library
 from qserver.client.reading import FromJson, at
 from qserver.client.results import Answer, Cost, Price
-from qserver.text import epsilon_text
+from qserver.text import cost_text, left_text
 
 
 def _flat(nested: Any) -> Iterator[float]:
@@ -63,7 +63,7 @@ class ModelInfo(FromJson):
     facts: Mapping[str, Any] | None
 
     def __repr__(self) -> str:
-        cost = epsilon_text(self.charged)
+        cost = cost_text(self.charged)
         return f"<ModelInfo {self.id}: {self.kind} from {len(self.tables)} tables; cost {cost}>"
 
 
@@ -176,10 +176,10 @@ class CheckPrice(FromJson):
         told = {
             "confirm": "history confirms it at no cost",
             "contradict": "history contradicts it at no cost",
-        }.get(self.would, f"check {epsilon_text(self.check.price)}")
+        }.get(self.would, f"check {cost_text(self.check.price)}")
         if self.fallback is not None and self.would != "confirm":
-            told += f"; measuring instead {epsilon_text(self.fallback.price)}"
-        left = epsilon_text(self.check.remaining)
+            told += f"; measuring instead {cost_text(self.fallback.price)}"
+        left = left_text(self.check.remaining)
         return f"<CheckPrice of {self.estimate:,.1f}: {told}; of {left} epsilon left>"
 
 
@@ -232,7 +232,7 @@ class LearningPrice(FromJson):
     def __repr__(self) -> str:
         fits = "" if self.affordable else ", which is too much"
         return (
-            f"<LearningPrice {epsilon_text(self.price)} of {epsilon_text(self.remaining)} epsilon "
+            f"<LearningPrice {cost_text(self.price)} of {left_text(self.remaining)} epsilon "
             f"left{fits}; {self.n_tables} tables>"
         )
 

@@ -12,7 +12,7 @@ from qserver.client.reading import FromJson, at
 from qserver.query.asking.prior import Prior
 from qserver.query.asking.reading import reading_text
 from qserver.query.looking import Selection, chosen_text
-from qserver.text import epsilon_text, interval_text, percent_text
+from qserver.text import ADDS_NOTHING, cost_text, interval_text, left_text, percent_text
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Cost(FromJson):
     remaining: float = field(metadata=at("epsilon_remaining"))
 
     def __str__(self) -> str:
-        return f"cost {epsilon_text(self.charged)}, {epsilon_text(self.remaining)} left"
+        return f"cost {cost_text(self.charged)}, {left_text(self.remaining)} left"
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class BothChoices(FromJson):
     independent: float | None = None
 
     def __str__(self) -> str:
-        only, auto = map(epsilon_text, (self.only_this, self.auto))
+        only, auto = map(cost_text, (self.only_this, self.auto))
         return f"only this: {only}; auto: {auto}, which buys {self.buys or 'nothing more'}"
 
 
@@ -242,10 +242,12 @@ class Price(FromJson):
     def _sentence(self) -> str:
         fits = "" if self.affordable else ", which is too much"
         known = sum(interval is not None for interval in self.free)
-        price = f"{'up to about ' if self.at_most else ''}{epsilon_text(self.price)}"
+        price = f"{'up to about ' if self.at_most else ''}{cost_text(self.price)}"
+        if not self.price and self.kind not in ("free", "exact"):
+            price = f"{price} ({ADDS_NOTHING})"
         choices = f"; {self.measure}" if self.measure is not None and self.measure.buys else ""
         return (
-            f"{price} of {epsilon_text(self.remaining)} epsilon left{fits}; "
+            f"{price} of {left_text(self.remaining)} epsilon left{fits}; "
             f"{known} of {len(self.free)} known at no cost{choices}"
         )
 

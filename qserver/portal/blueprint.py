@@ -28,6 +28,7 @@ from qserver.portal.guard import (
 )
 from qserver.portal.pages.ask import AskPages
 from qserver.portal.pages.datasets import DatasetPages
+from qserver.portal.pages.history import HistoryPages
 from qserver.portal.pages.jobs import JobPages
 from qserver.portal.pages.models import ModelPages
 from qserver.portal.pages.saved import SavedPages
@@ -69,6 +70,7 @@ class Portal:
         routes.register_error_handler(HTTPException, _on_http)
         routes.register_error_handler(Exception, _on_unexpected)
         DatasetPages(self._service).add_to(routes)
+        HistoryPages(self._service).add_to(routes)
         AskPages(self._service).add_to(routes)
         JobPages(self._service).add_to(routes)
         ModelPages(self._service).add_to(routes)

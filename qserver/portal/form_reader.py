@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import QueryError
+from qserver.portal.broken_down import statement_of
 from qserver.portal.question import FormQuestion
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
@@ -64,14 +65,16 @@ def read_question(
     Raises:
         InputError, CapacityError: it cannot be answered; names the field, or the place.
     """
-    if not question.text:
+    if not question.text and not question.is_table:
         document = {"where": question.where(service.domain(dataset))}
         return _one(service.parse(dataset, document, at=at), question)
     if question.is_json:
         return _one(service.parse(dataset, _document(question.text), at=at), question)
     # The price is always shown first. Blanks keep the places of errors.
     text = _EXPLAIN.sub(lambda found: " " * len(found[0]), question.text, count=1)
-    statement = parse_statement(text, service.domain(dataset, at=at), dataset=dataset)
+    domain = service.domain(dataset, at=at)
+    text = statement_of(question, domain, dataset) if question.is_table else text
+    statement = parse_statement(text, domain, dataset=dataset)
     statement = statement.measuring(question.chosen)
     if not statement.columns:
         raise statement.source.refuse(

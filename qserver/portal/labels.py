@@ -22,6 +22,7 @@ MEASURE_LABEL = "What may be measured"
 AMONG_LABEL = "Numbers that were looked at"
 RULE_LABEL = "How it was picked out"
 FIRST_LABEL = "How many are reported"
+ASSUMING_LABEL = "of at least so many records"
 INDEPENDENT_LABEL = "measure anew, with fresh noise"
 METHOD_LABEL = "How probabilities are computed"
 PRIOR_LABEL = "What is known beforehand"
@@ -108,6 +109,7 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
         "selected_from.rule": Field(RULE_LABEL, ("rule",)),
         "selected_from.first": Field(FIRST_LABEL, ("first",)),
         "independent": Field(INDEPENDENT_LABEL, ("independent", "among")),
+        "assuming": Field(ASSUMING_LABEL, ("assuming",)),
         "method": Field(METHOD_LABEL, ("method",)),
         "prior": Field(PRIOR_LABEL, ("prior", "prior_low", "prior_high")),
     }

@@ -8,7 +8,7 @@ Names of attributes have no colon, so none of them can be taken for another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -29,6 +29,7 @@ from qserver.query.requirement import MIN_DELTA, Requirement
 
 DEFAULT_LENGTH = "100"
 DEFAULT_CONFIDENCE = "95"
+_MOST_GROUPS = 2
 _MOST_PERCENT = 100 - 100 * Fraction(str(MIN_DELTA))
 
 
@@ -63,6 +64,9 @@ class FormQuestion:
         independent: whether to measure anew, with fresh noise.
         method, prior: how the posterior is read, as chosen; '' as ever.
         prior_low, prior_high: ends of the prior `between`, as typed.
+        by: attributes that the number is broken down by, two at most.
+        average: the attribute whose average is asked; '' for a count.
+        assuming: how many records each average is of at least, as typed.
     """
 
     ranges: Mapping[str, Range]
@@ -79,6 +83,9 @@ class FormQuestion:
     prior: str = ""
     prior_low: str = ""
     prior_high: str = ""
+    by: tuple[str, ...] = ()
+    average: str = ""
+    assuming: str = ""
 
     @classmethod
     def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
@@ -112,7 +119,24 @@ class FormQuestion:
             prior=(prior := fields.get("prior", "")),
             prior_low=fields.get("prior_low", "").strip() if prior == "between" else "",
             prior_high=fields.get("prior_high", "").strip() if prior == "between" else "",
+            by=tuple(dict.fromkeys(filter(None, fields.getlist("by"))))[:_MOST_GROUPS],
+            average=(average := fields.get("average", "")),
+            assuming=fields.get("assuming", "").strip() if average else "",
         )
+
+    @staticmethod
+    def fields_of(pairs: Sequence[tuple[str, str]]) -> str:
+        """Fields as the query part of an address."""
+        return urlencode(pairs, safe=":")
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the builder itself asks for a table, or an average."""
+        return not self.text and bool(self.by or self.average)
+
+    def least(self) -> int | None:
+        """How many records each average is of at least; InputError where that is no number."""
+        return _whole(self.assuming, "assuming") if self.assuming else None
 
     @property
     def is_json(self) -> bool:
@@ -189,11 +213,15 @@ class FormQuestion:
         for name in ("measure", "rule", "among", "first", *typed_names):
             found += [(name, getattr(self, name))] if getattr(self, name) else []
         found += [("independent", "1")] if self.independent else []
+        if self.is_table:
+            found += [("by", name) for name in self.by]
+            found += [("average", self.average)] if self.average else []
+            found += [("assuming", self.assuming)] if self.assuming else []
         return [*found, ("length", length or self.length), ("confidence", self.confidence)]
 
     def encoded(self, *, length: str | None = None) -> str:
         """The fields as the query part of an address."""
-        return urlencode(self.pairs(length=length), safe=":")
+        return self.fields_of(self.pairs(length=length))
 
 
 def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:

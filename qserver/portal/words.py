@@ -5,27 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from qserver.query.asking.reading import reading_text
 from qserver.query.looking import chosen_text
 from qserver.records.answer import Answer
 from qserver.records.statement import Statement
-from qserver.text import LookedNumber, laws_text, looking_text
+from qserver.text import (
+    ADDS_NOTHING,
+    LookedNumber,
+    aligned,
+    cost_text,
+    decimals_of,
+    epsilon_text,
+    laws_text,
+    left_text,
+    looking_text,
+)
 
 NANO = 10**9
 _MOST_DECIMALS = 9
-# Rounding lengthens an interval by at most this part of it.
-_ROUNDING = 0.02
-# An interval a little shorter than a power of ten needs no further decimal.
-_SLACK = 0.05
 
 
 def decimals_for(length: float) -> int:
-    """Decimals with which both ends of an interval of this length may be rounded outward."""
+    """Decimals with which both ends of an interval of this length may be rounded outward.
+
+    As `decimals_of` says: two significant digits of half the length, three where these begin with
+    1. Negative for tens and more.
+    """
     if not (math.isfinite(length) and length > 0):
         return _MOST_DECIMALS
-    return min(_MOST_DECIMALS, max(0, math.ceil(-math.log10(length * _ROUNDING / 2) - _SLACK)))
+    return min(_MOST_DECIMALS, decimals_of(length))
 
 
 def low_end(value: float, decimals: int) -> str:
@@ -39,8 +49,19 @@ def high_end(value: float, decimals: int) -> str:
 
 
 def number(value: float, decimals: int = 0) -> str:
-    """A number with thousands set apart: `12,340`."""
-    return f"{value:,.{decimals}f}"
+    """A number with thousands set apart: `12,340`; negative decimals round to tens and more."""
+    return _rounded(value, decimals, ROUND_HALF_EVEN)
+
+
+def in_line(texts: Sequence[str]) -> list[str]:
+    """Texts of a right-aligned column whose decimal points stand in one line.
+
+    A figure space is as wide as a digit, a punctuation space as a point. Of intervals the upper
+    ends count.
+    """
+    ends = [text.rpartition(" ") for text in texts]
+    last = aligned([end for _, _, end in ends], point="\u2008", digit="\u2007")
+    return [before + blank + end for (before, blank, _), end in zip(ends, last, strict=True)]
 
 
 def plain(value: float) -> str:
@@ -50,21 +71,35 @@ def plain(value: float) -> str:
 
 def epsilon(nano: float) -> str:
     """Epsilon in four significant digits at most: `0.05991`, `0`."""
-    value = nano / NANO
-    if value == 0:
-        return "0"
-    text = f"{Decimal(f'{value:.4g}'):f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return cost_text(nano / NANO)
 
 
-def price(nano: float) -> str:
-    """A price: `0.05991 ε`, or `free`."""
-    return f"{epsilon(nano)} ε" if nano else "free"
+def exactly(nano: float) -> str:
+    """Epsilon to the last digit of the ledger: `0.059914647`."""
+    return epsilon_text(nano / NANO)
+
+
+def price(nano: float, *, is_free: bool = False) -> str:
+    """A price: `0.05991 ε`, `free`, or that the largest loss stays as it is."""
+    if is_free:
+        return "free"
+    return f"{epsilon(nano)} ε" if nano else ADDS_NOTHING
+
+
+def cost(nano: int, *, is_free: bool) -> str:
+    """What was charged: `cost 0.05991`, `cost nothing`, or that the largest loss stayed as it was.
+
+    Args:
+        is_free: whether nobody was charged.
+    """
+    if is_free:
+        return "cost nothing"
+    return f"cost {epsilon(nano)}" if nano else "added nothing to the largest loss"
 
 
 def epsilon_left(nano: float) -> str:
     """What remains, rounded down, so that no more is promised than there is."""
-    return _rounded(nano / NANO, 4, ROUND_FLOOR).rstrip("0").rstrip(".")
+    return left_text(nano / NANO)
 
 
 def percent(part: float) -> str:
@@ -112,18 +147,18 @@ def answer_words(answer: Answer, *, charged_nano: int) -> str:
     """An answer in a sentence: the interval, what it cost, what remains."""
     if answer.source == "exact":
         return f"Exactly {number(answer.estimate)}: no record can change it, so it costs nothing."
-    cost = f"cost {epsilon(charged_nano)}" if charged_nano else "cost nothing"
+    said = cost(charged_nano, is_free=not charged_nano and answer.source == "history")
     interval = interval_words(answer.low, answer.high, answer.confidence)
     left = epsilon_left(answer.remaining_nano)
     chosen = chosen_text(answer.selected_from)
-    return f"{interval[0].upper()}{interval[1:]}{chosen}; {cost}; remaining {left}."
+    return f"{interval[0].upper()}{interval[1:]}{chosen}; {said}; remaining {left}."
 
 
 def _rounded(value: float, decimals: int, rounding: str) -> str:
     if not math.isfinite(value):
         return "unbounded"
     places = Decimal(1).scaleb(-decimals)
-    return f"{Decimal(value).quantize(places, rounding=rounding):,f}"
+    return f"{Decimal(value).quantize(places, rounding=rounding) + 0:,f}"
 
 
 def statement(found: Statement) -> str:

@@ -90,10 +90,10 @@ def test_query_sends_the_question_and_shows_the_interval_and_its_cost(
     assert server.requests == [Request("POST /v1/datasets/adult/query", expected)]
     assert server.keys == [None]
     assert capsys.readouterr().out.splitlines() == [
-        "between 2,670.5 and 2,770.5 with 95 percent confidence",
-        "estimate: 2,720.5 (measured now)",
-        "cost: 0.059914646 epsilon",
-        "remaining: 1.940085354 epsilon",
+        "between 2,670 and 2,771 with 95 percent confidence",
+        "estimate: 2,720 (measured now)",
+        "cost: 0.05991 epsilon",
+        "remaining: 1.94 epsilon",
     ]
     assert code == ExitCode.OK
 
@@ -166,7 +166,7 @@ def test_query_waits_for_a_job_and_shows_its_result(
     server.reply({**job, "state": "done", "result": ANSWER})
     assert call(server, "query", "adult", "--length", "100") == ExitCode.OK
     assert [request.line for request in server.requests[1:]] == ["GET /v1/jobs/adult.1"] * 2
-    assert "between 2,670.5 and 2,770.5" in capsys.readouterr().out
+    assert "between 2,670 and 2,771" in capsys.readouterr().out
 
 
 def test_query_gives_up_on_a_job_when_its_time_is_over(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
+from qserver.text import aligned, cost_text, decimals_of, left_text, price_text
 
 
 class Terminal(io.StringIO):
@@ -37,12 +38,72 @@ def test_a_shown_interval_contains_the_interval_and_is_hardly_longer(
     assert plain(text.low) <= Decimal(low)
     assert plain(text.high) >= Decimal(high)
     true_length = Decimal(high) - Decimal(low)
-    assert plain(text.high) - plain(text.low) <= true_length * Decimal("1.01")
+    assert plain(text.high) - plain(text.low) <= true_length * Decimal("1.0501")
 
 
-def test_an_interval_of_length_100_is_shown_to_hundredths_at_most() -> None:
-    text = interval_text(estimate=2720.123456, low=2670.1299, high=2770.1201)
-    assert (text.estimate, text.low, text.high) == ("2,720.12", "2,670.12", "2,770.13")
+@pytest.mark.parametrize(
+    ("half", "shown"),
+    [
+        (50.0, ("2,720", "2,670", "2,771")),
+        (19.0, ("2,720.1", "2,701.1", "2,739.2")),
+        (280.0, ("2,720", "2,440", "3,010")),
+        (1_234.0, ("2,720", "1,480", "3,960")),
+        (4_321.0, ("2,700", "-1,700", "7,100")),
+        (0.25, ("2,720.12", "2,719.87", "2,720.38")),
+    ],
+)
+def test_numbers_have_two_digits_of_half_the_length_and_three_where_these_begin_with_1(
+    half: float, shown: tuple[str, str, str]
+) -> None:
+    value = 2720.123456
+    text = interval_text(estimate=value, low=value - half, high=value + half)
+    assert (text.estimate, text.low, text.high) == shown
+
+
+@given(st.floats(1e-6, 1e9))
+def test_half_the_length_has_from_20_to_200_units(half: float) -> None:
+    units = Decimal(half).scaleb(decimals_of(2 * half))
+    assert Decimal("19.99") <= units <= Decimal("200.01")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0"), (0.059914645, "0.05991"), (1e-9, "0.000000001"), (2500.04, "2500"), (2.0, "2")],
+)
+def test_costs_have_four_significant_digits(amount: float, text: str) -> None:
+    assert cost_text(amount) == text
+
+
+@given(st.integers(0, 10**13))
+def test_what_is_left_is_never_more_than_there_is(nano: int) -> None:
+    exact = Decimal(nano).scaleb(-9)
+    shown = Decimal(left_text(nano / 10**9))
+    assert shown <= exact
+    assert exact - shown <= exact / 1000
+
+
+@pytest.mark.parametrize(
+    ("price", "kind", "text"),
+    [
+        (0.059914645, "fresh", "0.05991 epsilon"),
+        (0.0, "free", "free"),
+        (0.0, "exact", "free"),
+        (0.0, "refined", "0 epsilon: adds nothing to the largest loss"),
+    ],
+)
+def test_a_price_of_nothing_says_whether_anybody_is_charged(
+    price: float, kind: str, text: str
+) -> None:
+    assert price_text(price, kind) == text
+
+
+def test_numbers_of_a_column_stand_at_their_decimal_points() -> None:
+    assert aligned(["1", "-0.25", "12,340.5", "nothing"]) == [
+        "1   ",
+        "-0.25",
+        "12,340.5 ",
+        "nothing",
+    ]
 
 
 def test_an_open_interval_and_an_exact_answer_can_be_shown() -> None:
@@ -87,6 +148,6 @@ def test_a_table_aligns_names_left_and_numbers_right() -> None:
     console.table(("name", "spent"), [("a", "1"), ("longer", "0.25")])
     assert console.out.getvalue().splitlines() == [  # type: ignore[attr-defined]
         "name    spent",
-        "a           1",
+        "a        1",
         "longer   0.25",
     ]

@@ -149,8 +149,8 @@ def test_a_check_is_waited_for_and_asked_for_again(
     )
     out = capsys.readouterr().out
     assert "the model expects 2,810.2; the check contradicts it" in out
-    assert "between 2,670.5 and 2,770.5 with 95 percent confidence" in out
-    assert "measured instead\nbetween 2,700.5 and 2,740.5" in out
+    assert "between 2,670 and 2,771 with 95 percent confidence" in out
+    assert "measured instead\nbetween 2,700 and 2,741" in out
     server.reply({**checked, "verdict": "confirmed"})
     call(server, "ask", "adult", "m", "--where", "sex=Male", "--length", "100")
     assert "the check confirms it" in capsys.readouterr().out

@@ -61,11 +61,11 @@ def test_a_table_is_shown_with_its_intervals_and_cost(
     assert call(server, "sql", TEXT) == ExitCode.OK
     assert server.requests == [Request("POST /v1/datasets/adult/sql", {"sql": TEXT})]
     assert capsys.readouterr().out.splitlines() == [
-        "sex     COUNT(*)        low     high",
-        "Female   2,720.5    2,670.5  2,770.5",
-        "Male           -  -infinity        7",
+        "sex     COUNT(*)        low   high",
+        "Female     2,720      2,670  2,771",
+        "Male           -  -infinity      7",
         "",
-        "each with 95 percent confidence; cost 0.059914646, 1.940085354 left",
+        "each with 95 percent confidence; cost 0.05991, 1.94 left",
     ]
 
 
@@ -77,7 +77,7 @@ def test_what_bins_hide_and_what_holds_at_once_is_said(
     server.reply({"table": {**TABLE, "rows": rows, "simultaneous": together}, "price": None})
     assert call(server, "sql", TEXT) == ExitCode.OK
     assert capsys.readouterr().out.splitlines()[-2:] == [
-        "all at once with 95 percent confidence; cost 0.059914646, 1.940085354 left",
+        "all at once with 95 percent confidence; cost 0.05991, 1.94 left",
         "COUNT(*): by the middles of bins, 2.5 off at most per average",
     ]
 
@@ -116,7 +116,7 @@ def test_a_price_is_shown_and_spends_nothing(
     assert capsys.readouterr().out.splitlines() == [
         "price: 0.5 epsilon, more than remains",
         "remaining: 0.25 epsilon",
-        "known at no cost: 2,670.5 to 2,770.5",
+        "known at no cost: 2,670 to 2,771",
     ]
 
 

@@ -53,9 +53,9 @@ def test_a_list_of_questions_is_sent_with_what_holds_for_all(
     sent = {"questions": QUESTIONS, "length": 100, "confidence": 0.95, "simultaneous": True}
     assert server.requests == [Request("POST /v1/datasets/adult/workload", sent)]
     assert capsys.readouterr().out.splitlines() == [
-        "question      low     high  estimate  percent                        source",
-        "1         2,670.5  2,770.5   2,720.5       95                  measured now",
-        "2         2,670.5  2,770.5   2,720.5       95  from answers released before",
+        "question    low   high  estimate  percent                        source",
+        "1         2,670  2,771     2,720       95                  measured now",
+        "2         2,670  2,771     2,720       95  from answers released before",
         "all at once with 95.03 percent confidence (sampled)",
         "cost: 0.06 epsilon",
         "remaining: 1.94 epsilon",
@@ -105,7 +105,7 @@ def test_a_refusal_shows_what_each_question_has_for_nothing(
     assert capsys.readouterr().err.splitlines() == [
         "budget_exhausted: It costs 3.",
         "question 1, known at no cost: nothing yet",
-        "question 2, known at no cost: between 1 and 9 with 95 percent confidence",
+        "question 2, known at no cost: between 1.0 and 9.0 with 95 percent confidence",
     ]
 
 

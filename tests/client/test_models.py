@@ -26,6 +26,7 @@ from qserver.client import (
 from qserver.client.flows import Call
 from qserver.errors import ConfigError
 from qserver.models.network.bif import read_bif
+from qserver.text import cost_text
 from tests.client.serving import Served, serving
 from tests.deployment import ROWS, Deployment
 
@@ -213,7 +214,7 @@ def test_a_wrong_model_is_contradicted_and_the_count_measured_at_the_prices_told
         assert served.spent_nano() == base
         assert told.would == "check"
         assert 0 < told.check.price < told.fallback.price
-        assert f"; measuring instead {told.fallback.price:.9f}".rstrip("0") in repr(told)
+        assert f"; measuring instead {cost_text(told.fallback.price)}" in repr(told)
         found = ask("check", "people", wrong, young_men, **options)
         assert found.verdict == "contradicted"
         assert 0 in found.guarantee.interval

@@ -48,12 +48,12 @@ def table(n_rows: int = 2, **members: Any) -> Table:
 def test_an_answer_reads_as_a_sentence() -> None:
     answer = Answer.of(ANSWER)
     assert repr(answer) == (
-        "<Answer 2,720.5: between 2,670.5 and 2,770.5 with 95 percent confidence; "
-        "cost 0.059914646, 1.940085354 left>"
+        "<Answer 2,720: between 2,670 and 2,771 with 95 percent confidence; "
+        "cost 0.05991, 1.94 left>"
     )
     assert answer._repr_html_() == (
-        "<p><b>2,720.5: between 2,670.5 and 2,770.5 with 95 percent confidence</b><br>"
-        "measured; cost 0.059914646, 1.940085354 left</p>"
+        "<p><b>2,720: between 2,670 and 2,771 with 95 percent confidence</b><br>"
+        "measured; cost 0.05991, 1.94 left</p>"
     )
     assert (float(answer), 2700 in answer.interval, 2600 in answer.interval) == (
         2720.5,
@@ -67,9 +67,9 @@ def test_an_answer_reads_as_a_sentence() -> None:
 def test_a_table_reads_as_one_and_escapes_what_owners_named() -> None:
     shown = repr(table())
     assert shown.splitlines() == [
-        "<b>sex</b>  n            n",
-        "v0          5  [4 to 6]  -  [-infinity to infinity]",
-        "v1          5  [4 to 6]  -  [-infinity to infinity]",
+        "<b>sex</b>  n                     n",
+        "v0          5.00  [4.00 to 6.00]  -  [-infinity to infinity]",
+        "v1          5.00  [4.00 to 6.00]  -  [-infinity to infinity]",
         "each with 95 percent confidence; cost 0, 1.5 left",
     ]
     page = table()._repr_html_()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from qserver.portal.describe import describe_released, describe_terms
-from qserver.portal.pages.datasets import heat_cells
+from qserver.portal.drawing.heat import heat_cells, heat_map
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
 from qserver.records.history import HistoryRow, HistoryTable
@@ -76,13 +76,22 @@ def test_what_was_released_is_named() -> None:
 def test_a_heat_map_joins_neighbours_by_their_maximum() -> None:
     names = [str(i) for i in range(150)]
     losses = [i % 7 for i in range(150)]
-    cells = heat_cells(names, losses, top_nano=6)
+    cells = heat_cells(names, losses, low_nano=0, top_nano=6)
     assert len(cells) == 50
     assert cells[0].label == "0 – 2"
     assert [c.loss_nano for c in cells] == [max(losses[i : i + 3]) for i in range(0, 150, 3)]
 
 
 def test_shades_tell_nothing_from_little_and_the_top_from_the_rest() -> None:
-    cells = heat_cells(["a", "b", "c", "d"], [0, 1, 500, 1000], top_nano=1000)
+    cells = heat_cells(["a", "b", "c", "d"], [0, 1, 500, 1000], low_nano=0, top_nano=1000)
     assert [c.shade for c in cells] == [0, 1, 5, 9]
-    assert heat_cells(["a"], [0], top_nano=0)[0].shade == 0
+    assert heat_cells(["a"], [0], low_nano=0, top_nano=0)[0].shade == 0
+
+
+def test_shades_tell_losses_apart_after_a_whole_table_was_bought() -> None:
+    found = heat_map({"sex": {"F": 1000, "M": 1010}, "age": {"20": 1000, "21": 1005}})
+    assert [[c.shade for c in row.cells] for row in found.rows] == [[1, 9], [1, 5]]
+    assert (found.low_nano, found.top_nano, found.is_even) == (1000, 1010, False)
+    even = heat_map({"sex": {"F": 7, "M": 7}})
+    assert even.is_even
+    assert [c.shade for c in even.rows[0].cells] == [9, 9]

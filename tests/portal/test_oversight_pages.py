@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import re
 
@@ -53,15 +55,44 @@ def test_the_history_lists_what_was_released_page_by_page(
     for age in (22, 23, 24):
         browser.town.ask({"age": age}, length=200)
     page = browser.text(f"{PEOPLE}/history")
-    assert all(f"age {age}</td>" in page for age in (22, 23, 24))
-    monkeypatch.setattr("qserver.portal.pages.datasets._PAGE_SIZE", 2)
+    assert all(f"age {age}</a></td>" in page for age in (22, 23, 24))
+    monkeypatch.setattr("qserver.portal.pages.history._PAGE_SIZE", 2)
+    # Also where what is read at once is less than a page.
+    monkeypatch.setattr("qserver.portal.pages.history._READ_AT_ONCE", 1)
     first = browser.text(f"{PEOPLE}/history")
-    assert "age 24</td>" not in first
-    assert 'href="?after=1"' in first
+    assert "age 24</a>" not in first
+    assert 'href="?find=&amp;after=1"' in first
     rest = browser.text(f"{PEOPLE}/history?after=1")
-    assert "age 24</td>" in rest
-    assert "age 23</td>" not in rest
+    assert "age 24</a>" in rest
+    assert "age 23</a>" not in rest
     assert browser.get(f"{PEOPLE}/history?after=x").status_code == 200
+
+
+def test_the_history_is_searched_by_words_and_had_as_a_file(browser: Browser) -> None:
+    browser.town.ask({"age": 22, "sex": "Female"}, length=200)
+    browser.town.ask({"age": 23}, length=200)
+    found = browser.text(f"{PEOPLE}/history?find=FEMALE+22")
+    assert "age 22, sex Female</a>" in found
+    assert "age 23</a>" not in found
+    assert "has these words" in browser.text(f"{PEOPLE}/history?find=nothing")
+    whole = list(csv.DictReader(io.StringIO(browser.text(f"{PEOPLE}/history.csv"))))
+    assert [row["what"] for row in whole] == ["age 22, sex Female", "age 23"]
+    assert float(whole[0]["half_width_95"]) == pytest.approx(100)
+    part = list(csv.DictReader(io.StringIO(browser.text(f"{PEOPLE}/history.csv?find=23"))))
+    assert [row["id"] for row in part] == ["1"]
+
+
+def test_a_row_of_the_history_leads_to_its_answer(browser: Browser) -> None:
+    browser.town.ask({"age": {"between": [22, 24]}, "sex": {"not": "Male"}}, length=200)
+    spent = browser.spent_nano()
+    (address,) = re.findall(
+        r'<td class="what"><a href="([^"]*)">', browser.text(f"{PEOPLE}/history")
+    )
+    page = browser.text(html.unescape(address))
+    assert "cost nothing" in page
+    assert "is longer than" not in page
+    assert "age 22 to 24, sex" in page
+    assert browser.spent_nano() == spent
 
 
 @pytest.mark.parametrize(

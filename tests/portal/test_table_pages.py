@@ -40,10 +40,8 @@ def statement(browser: Browser, text: str) -> StatementAnswer:
 def rows_of(page: str) -> list[list[str]]:
     """The texts of a page's rows of numbers."""
     found = re.findall(r'(?s)<tr>(<th scope="row">.*?)</tr>', page)
-    return [
-        [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"(?s)<t[hd][^>]*>(.*?)</t[hd]>", row)]
-        for row in found
-    ]
+    parts = [re.findall(r"(?s)<t[hd][^>]*>(.*?)</t[hd]>", row) for row in found]
+    return [[re.sub("<[^>]*>", "", cell).strip() for cell in cells] for cells in parts]
 
 
 def test_the_price_of_a_table_is_the_one_that_explain_gives(browser: Browser) -> None:

@@ -75,8 +75,13 @@ class AnswerView:
 
     @property
     def decimals(self) -> int:
-        """Decimals that suit the interval."""
+        """Decimals that suit the interval; negative for tens and more."""
         return words.decimals_for(self.answer.high - self.answer.low)
+
+    @property
+    def axis_decimals(self) -> int:
+        """The same for places of the curve, which are not rounded to tens."""
+        return max(0, self.decimals)
 
     @property
     def estimate(self) -> str:
@@ -121,7 +126,7 @@ class AnswerView:
                 "atLeast": [_short(p.at_least) for p in curve],
                 "low": _short(self.answer.low),
                 "high": _short(self.answer.high),
-                "decimals": self.decimals,
+                "decimals": self.axis_decimals,
             }
         )
 
@@ -130,7 +135,7 @@ class AnswerView:
         """Some counts with the probability of at least so many, for a table."""
         curve = self.known.curve if self.known else ()
         return [
-            (words.number(p.x, self.decimals), words.probability(p.at_least))
+            (words.number(p.x, self.axis_decimals), words.probability(p.at_least))
             for p in curve[_TABLE_STEP // 2 :: _TABLE_STEP]
         ]
 

@@ -255,7 +255,11 @@ def _quote_of_one(
     if asked.has_length:
         # The slider sets the form's length, which does not count here.
         curve = [p for p in curve if p.length == length]
-    stops = tuple(stop_of(p.length, p.price_nano, found.remaining_nano) for p in curve)
+    free_from = inf if found.free is None else found.free.free_length
+    stops = tuple(
+        stop_of(p.length, p.price_nano, found.remaining_nano, is_free=p.length >= free_from)
+        for p in curve
+    )
     return Quote(
         heading=heading,
         requirement=asked.requirement,

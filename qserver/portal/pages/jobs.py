@@ -135,7 +135,7 @@ class JobPages:
         if asked.snapshot != status.snapshot or isinstance(asked.asked, ModelAsked):
             return None
         question = FormQuestion.of(request.args, self._service.domain(status.name))
-        if not question.text:
+        if not question.text and not question.is_table:
             return None
         try:
             read = read_question(self._service, status.name, question)

@@ -117,10 +117,12 @@ def stops_json(stops: Iterable[Stop]) -> str:
     return json.dumps([asdict(stop) for stop in stops])
 
 
-def stop_of(length: float, price: int | None, remaining_nano: int) -> Stop:
+def stop_of(
+    length: float, price: int | None, remaining_nano: int, *, is_free: bool = False
+) -> Stop:
     """A place of the slider; `price` in nano-epsilon, None where it is out of reach."""
     text = words.plain(length)
     if price is None:
         return Stop(length, text, None, "out of reach", affordable=False)
-    shown = words.price(price)
+    shown = words.price(price, is_free=is_free)
     return Stop(length, text, price / words.NANO, shown, affordable=price <= remaining_nano)

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 
 from qserver.portal import words
 from qserver.portal.describe import Heading
-from qserver.portal.drawing.over_time import OverTime, over_time
-from qserver.portal.drawing.whiskers import Scale, Whisker, whiskers
 from qserver.portal.pages.prices import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
+from qserver.portal.pages.table_columns import TableColumn, column_of, is_unknown, numbers_of
 from qserver.portal.render import csv_text
 from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps, ratios
 from qserver.query.sql.parts import Halves
-from qserver.query.sql.statement import Binning, Statement, Sum
+from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
@@ -24,50 +23,12 @@ from qserver.service.insight import AskedJob
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements, workload_of
-from qserver.text import LookedNumber, group_text
+from qserver.text import LookedNumber
 
 _KINDS = {
     "fresh": "New measurements.",
     "combined": "New measurements, together with what was released before.",
 }
-_BINNING = {
-    "record": "each record",
-    "numerator": "each record of the numerator",
-    "average": "the average",
-}
-
-
-@dataclass(frozen=True)
-class TableLine:
-    """One group's number, drawn on its column's scale; `consistent` as text, '–' for none."""
-
-    group: tuple[str, ...]
-    estimate: str
-    interval: str
-    consistent: str
-    whisker: Whisker
-
-
-@dataclass(frozen=True)
-class TableColumn:
-    """One column of the table: its numbers, all on one scale.
-
-    Args:
-        note: what bins hide.
-        over_time: the numbers over the periods of the table; None where it has none.
-    """
-
-    name: str
-    scale: Scale
-    lines: tuple[TableLine, ...]
-    note: str
-    over_time: OverTime | None = None
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        """The values at both ends of the scale."""
-        decimals = words.decimals_for(10 * (self.scale.high - self.scale.low))
-        return words.number(self.scale.low, decimals), words.number(self.scale.high, decimals)
 
 
 @dataclass(frozen=True)
@@ -95,7 +56,7 @@ class TableView:
     @property
     def n_unknown(self) -> int:
         """How many numbers are unknown."""
-        return sum(_is_unknown(cell) for row in self.answer.cells for cell in row)
+        return sum(is_unknown(cell) for row in self.answer.cells for cell in row)
 
     @property
     def n_numbers(self) -> int:
@@ -122,7 +83,9 @@ class TableView:
         else:
             text = f"{n:,} intervals, each with {sure}"
         text += chosen_text(self.statement.clauses.looking.selected_from)
-        cost = f"cost {words.epsilon(found.charged_nano)}" if found.charged_nano else "cost nothing"
+        sources = {cell.source for row in found.cells for cell in row}
+        is_free = not found.charged_nano and sources <= {"history", "exact"}
+        cost = words.cost(found.charged_nano, is_free=is_free)
         return f"{text}; {cost}; remaining {words.epsilon_left(found.remaining_nano)}."
 
     @property
@@ -141,7 +104,7 @@ class TableView:
     @property
     def columns(self) -> list[TableColumn]:
         """The table column by column."""
-        return [_column(self.answer, k) for k in range(len(self.statement.columns))]
+        return [column_of(self.answer, k) for k in range(len(self.statement.columns))]
 
 
 @dataclass(frozen=True)
@@ -228,7 +191,13 @@ def table_quote(
         return TableQuote(found, (), 0, query)
     curve = [CurvePoint(length * p.factor, p.price_nano) for p in found.curve]
     points = worthwhile(curve, CurvePoint(length, found.price_nano))
-    stops = tuple(stop_of(p.length, p.price_nano, found.remaining_nano) for p in points)
+    is_free = found.kind in ("free", "exact")
+    stops = tuple(
+        stop_of(
+            p.length, p.price_nano, found.remaining_nano, is_free=is_free and p.length >= length
+        )
+        for p in points
+    )
     chosen = min(range(len(stops)), key=lambda i: abs(stops[i].length - length))
     return TableQuote(found, stops, chosen, query)
 
@@ -294,7 +263,7 @@ def table_csv(answer: StatementAnswer) -> str:
     ends = ("", "_low", "_high", *(["_consistent"] if wants_consistent else []))
 
     def values(cell: AnsweredCell) -> list[float | None]:
-        return [*_numbers(cell), *([cell.consistent] if wants_consistent else [])]
+        return [*numbers_of(cell), *([cell.consistent] if wants_consistent else [])]
 
     header = [*statement.groups, *(n + end for n in names for end in ends)]
     lines = [
@@ -304,67 +273,14 @@ def table_csv(answer: StatementAnswer) -> str:
     return csv_text([header, *lines])
 
 
-def _column(answer: StatementAnswer, k: int) -> TableColumn:
-    statement = answer.asked.statement
-    cells = [row[k] for row in answer.cells]
-    is_sum = all(isinstance(row.cells[k], Sum) for row in statement.rows)
-    scale, drawn = whiskers([_numbers(cell) for cell in cells], with_zero=is_sum)
-    lines = tuple(
-        TableLine(tuple(map(group_text, row.group)), *_texts(cell), whisker)
-        for row, cell, whisker in zip(statement.rows, cells, drawn, strict=True)
-    )
-    found = [b for b in (row.cells[k].binning for row in statement.rows) if b is not None]
-    drawing = None
-    if statement.course is not None:
-        groups = [row.group for row in statement.rows]
-        numbers = [_numbers(cell) for cell in cells]
-        drawing = over_time(statement.columns[k], statement.course, groups, numbers)
-    return TableColumn(statement.columns[k], scale, lines, _note(found), drawing)
-
-
-def _note(found: Sequence[Binning]) -> str:
-    if not found:
-        return ""
-    worst = max(found, key=lambda binning: binning.error)
-    return (
-        f"Values count as the middle of their bin: {_BINNING[worst.of]} may be off by up to "
-        f"{words.plain(float(worst.error))}, which the intervals do not contain."
-    )
-
-
-def _texts(cell: AnsweredCell) -> tuple[str, str, str]:
-    """Estimate, interval rounded outward, and consistent value, as people read them."""
-    estimate, low, high = _numbers(cell)
-    if _is_unknown(cell):
-        return "–", "nothing known yet", "–"
-    width = high - low if low is not None and high is not None else math.inf
-    decimals = words.decimals_for(width) if math.isfinite(width) else 2
-    ends = (
-        "no lower end" if low is None else words.low_end(low, decimals),
-        "no upper end" if high is None else words.high_end(high, decimals),
-    )
-    shown, consistent = (
-        "–" if v is None else words.number(v, decimals) for v in (estimate, cell.consistent)
-    )
-    return shown, f"{ends[0]} to {ends[1]}", consistent
-
-
 def _looked_number(cell: AnsweredCell) -> LookedNumber | None:
-    estimate, low, high = _numbers(cell)
+    estimate, low, high = numbers_of(cell)
     looked = cell.after_looking
     if estimate is None or low is None or high is None or looked is None:
         return None
     ends = [looked.at_once.low, looked.at_once.high, looked.largest.low, looked.largest.high]
     all_low, all_high, top_low, top_high = (math.nan if end is None else end for end in ends)
     return LookedNumber(high - low, all_high - all_low, (estimate - top_low, top_high - estimate))
-
-
-def _numbers(cell: AnsweredCell) -> tuple[float | None, float | None, float | None]:
-    return cell.value.estimate, cell.value.interval.low, cell.value.interval.high
-
-
-def _is_unknown(cell: AnsweredCell) -> bool:
-    return _numbers(cell) == (None, None, None)
 
 
 def _unique(columns: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -251,6 +251,43 @@
     details.classList.toggle("set", isSet);
   }
 
+  // ---- tables that sort ---------------------------------------------------------------------
+
+  // A press sorts, the largest or the first name on top; the next press turns the order round.
+  function sortBy(head, place) {
+    const table = head.closest("table"), body = table.tBodies[0];
+    const byNumber = head.dataset.sort === "number";
+    const was = head.getAttribute("aria-sort");
+    const descends = was ? was === "ascending" : byNumber;
+    const value = (row) => {
+      const cell = row.cells[place];
+      if (!byNumber) return cell.textContent;
+      return "value" in cell.dataset ? Number(cell.dataset.value) : NaN;
+    };
+    const compare = (a, b) => {
+      const [x, y] = [value(a), value(b)];
+      // What is not known comes last in either order.
+      if (byNumber && (Number.isNaN(x) || Number.isNaN(y))) return Number.isNaN(x) - Number.isNaN(y);
+      const order = byNumber ? x - y : x.localeCompare(y, "en", { numeric: true });
+      return descends ? -order : order;
+    };
+    for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", descends ? "descending" : "ascending");
+    body.append(...[...body.rows].sort(compare));
+  }
+
+  function letSort(table) {
+    [...table.tHead.rows[0].cells].forEach((head, place) => {
+      if (!head.dataset.sort || table.tBodies[0].rows.length < 2) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.textContent = head.textContent;
+      button.addEventListener("click", () => sortBy(head, place));
+      head.replaceChildren(button);
+    });
+  }
+
   document.addEventListener("input", (event) => {
     const details = event.target.closest(".conditions details");
     if (details) tell(details);
@@ -258,6 +295,7 @@
   document.addEventListener("htmx:after:swap", drawNew);
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll(".conditions details").forEach(tell);
+    document.querySelectorAll("table.sorts").forEach(letSort);
     drawNew();
   });
   let width = innerWidth;

@@ -39,6 +39,10 @@ _CLAUSES = frozenset(
 )
 _OF_ITEMS = frozenset({"WITHIN", "CONFIDENCE"})
 _OF_LENGTHS = frozenset({"PERCENT", "%", "OF"})
+# Further words that mean something where a name may stand.
+_NOT_NAMES = frozenset(
+    {"ANY", "AS", "AT", "BY", "GIVEN", "GROUP", "LARGEST", "LAST", "LEAST", "ORDER"}
+)
 CHOICES = ("LARGEST", "LEAST", "ANY")
 READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE", "ERROR")}
 """What follows the words that say how a posterior is read."""
@@ -87,6 +91,13 @@ class Words(Dialect):
         """Standard tokens."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+
+
+def written_name(name: str) -> str:
+    """The name of an attribute or dataset as it stands in a text: quoted unless a plain word."""
+    is_word = [t.token_type for t in Words().tokenize(name)] == [TokenType.VAR]
+    is_plain = is_word and name.upper() not in _CLAUSES | _NOT_NAMES
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)

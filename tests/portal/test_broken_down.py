@@ -1,0 +1,158 @@
+"""The builder's tables: broken down by attributes, and averages, without SQL."""
+
+from __future__ import annotations
+
+import html
+import re
+from urllib.parse import urlencode
+
+import pytest
+from werkzeug.datastructures import MultiDict
+
+from qserver.portal.broken_down import examples, statement_of
+from qserver.portal.question import FormQuestion
+from qserver.query.calendar.periods import Periods
+from qserver.query.calendar.sealed import sealed_domain
+from qserver.query.domain import Attribute, Domain
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Ratio
+from qserver.query.structured import parse_query
+from tests.portal.portal_site import HTMX, PEOPLE, Browser
+
+DOMAIN = Domain(
+    (
+        Attribute("age", "integer", edges=tuple(range(20, 30))),
+        Attribute("net-pay", "real", edges=(0, 10, 20, 30)),
+        Attribute("sex", "labels", ("Female", "it's")),
+        Attribute("town", "labels", ("a", "b", "c")),
+        Attribute("week", "period", periods=Periods("week", "2024-W01", 9)),
+    )
+)
+
+
+def text_of(*pairs: tuple[str, str]) -> str:
+    return statement_of(FormQuestion.of(MultiDict(pairs), DOMAIN), DOMAIN, "people")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "text"),
+    [
+        ([("by", "sex")], "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"),
+        (
+            [("by", "sex"), ("by", "net-pay"), ("from:age", "22"), ("to:age", "24")],
+            'SELECT sex, "net-pay", COUNT(*) AS n FROM people WHERE age BETWEEN 22 AND 24 '
+            'GROUP BY sex, "net-pay"',
+        ),
+        (
+            [("average", "age"), ("assuming", "1,000"), ("is:sex", "it's")],
+            "SELECT AVG(age) AS average FROM people WHERE sex IN ('it''s') ASSUMING AT LEAST 1000",
+        ),
+        (
+            [("by", "week"), ("is:town", "a"), ("not:town", "1"), ("from:net-pay", "10")],
+            'SELECT week, COUNT(*) AS n FROM people WHERE "net-pay" >= 10 AND '
+            "town NOT IN ('a') GROUP BY week",
+        ),
+        (
+            [("by", "sex"), ("to:age", "24"), ("from:week", "2024-W02"), ("to:week", "2024-W03")],
+            "SELECT sex, COUNT(*) AS n FROM people WHERE age < 25 AND "
+            "week BETWEEN '2024-W02' AND '2024-W03' GROUP BY sex",
+        ),
+    ],
+)
+def test_a_form_becomes_a_statement_that_counts_what_the_form_says(
+    pairs: list[tuple[str, str]], text: str
+) -> None:
+    assert text_of(*pairs) == text
+    found = parse_statement(text_of(*pairs), DOMAIN, dataset="people")
+    assert found.groups == FormQuestion.of(MultiDict(pairs), DOMAIN).by
+
+
+def test_a_statement_without_groups_counts_the_records_of_the_conditions() -> None:
+    """Those that a count without an average counts: the denominator of the average."""
+    pairs = [
+        ("average", "age"),
+        ("assuming", "9"),
+        ("from:age", "22"),
+        ("to:net-pay", "20"),
+        ("is:town", "a"),
+        ("not:town", "1"),
+        ("from:week", "2024-W03"),
+    ]
+    (row,) = parse_statement(text_of(*pairs), DOMAIN, dataset="people").rows
+    (cell,) = row.cells
+    assert isinstance(cell, Ratio)
+    where = FormQuestion.of(MultiDict(pairs), DOMAIN).where(DOMAIN)
+    assert cell.denominator == parse_query({"where": where}, DOMAIN)
+
+
+@pytest.mark.parametrize("name", ["order", "within", "last", "date", "count", "Left", "of", "a.b"])
+def test_any_name_of_an_attribute_can_stand_in_the_statement(name: str) -> None:
+    domain = Domain((Attribute(name, "labels", ("x", "y")), DOMAIN.attributes[0]))
+    pairs = [("by", name), (f"is:{name}", "x"), ("by", "age")]
+    text = statement_of(FormQuestion.of(MultiDict(pairs), domain), domain, "people")
+    assert parse_statement(text, domain, dataset="people").groups == (name, "age")
+
+
+def test_fields_come_back_from_their_address_and_a_text_goes_before_them() -> None:
+    pairs = [("by", "sex"), ("average", "age"), ("assuming", "9")]
+    question = FormQuestion.of(MultiDict(pairs), DOMAIN)
+    assert [pair for pair in question.pairs() if pair in pairs] == pairs
+    written = FormQuestion.of(MultiDict([*pairs, ("text", "SELECT")]), DOMAIN)
+    assert not written.is_table
+    assert not set(pairs) & set(written.pairs())
+
+
+def test_no_more_than_two_attributes_and_none_twice() -> None:
+    pairs = [("by", "sex"), ("by", "sex"), ("by", ""), ("by", "age"), ("by", "town")]
+    assert FormQuestion.of(MultiDict(pairs), DOMAIN).by == ("sex", "age")
+
+
+def test_the_builder_asks_for_a_table_and_shows_it(browser: Browser) -> None:
+    form = {"by": "sex", "from:age": "21", "to:age": "25", "length": "80", "confidence": "90"}
+    part = html.unescape(browser.post(f"{PEOPLE}/price", form, headers=HTMX).text)
+    assert "SELECT sex, COUNT(*) AS n FROM people WHERE age BETWEEN 21 AND 25 GROUP BY sex" in part
+    assert "3 numbers, each ± 40 with 90 percent confidence" in part
+    sent = browser.post(f"{PEOPLE}/ask", form)
+    assert sent.status_code == 303
+    browser.town.work_off()
+    assert "3 intervals, each" in browser.text(sent.headers["Location"])
+    page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
+    assert "cost nothing" in page
+    assert re.findall(r'<th scope="row">([^<]*)</th>', page) == ["Female", "Male", "other"]
+    asked = browser.text(f"{PEOPLE}?{urlencode(form)}")
+    assert "<option selected>sex</option>" in asked
+
+
+def test_an_average_wants_to_know_of_how_many_records(browser: Browser) -> None:
+    form = {"average": "age", "length": "2", "confidence": "90"}
+    part = browser.post(f"{PEOPLE}/price", form, headers=HTMX).text
+    assert "how many records" in part
+    part = browser.post(f"{PEOPLE}/price", {**form, "assuming": "150"}, headers=HTMX).text
+    assert "1 number, ± 1 with 90 percent confidence" in part
+    part = browser.post(f"{PEOPLE}/price", {**form, "assuming": "many"}, headers=HTMX).text
+    assert "“of at least so many records” must be a whole number" in html.unescape(part)
+
+
+def test_two_groups_are_shown_in_a_table_for_each_value_of_the_first(browser: Browser) -> None:
+    form = [("by", "sex"), ("by", "age"), ("length", "80")]
+    page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
+    assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "other"]
+    assert page.count("<tbody>") == 3
+
+
+def test_examples_are_questions_of_the_domain_with_few_answers() -> None:
+    found = examples(sealed_domain(DOMAIN, "week", 3))
+    assert found == [
+        ("How many records are there?", ""),
+        ("How many by week?", "by=week"),
+        ("How many by sex?", "by=sex"),
+        ("By week and sex?", "by=week&by=sex"),
+    ]
+    assert examples(Domain((DOMAIN.attributes[0],))) == [("How many records are there?", "")]
+
+
+def test_the_landing_page_has_examples_that_lead_to_a_price(browser: Browser) -> None:
+    page = browser.text("/portal/")
+    assert f'<a href="{PEOPLE}?by=sex">How many by sex?</a>' in page
+    assert browser.get(f"{PEOPLE}?by=sex").status_code == 200
+    assert browser.spent_nano() == 0
