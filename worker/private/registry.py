@@ -138,7 +138,7 @@ class Registry:
         named = {self.seal_path(entry) for entry in entries.values()}
         for path in self.seals.iterdir():
             if path not in named:
-                path.unlink()
+                path.unlink(missing_ok=True)
 
     def comparing(self) -> contextlib.AbstractContextManager[None]:
         """Keep other commands from writing down a new snapshot while files are compared."""
@@ -210,6 +210,8 @@ class Registry:
 
     def _keep(self, entry: RegistryEntry, seal: NewSeal | None) -> None:
         if seal is not None:
+            # One that died before it was registered; the snapshot may be the same.
+            self.seal_path(entry).unlink(missing_ok=True)
             seal.keep_as(self.seal_path(entry))
 
     def seal_path(self, entry: RegistryEntry) -> Path:

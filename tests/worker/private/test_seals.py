@@ -150,6 +150,12 @@ class TestAttachedByAnEarlierVersion:
         assert total(old) == len(ROWS)
         assert old.ask({"age": 20}).source == "measured"
 
+    def test_a_start_that_died_before_it_registered_the_seal_is_done_again(
+        self, old: Deployment
+    ) -> None:
+        old.registry.seal_path(old.registry.entry("people")).write_bytes(b"half")
+        assert total(old) == len(ROWS)
+
     def test_a_changed_file_is_refused_and_nothing_is_sealed(self, old: Deployment) -> None:
         write_people(old.data, ROWS[1:])
         assert total(old) is None
