@@ -132,6 +132,8 @@ class _Sealing:
     ) -> Snapshot:
         """Leave out what is too much of a person, sort, and seal."""
         rows, domain = self._rows, self._domain
+        # What Arrow keeps for further batches is room for the rows, which are in memory now.
+        pa.default_memory_pool().release_unused()
         axes, kept = range(len(domain.sizes)), rows.n
         if people is not None and person is not None:
             mask = self._kept(people, person, say)

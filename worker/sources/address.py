@@ -89,12 +89,12 @@ class Address:
         if self.kind == "path":
             return Path(self.text)
         name = unquote(self.text.partition(":")[2])
-        # Three slashes and a relative path, or four and an absolute one, as is usual; a path that
-        # is there with three slashes is taken as absolute.
+        # Three slashes and a relative path, or four and an absolute one, as is usual. Three and an
+        # absolute one are easily typed, and taken where there is no such relative path.
         if not name.startswith("///") or len(name) == 3:
             raise ConfigError("source", f"be {self.kind}:///PATH")
         absolute, relative = Path(name[2:]), Path(name[3:])
-        return absolute if absolute.exists() or not relative.exists() else relative
+        return absolute if absolute.exists() and not relative.exists() else relative
 
     @property
     def holds_all_periods(self) -> bool:

@@ -141,3 +141,15 @@ def test_a_missing_secret_is_named_and_no_driver_says_how_to_get_one(tmp_path: P
         snapshot_of(address, DOMAIN, folder=tmp_path)
     with pytest.raises((ConfigError, PrivateDataError)):
         snapshot_of(Address("adbc:nosuchdriver", table="t"), DOMAIN, folder=tmp_path)
+
+
+def test_a_path_of_a_database_is_relative_or_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.db").touch()
+    monkeypatch.chdir(tmp_path)
+    for text in ("sqlite:///a.db", f"sqlite:///{tmp_path}/a.db", f"sqlite://{tmp_path}/a.db"):
+        assert Address(text, table="t").path.samefile(tmp_path / "a.db")
+    assert str(Address("sqlite:///none.db", table="t").path) == "none.db"
+    assert str(Address("sqlite:////none.db", table="t").path) == "/none.db"
+    assert str(Address("duckdb:///a%20b.db", table="t").path) == "a b.db"
