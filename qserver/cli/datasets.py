@@ -92,7 +92,9 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     for claim in dataset.get("claims", ()):  # likewise
         console.line(_claim_text(claim))
     console.line()
-    rows = [_attribute_row(attribute) for attribute in dataset["domain"]["attributes"]]
+    attributes = dataset["domain"]["attributes"]
+    rows = [_attribute_row(attribute) for attribute in attributes]
+    rows += [row for attribute in attributes for row in _level_rows(attribute)]
     for name, kind, n_values, values in rows:
         console.line(f"{name:<{_longest(rows)}}  {kind:<7}  {n_values:>5}  {values}")
 
@@ -134,6 +136,17 @@ def _attribute_row(attribute: Mapping[str, Any]) -> tuple[str, str, str, str]:
     if "other" in attribute:
         text, n_values = f"{text}, or {attribute['other']}", n_values + 1
     return attribute["name"], attribute["kind"], f"{n_values:,}", text
+
+
+def _level_rows(attribute: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """The same for the levels above its labels."""
+    rows = []
+    for name, groups in attribute.get("levels", {}).items():
+        more = ", ..." if len(groups) > _MOST_LABELS else ""
+        text = f"{', '.join(list(groups)[:_MOST_LABELS])}{more}, by {attribute['name']}"
+        n_values = len(groups) + ("other" in attribute)
+        rows.append((name, "level", f"{n_values:,}", text))
+    return rows
 
 
 def _show_budget(

@@ -136,7 +136,7 @@ def _names(attribute: Attribute, runs: Sequence[range]) -> Iterator[str]:
 
 
 def _bins(attribute: Attribute, bins: range) -> str:
-    if attribute.is_period:
+    if attribute.is_timed:
         names = attribute.value_names[bins.start], attribute.value_names[bins.stop - 1]
         return names[0] if len(bins) == 1 else " to ".join(names)
     low, high = attribute.edges[bins.start], attribute.edges[bins.stop]

@@ -226,7 +226,7 @@ class FormQuestion:
 
 def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:
     """A range with both ends included on whole numbers and periods, [low, high) on real ones."""
-    if attribute.is_period:
+    if attribute.is_timed:
         return _between_periods(attribute, typed)
     place = f"query.where.{attribute.name}"
     low = exact_number(typed.low, f"{place}.from") if typed.low else None
@@ -264,7 +264,7 @@ def bin_hint(attribute: Attribute) -> str:
 
     Of periods the first and the last: `2024-W10 to 2034-W07`.
     """
-    if attribute.is_period:
+    if attribute.is_timed:
         return f"{attribute.value_names[0]} to {attribute.value_names[-1]}"
     edges = attribute.edges
     low, high = edges[0], edges[-1] - (1 if attribute.kind == "integer" else 0)

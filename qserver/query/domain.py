@@ -11,17 +11,20 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 from qserver.errors import DomainError
 from qserver.query.calendar.periods import Periods
+from qserver.query.labels.codes import check_codes, index_of_boolean, recorded_texts
+from qserver.query.labels.levels import MAX_LEVELS, Level
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
-Kind = Literal["labels", "integer", "real", "period"]
+Kind = Literal["labels", "integer", "real", "date", "period"]
 Outside = Literal["drop", "clamp", "other"]
 Missing = Literal["drop", "other"]
 
@@ -29,6 +32,8 @@ MAX_ATTRIBUTES = 256
 MAX_VALUES = 1 << 20
 # Over all attributes: a few lines of a domain file can ask for far more than any memory holds.
 MAX_VALUES_IN_ALL = 1 << 21
+MAX_COLUMN = 1024
+_LIKE_NUMBERS = "+-.[0123456789"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 
 
@@ -38,17 +43,22 @@ class Attribute:
 
     Args:
         name: letters, digits, `_`, `.`, `-`; at most 64 characters.
-        kind: `labels`, `integer` bins, `real` bins, or `period`: labels in the order of time.
+        kind: `labels`, `integer` bins, `real` bins, `date` bins of the calendar, or `period`:
+            labels in the order of time, by which data may arrive.
         labels: the labels, for kind `labels`, and for kind `period` without `periods`.
         edges: the k + 1 increasing edges of k half-open bins [e_i, e_(i+1)), for numeric kinds.
         outside: treatment of a value outside the labels or edges: `drop` its record, `clamp`
-            it to the nearest bin (numeric kinds only), or count it under the label `other`.
+            it to the nearest bin (numbers and dates only), or count it under the label `other`.
         missing: treatment of a missing value: `drop` its record or count it under `other`.
         missing_markers: texts that mean a missing value, in addition to an empty field.
         other: the name of the extra value, where `outside` or `missing` is `other`.
-        periods: the periods of the calendar whose ISO texts are the labels, for kind `period`.
+        periods: the bins of the calendar whose ISO texts are the labels, for kinds `date` and
+            `period`.
         sealed: how many of the first periods have their data, where data arrive over time; None
             where all have. It is a state of the data and no part of a domain file.
+        column: the column that it is read from; '' for the one called as the attribute.
+        codes: per label, what the column holds for it; empty where it holds the labels.
+        levels: larger groups of the labels, for kind `labels`.
 
     Raises:
         DomainError: a value is out of range; the message names the field.
@@ -64,17 +74,20 @@ class Attribute:
     other: str = "other"
     periods: Periods | None = None
     sealed: int | None = None
+    column: str = ""
+    codes: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.match(self.name):
-            raise DomainError("name", "be 1 to 64 letters, digits, `_`, `.` or `-`", self.name)
-        _check_choice("kind", self.kind, ("labels", "integer", "real", "period"))
+        check_name(self.name)
+        _check_choice("kind", self.kind, get_args(Kind))
         _check_choice("outside", self.outside, ("drop", "clamp", "other"))
         _check_choice("missing", self.missing, ("drop", "other"))
         if not isinstance(self.other, str) or not self.other:
             raise DomainError("other", "be a non-empty text", self.other)
-        if self.periods is not None and (self.kind != "period" or self.labels):
-            raise DomainError("every", "be absent where there are `labels` or bins")
+        self._check_periods()
+        if not isinstance(self.column, str) or len(self.column) > MAX_COLUMN:
+            raise DomainError("column", f"be a text of up to {MAX_COLUMN:,} characters")
         if self.is_numeric:
             self._check_edges()
         else:
@@ -84,11 +97,22 @@ class Attribute:
         if not 1 <= self.size <= MAX_VALUES:
             raise DomainError(self.name, f"have 1 to {MAX_VALUES:,} values", self.size)
 
+    def _check_periods(self) -> None:
+        """Raise DomainError unless bins of the calendar stand where they may, or must."""
+        if self.periods is not None and (self.kind not in ("date", "period") or self.labels):
+            raise DomainError("every", "be absent where there are `labels` or bins")
+        if self.kind != "date":
+            return
+        if self.periods is None:
+            raise DomainError("every", "be given for kind `date`, with `first` and `count`")
+        if self.has_other and self.other[0] in _LIKE_NUMBERS:
+            raise DomainError("other", "not begin like a number or a bin", self.other)
+
     def _check_labels(self) -> None:
-        if self.edges:
-            raise DomainError("edges", f"be absent for kind `{self.kind}`")
+        self._check_absent(("edges",))
         if self.kind == "period":
             self._check_rules_of_periods()
+        self._check_absent(() if self.kind == "labels" else ("codes", "levels"))
         if self.periods is not None:
             return
         if not self.labels or not all(isinstance(x, str) and x for x in self.labels):
@@ -102,9 +126,26 @@ class Attribute:
             raise DomainError(
                 "other", "differ from every label", self.other, hint="Choose another name for it."
             )
-        clash = set(self.labels) & set(self.missing_markers)
+        check_codes(self.codes, len(self.labels))
+        self._check_levels()
+        clash = set(self.codes or self.labels) & set(self.missing_markers)
         if clash:
-            raise DomainError("missing_markers", "not be labels too", min(clash))
+            what = "codes" if self.codes else "labels"
+            raise DomainError("missing_markers", f"not be {what} too", min(clash))
+
+    def _check_levels(self) -> None:
+        if len(self.levels) > MAX_LEVELS:
+            raise DomainError("levels", f"be at most {MAX_LEVELS}")
+        for level in self.levels:
+            if len(level.group_of) != len(self.labels):
+                raise DomainError(f"levels.{level.name}", "have each label in one group")
+            if self.has_other and self.other in level.groups:
+                raise DomainError(f"levels.{level.name}", "not call a group as `other`", self.other)
+
+    def _check_absent(self, names: Sequence[str]) -> None:
+        for name in names:
+            if getattr(self, name):
+                raise DomainError(name, f"be absent for kind `{self.kind}`")
 
     def _check_rules_of_periods(self) -> None:
         for rule in ("outside", "missing"):
@@ -117,8 +158,7 @@ class Attribute:
                 )
 
     def _check_edges(self) -> None:
-        if self.labels:
-            raise DomainError("labels", f"be absent for kind `{self.kind}`")
+        self._check_absent(("labels", "codes", "levels"))
         if len(self.edges) < 2:
             raise DomainError("edges", "be two or more increasing numbers")
         if not all(isinstance(e, int | Fraction) for e in self.edges):
@@ -129,7 +169,7 @@ class Attribute:
             raise DomainError("edges", f"be at most {MAX_MAGNITUDE:,} in size")
         if any(e.denominator > MAX_DENOMINATOR for e in self.edges):
             raise DomainError("edges", "have denominators up to 10^9")
-        if self.has_other and self.other[0] in "+-.[0123456789":
+        if self.has_other and self.other[0] in _LIKE_NUMBERS:
             # It could be the name of a bin, or a number.
             raise DomainError("other", "not begin like a number or a bin", self.other)
         if self.kind == "integer" and any(e.denominator != 1 for e in self.edges):
@@ -149,6 +189,34 @@ class Attribute:
     def is_period(self) -> bool:
         """Whether the values are periods in the order of time."""
         return self.kind == "period"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the values are in the order of time: dates or periods."""
+        return self.kind in ("date", "period")
+
+    @property
+    def source(self) -> str:
+        """The column that it is read from."""
+        return self.column or self.name
+
+    @cached_property
+    def recorded(self) -> dict[str, int]:
+        """The texts that a column holds for each label or period, with its index."""
+        if self.codes:
+            return recorded_texts(self.codes)
+        return {name: i for i, name in enumerate(self.value_names[: self.n_regular])}
+
+    def index_of_code(self, code: object) -> int | None:
+        """Index of the label whose code (or else text) a number's text or a boolean is, or None."""
+        texts = self.codes or self.labels
+        if isinstance(code, bool):
+            return index_of_boolean(texts, value=code)
+        return self._code_index.get(code) if isinstance(code, str) else None
+
+    @cached_property
+    def _code_index(self) -> dict[str, int]:
+        return {text: i for i, text in enumerate(self.codes or self.labels)}
 
     @property
     def n_sealed(self) -> int:
@@ -225,15 +293,20 @@ class Domain:
 
     attributes: tuple[Attribute, ...]
     _axis: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
+    _levels: dict[str, tuple[int, Level]] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.attributes) <= MAX_ATTRIBUTES:
             raise DomainError("attributes", f"be a list of 1 to {MAX_ATTRIBUTES} attributes")
         check_n_values(sum(a.size for a in self.attributes))
         names = [a.name for a in self.attributes]
-        for name in names:
-            if names.count(name) > 1:
-                raise DomainError("attributes", "have distinct names", name)
+        levels = {
+            level.name: (i, level) for i, a in enumerate(self.attributes) for level in a.levels
+        }
+        all_names = names + [level.name for a in self.attributes for level in a.levels]
+        if len(set(all_names)) < len(all_names):
+            repeated = Counter(all_names).most_common(1)[0][0]
+            raise DomainError("attributes", "have distinct names", repeated)
         if len(periods := [a.name for a in self.attributes if a.is_period]) > 1:
             raise DomainError(
                 "attributes",
@@ -241,6 +314,7 @@ class Domain:
                 hint=f"`{periods[0]}` and `{periods[1]}` both are; make one of them `labels`.",
             )
         object.__setattr__(self, "_axis", {n: i for i, n in enumerate(names)})
+        object.__setattr__(self, "_levels", levels)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -271,6 +345,26 @@ class Domain:
         """Position of an attribute, or None if the domain lacks it."""
         return self._axis.get(name)
 
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The names of all levels above labels."""
+        return tuple(self._levels)
+
+    def level(self, name: str) -> tuple[int, Level] | None:
+        """The level of this name with the position of its attribute, or None."""
+        return self._levels.get(name)
+
+
+def check_name(name: object) -> None:
+    """Raise DomainError unless this may be the name of an attribute or level."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise DomainError(
+            "name",
+            "be 1 to 64 letters, digits, `_`, `.` or `-`, no digit first",
+            name,
+            hint="A column of any name is read by `column`." if isinstance(name, str) else "",
+        )
+
 
 def check_n_values(n_values: int) -> None:
     """Raise DomainError if all attributes of a domain together have too many values."""
@@ -296,4 +390,8 @@ def decimal_text(value: Fraction) -> str:
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise DomainError(name, "be one of " + ", ".join(f"`{c}`" for c in choices), value)
+        close = get_close_matches(str(value)[:64].lower(), choices, n=1)
+        hint = f"Did you mean `{close[0]}`?" if close else ""
+        raise DomainError(
+            name, "be one of " + ", ".join(f"`{c}`" for c in choices), value, hint=hint
+        )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from difflib import get_close_matches
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from qserver.errors import DomainError
@@ -17,23 +19,13 @@ from qserver.query.domain import (
     check_n_values,
     decimal_text,
 )
+from qserver.query.files.keys import ALL, KEYS, NAMES
+from qserver.query.labels.reading import levels_document, read_labels, texts_of
 from qserver.query.numbers import exact_number
 
-_KEYS = {
-    "name",
-    "kind",
-    "labels",
-    "edges",
-    "range",
-    "width",
-    "every",
-    "first",
-    "count",
-    "outside",
-    "missing",
-    "missing_markers",
-    "other",
-}
+# A JSON file may name its schema, as editors like it.
+_TOP = ("attributes", "$schema")
+_SAME_KIND = {"timestamp": "date"}
 
 
 def domain_from_document(document: object) -> Domain:
@@ -42,18 +34,43 @@ def domain_from_document(document: object) -> Domain:
     Raises:
         DomainError: it is wrong; the message names the place.
     """
-    if not isinstance(document, Mapping) or set(document) != {"attributes"}:
-        raise DomainError("domain", "be an object with the one key `attributes`")
+    if not isinstance(document, Mapping) or "attributes" not in document:
+        raise DomainError("domain", "be an object with the key `attributes`")
+    if unknown := [str(key) for key in document if key not in _TOP]:
+        raise DomainError(min(unknown)[:120], "be absent: a domain has the one key `attributes`")
     items = document["attributes"]
     if not isinstance(items, list):
         raise DomainError("attributes", "be a list of attributes")
+    if not 1 <= len(items) <= MAX_ATTRIBUTES:
+        raise DomainError("attributes", f"be a list of 1 to {MAX_ATTRIBUTES} attributes")
     attributes: list[Attribute] = []
+    names = set[str]()
     n_values = 0
-    for i, item in enumerate(items[: MAX_ATTRIBUTES + 1]):
+    for i, item in enumerate(items):
         attributes.append(_attribute(item, f"attributes[{i}]"))
         n_values += attributes[-1].size
         check_n_values(n_values)
+        _check_names(attributes, names, f"attributes[{i}]")
     return Domain(tuple(attributes))
+
+
+def _check_names(attributes: Sequence[Attribute], names: set[str], place: str) -> None:
+    """Raise DomainError if the last attribute is called as another, or is a second `period`."""
+    last = attributes[-1]
+    named = {"name": last.name} | {f"levels.{level.name}": level.name for level in last.levels}
+    for key, name in named.items():
+        if name in names:
+            raise DomainError(
+                f"{place}.{key}", "differ from the names of other attributes and levels", name
+            )
+        names.add(name)
+    if last.is_period and any(a.is_period for a in attributes[:-1]):
+        earlier = next(a.name for a in attributes if a.is_period)
+        raise DomainError(
+            f"{place}.kind",
+            "be `period` for at most one attribute",
+            hint=f"`{earlier}` is one too; make one of them `date` or `labels`.",
+        )
 
 
 def domain_to_document(domain: Domain) -> dict[str, object]:
@@ -66,41 +83,71 @@ def _attribute(item: object, place: str) -> Attribute:
         raise DomainError(place, "be an object", item)
     if not all(isinstance(key, str) for key in item):
         raise DomainError(place, "have texts as keys")
-    unknown = set(item) - _KEYS
+    unknown = set(item) - set(NAMES)
     if unknown:
-        allowed = ", ".join(sorted(_KEYS))
-        raise DomainError(f"{place}.{min(unknown)}", f"be one of the keys {allowed}")
+        raise DomainError(
+            f"{place}.{min(unknown)}",
+            "be one of the keys " + ", ".join(sorted(NAMES)),
+            hint=_suggestion(min(unknown)),
+        )
     try:
         return Attribute(**_arguments(item))
     except DomainError as exc:
         raise exc.under(place) from exc
 
 
+def nearest_key(name: str) -> str | None:
+    """The key that a misspelt one most likely means, or None."""
+    close = get_close_matches(name[:64].lower(), NAMES, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def _suggestion(name: str) -> str:
+    close = nearest_key(name)
+    return f"Did you mean `{close}`?" if close else ""
+
+
 def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
-    kind = item.get("kind", "labels" if "labels" in item else None)
+    given = item.get("kind", "labels" if "labels" in item else None)
+    kind = _SAME_KIND.get(given, given) if isinstance(given, str) else given
     arguments: dict[str, Any] = {"name": item.get("name"), "kind": kind}
-    arguments["labels"] = tuple(_texts(item.get("labels", []), "labels"))
+    _check_kept_to(item, kind)
+    arguments |= read_labels(item, is_coded=kind == "labels")
     if "range" in item and "edges" in item:
         raise DomainError("edges", "be absent where `range` is given")
     if "width" in item and "range" not in item:
         raise DomainError("width", "be absent where `range` is not given")
+    if kind in ("integer", "real") and not {"range", "edges"} & set(item):
+        raise DomainError("range", f"be given for kind `{kind}`, with `width`, or else `edges`")
     arguments["edges"] = _from_range(item) if "range" in item else _edges(item)
-    arguments["periods"] = _periods(item)
-    for key in ("outside", "missing", "other"):
+    arguments["periods"] = _periods(item, kind)
+    for key in ("outside", "missing", "other", "column"):
         if key in item:
             arguments[key] = item[key]
+    if arguments.get("column", ...) == "":
+        raise DomainError("column", "be a non-empty text")
+    if "column" in item and item["column"] == item.get("name"):
+        del arguments["column"]  # so that there is one way to say it
     if "missing" not in item and item.get("outside") == "other":
         arguments["missing"] = "other"
-    arguments["missing_markers"] = tuple(_texts(item.get("missing_markers", []), "missing_markers"))
+    arguments["missing_markers"] = tuple(
+        texts_of(item.get("missing_markers", []), "missing_markers")
+    )
     return arguments
 
 
-def _periods(item: Mapping[str, object]) -> Periods | None:
-    """The periods of the calendar that `every`, `first` and `count` declare together."""
+def _check_kept_to(item: Mapping[str, object], kind: object) -> None:
+    """Raise DomainError for the first key that this kind of attribute does not have."""
+    for key in KEYS:
+        if key.name in item and kind in ALL and kind not in key.of:
+            of = " or ".join(f"`{one}`" for one in key.of)
+            raise DomainError(key.name, f"be absent for kind `{kind}`", hint=f"It is for {of}.")
+
+
+def _periods(item: Mapping[str, object], kind: object) -> Periods | None:
+    """The bins of the calendar that `every`, `first` and `count` declare together."""
     given = [key for key in ("every", "first", "count") if key in item]
-    if item.get("kind") != "period":
-        if given:
-            raise DomainError(given[0], "be absent unless `kind` is `period`")
+    if kind not in ("date", "period"):
         return None
     if "labels" in item and given:
         raise DomainError(given[0], "be absent where `labels` are given")
@@ -108,8 +155,9 @@ def _periods(item: Mapping[str, object]) -> Periods | None:
         return None
     if len(given) < 3:
         lacking = next(key for key in ("every", "first", "count") if key not in item)
+        rest = ", or else `labels`" if kind == "period" else ""
         raise DomainError(
-            lacking, "be given for kind `period`: `every`, `first` and `count`, or else `labels`"
+            lacking, f"be given for kind `{kind}`: `every`, `first` and `count`{rest}"
         )
     first, count = item["first"], item["count"]
     if isinstance(count, int) and count > MAX_VALUES:
@@ -126,17 +174,17 @@ def _first(value: object) -> object:
     return value
 
 
-def _texts(value: object, name: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
-        raise DomainError(name, "be a list of texts")
-    return value
-
-
 def _edges(item: Mapping[str, object]) -> tuple[Fraction, ...]:
     value = item.get("edges", [])
     if not isinstance(value, list):
         raise DomainError("edges", "be a list of increasing numbers", value)
-    return tuple(exact_number(v, f"edges[{i}]", DomainError) for i, v in enumerate(value))
+    edges = tuple(exact_number(v, f"edges[{i}]", DomainError) for i, v in enumerate(value))
+    for i, (low, high) in enumerate(pairwise(edges), start=1):
+        if high <= low:
+            raise DomainError(
+                f"edges[{i}]", "be greater than the edge before it", decimal_text(high)
+            )
+    return edges
 
 
 def _from_range(item: Mapping[str, object]) -> tuple[Fraction, ...]:
@@ -174,6 +222,13 @@ def _attribute_document(attribute: Attribute) -> dict[str, object]:
         document["labels"] = list(attribute.labels)
     else:
         document["edges"] = [_json_number(e) for e in attribute.edges]
+    # What earlier versions did not have is written only where it says something.
+    if attribute.column:
+        document["column"] = attribute.column
+    if attribute.codes:
+        document["codes"] = list(attribute.codes)
+    if attribute.levels:
+        document["levels"] = levels_document(attribute)
     document["outside"] = attribute.outside
     document["missing"] = attribute.missing
     if attribute.missing_markers:

@@ -21,9 +21,11 @@ from qserver.query.calendar.ends import (
     range_up_to,
 )
 from qserver.query.domain import Attribute, Domain
+from qserver.query.labels.codes import code_text
+from qserver.query.labels.spread import attribute_of, spread
 from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
 from qserver.query.numbers import exact_number
-from qserver.query.weights import ScaledWeights, from_points, from_runs, interval
+from qserver.query.weights import ScaledWeights, from_points, from_runs, interval, product
 
 MAX_DEPTH = 32
 _FORMS = "`where`, `any` or `terms`"
@@ -95,18 +97,29 @@ def _any(document: object, domain: Domain, name: str) -> LinearQuery:
 
 
 def _where(document: object, domain: Domain, name: str) -> dict[int, ScaledWeights]:
-    weights = {}
+    weights: dict[int, ScaledWeights] = {}
     for key, condition in _mapping(document, name).items():
-        axis = domain.axis(key)
-        if axis is None:
-            raise QueryError(
-                f"{name}.{key}",
-                "name an attribute of the dataset",
-                hint="Attributes: " + _listed(domain.names) + ".",
-            )
-        attribute = domain.attributes[axis]
-        weights[axis] = condition_weights(condition, attribute, name=f"{name}.{key}")
+        axis, found = _condition(key, condition, domain, f"{name}.{key}")
+        # A level and its labels may both be named.
+        weights[axis] = product(weights[axis], found) if axis in weights else found
     return weights
+
+
+def _condition(key: str, condition: object, domain: Domain, name: str) -> tuple[int, ScaledWeights]:
+    """The axis of an attribute or level, and the weights of the attribute's values."""
+    if (level := domain.level(key)) is not None:
+        attribute = domain.attributes[level[0]]
+        groups = condition_weights(condition, attribute_of(level[1], attribute), name=name)
+        return level[0], spread(groups, level[1], attribute)
+    axis = domain.axis(key)
+    if axis is None:
+        names = (*domain.names, *domain.level_names)
+        raise QueryError(
+            name,
+            "name an attribute of the dataset",
+            hint="Attributes: " + _listed(names) + ".",
+        )
+    return axis, condition_weights(condition, domain.attributes[axis], name=name)
 
 
 def condition_weights(
@@ -148,13 +161,14 @@ def _range(operator: str, operand: object, attribute: Attribute, name: str) -> r
         raise QueryError(name, f"be used on periods; `{attribute.name}` has none")
     if attribute.kind == "labels":
         raise QueryError(
-            name, f"be used on numbers and periods; `{attribute.name}` has labels without order"
+            name,
+            f"be used on numbers, dates and periods; `{attribute.name}` has labels without order",
         )
     ends = _list(operand, name) if operator == "between" else []
     if operator == "between" and len(ends) != 2:
-        what = "periods" if attribute.is_period else "numbers"
+        what = {"period": "periods", "date": "dates"}.get(attribute.kind, "numbers")
         raise QueryError(name, f"be a list of two {what} [low, high]", operand)
-    if attribute.is_period:
+    if attribute.is_timed:
         return _period_range(operator, operand, attribute, name)
     low = high = None
     if operator == "between":
@@ -196,12 +210,15 @@ def _weighted(document: object, attribute: Attribute, name: str) -> ScaledWeight
 
 
 def _index(value: object, attribute: Attribute, name: str) -> int:
-    if attribute.is_period:
+    if attribute.is_timed:
         return index_of_period(attribute, value, name=name)
+    index = None
     if isinstance(value, str):
         index = attribute.index_of_name(value)
-        if index is not None:
-            return index
+    elif attribute.kind == "labels" and isinstance(value, int):
+        index = attribute.index_of_code(value if isinstance(value, bool) else code_text(value))
+    if index is not None:
+        return index
     if attribute.kind == "labels":
         raise QueryError(
             name,

@@ -134,13 +134,14 @@ LABELS = {"name": "a", "labels": ["x"]}
         ({**LABELS, "colour": 1}, "`attributes[0].colour` must be one of the keys"),
         ({"labels": ["x"]}, "`attributes[0].name` must be 1 to 64"),
         ({"name": "a"}, "`attributes[0].kind` must be one of"),
-        ({**LABELS, "labels": "xy"}, "`attributes[0].labels` must be a list of texts"),
-        ({**LABELS, "labels": ["x", None]}, "`attributes[0].labels` must be a list of texts"),
+        ({**LABELS, "labels": "xy"}, "`attributes[0].labels` must be a list of texts, whole"),
+        ({**LABELS, "labels": ["x", None]}, "`attributes[0].labels[1]` must be a non-empty"),
         ({**LABELS, "outside": {}}, "`attributes[0].outside` must be one of"),
         ({**LABELS, "other": ""}, "`attributes[0].other` must be a non-empty text"),
         ({**LABELS, "missing_markers": "?"}, "`attributes[0].missing_markers` must be a list"),
-        ({**LABELS, "width": 2}, "`attributes[0].width` must be absent where `range` is not"),
-        ({**LABELS, "range": [1, 2]}, "`attributes[0].edges` must be absent for kind `labels`"),
+        ({**LABELS, "width": 2}, "`attributes[0].width` must be absent for kind `labels`. It is"),
+        ({**LABELS, "range": [1, 2]}, "`attributes[0].range` must be absent for kind `labels`"),
+        ({**INTEGER, "edges": [0, 1], "width": 2}, "`attributes[0].width` must be absent where"),
         ({**INTEGER, "edges": {}}, "`attributes[0].edges` must be a list of increasing numbers"),
         ({**INTEGER, "edges": [0, True]}, "`attributes[0].edges[1]` must be a finite number"),
         ({**INTEGER, "edges": [0, 10**5000]}, "`attributes[0].edges[1]` must be at most"),
@@ -161,7 +162,7 @@ LABELS = {"name": "a", "labels": ["x"]}
         ({**INTEGER, "range": [10**12, 10**12]}, "`attributes[0].edges` must be at most"),
         (
             {"name": "a", "kind": "real", "range": ["1/999999937", "1000000000/999999937"]}
-            | {"width": "1/999999937", "labels": []},
+            | {"width": "1/999999937"},
             "`attributes[0].width` must give at most",
         ),
         (
@@ -187,12 +188,16 @@ def test_width_that_does_not_divide_the_range_is_refused_with_a_range_that_fits(
     assert mended.attributes[0].n_regular == 3
 
 
-@pytest.mark.parametrize(
-    "document", [None, [], {}, {"attributes": [], "title": "x"}, {"Attributes": []}, "attributes"]
-)
+@pytest.mark.parametrize("document", [None, [], {}, {"Attributes": []}, "attributes"])
 def test_document_that_is_no_domain_is_refused(document: object) -> None:
-    with pytest.raises(DomainError, match=r"`domain` must be an object with the one key"):
+    with pytest.raises(DomainError, match=r"`domain` must be an object with the key `attributes`"):
         domain_from_document(document)
+
+
+def test_a_document_has_no_other_key_but_that_of_its_schema() -> None:
+    assert domain_from_document({"attributes": [LABELS], "$schema": "x"}).names == ("a",)
+    with pytest.raises(DomainError, match=r"`title` must be absent: a domain has the one key"):
+        domain_from_document({"attributes": [LABELS], "title": "x"})
 
 
 @pytest.mark.parametrize("items", [{}, "x", None, 3])

@@ -68,7 +68,7 @@ def test_toml_dates_and_years_as_numbers_are_read_as_first(tmp_path: Path) -> No
         ({"missing": "other"}, "missing` must be `drop` for kind `period`"),
         ({"labels": ["a"]}, "every` must be absent where `labels` are given"),
         ({"edges": [1, 2]}, "edges` must be absent for kind `period`"),
-        ({"kind": "labels"}, "every` must be absent unless `kind` is `period`"),
+        ({"kind": "labels"}, "every` must be absent for kind `labels`"),
     ],
 )
 def test_wrong_period_is_refused_by_its_place_and_the_fix(
@@ -87,9 +87,13 @@ def test_periods_need_unit_first_and_count(lacking: str) -> None:
 
 
 def test_labels_of_periods_are_given_once_and_one_attribute_has_them() -> None:
-    with pytest.raises(DomainError, match=r"`attributes\[0\].labels` must name each label once"):
+    with pytest.raises(
+        DomainError, match=r"`attributes\[0\].labels\[2\]` must name each label once"
+    ):
         domain({**WAVES, "labels": ["a", "b", "a"]})
-    with pytest.raises(DomainError, match=r"have at most one of kind `period`. `week` and `wave`"):
+    with pytest.raises(
+        DomainError, match=r"\[1\].kind` must be `period` for at most one attribute. `week`"
+    ):
         domain(WEEKS, WAVES)
 
 
@@ -149,5 +153,7 @@ def test_condition_that_no_whole_weeks_meet_is_refused(condition: object, messag
 
 
 def test_labels_without_order_still_take_no_range() -> None:
-    with pytest.raises(QueryError, match=r"be used on numbers and periods; `sex` has labels"):
+    with pytest.raises(
+        QueryError, match=r"be used on numbers, dates and periods; `sex` has labels"
+    ):
         parse_query({"where": {"sex": {"below": "M"}}}, domain(SEX))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from worker.coding.labels import LabelCodes, hash_sql
-from worker.coding.periods import day_sql, period_codes
+from worker.coding.periods import dashed_sql, day_sql, period_codes
 from worker.coding.tally import Tally
 from worker.coding.wanted import WantedPeriods
 from worker.coding.width import code_dtype
@@ -60,16 +60,15 @@ class Coder:
         self._domain, self._person, self._periods = domain, person_column, periods
         self._connection = connection
         self._labels = _label_codes(connection, domain)
-        columns = [_column_sql(a, i) for i, a in enumerate(domain.attributes)]
+        read = [a.source for a in domain.attributes] + [person_column] * bool(person_column)
+        self.columns = list(dict.fromkeys(read))
+        """The columns that a batch must have, in this order; attributes may share one."""
+        at = {name: f"s{k}" for k, name in enumerate(self.columns)}
+        columns = [_column_sql(a, i, at[a.source]) for i, a in enumerate(domain.attributes)]
         self._sql = f"SELECT {', '.join(columns)} FROM batch"  # noqa: S608
-        person = _text_sql(f"s{len(domain.attributes)}")
+        person = _text_sql(at.get(person_column, "NULL"))
         self._person_sql = f"SELECT coalesce({person}, '') AS person FROM batch"  # noqa: S608
         self.tally = Tally.of(domain)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that a batch must have, in this order."""
-        return [*self._domain.names, *([self._person] if self._person else [])]
 
     def check(self, found: Sequence[str]) -> None:
         """Return if a source has all columns; PrivateDataError with those that it lacks."""
@@ -160,10 +159,12 @@ def _label_codes(connection: duckdb.DuckDBPyConnection, domain: Domain) -> Mappi
     }
 
 
-def _column_sql(attribute: Attribute, i: int) -> str:
+def _column_sql(attribute: Attribute, i: int, column: str) -> str:
     """SQL for a label's hash, with periods a day as well, or a number; no value makes it fail."""
-    text = _text_sql(f"s{i}")
-    if attribute.is_period:
+    text = _text_sql(column)
+    if attribute.kind == "date":
+        text = dashed_sql(text)
+    if attribute.is_timed:
         return f"{hash_sql(text)} AS c{i}, {day_sql(text, outside=_OUTSIDE)} AS d{i}"
     if attribute.kind == "labels":
         return f"{hash_sql(text)} AS c{i}"
@@ -181,7 +182,7 @@ def _coded(
         codes = _bins(attribute, np.ma.filled(column.astype(np.float64), np.nan))
     else:
         codes = labels[i].of(column)
-    if attribute.is_period:
+    if attribute.is_timed:
         codes = period_codes(attribute, codes, raw[f"d{i}"], missing=_MISSING, outside=_OUTSIDE)
     return codes
 

@@ -48,7 +48,7 @@ class LabelCodes:
         missing: int,
         outside: int,
     ) -> None:
-        codes = {name: i for i, name in enumerate(attribute.value_names[: attribute.n_regular])}
+        codes = dict(attribute.recorded)
         codes.update(dict.fromkeys(("", *attribute.missing_markers), missing))
         self._outside = outside
         self._hashes, self._codes = _sorted(connection, codes)

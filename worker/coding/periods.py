@@ -22,6 +22,11 @@ _TIMESTAMP = f"{_DATE}(?:[T ]{_CLOCK}(?: ?(?:Z|[+-]{_ZONE}))?)?"
 _MINUTES_A_DAY = 24 * 60
 
 
+def dashed_sql(text: str) -> str:
+    """SQL for a text whose date is written 2024/03/01, as many tables do, with dashes."""
+    return f"regexp_replace({text}, '^([0-9]{{4}})/([0-9]{{2}})/([0-9]{{2}})', '\\1-\\2-\\3')"
+
+
 def day_sql(text: str, *, outside: int) -> str:
     """SQL for the day of a date or timestamp, and 0 for another text.
 
@@ -41,7 +46,10 @@ def period_codes(
     missing: int,
     outside: int,
 ) -> NDArray[np.int64]:
-    """Codes of periods: a day has that of its period, other texts keep theirs.
+    """Codes of dates and periods: a day has that of its bin, other texts keep theirs.
+
+    Where `outside` is `clamp` a day beyond the bins has the nearest one, and what is no date or
+    bin at all counts as missing.
 
     Args:
         codes: those of the texts as labels, or `missing`, which stays.
@@ -50,8 +58,14 @@ def period_codes(
     if attribute.periods is None:
         return codes
     found = np.searchsorted(attribute.periods.edges, days - _DAYS, side="right") - 1
-    found[(days < _LEAST_DAY) | (found < 0) | (found >= attribute.size)] = outside
-    return np.where((days == 0) | (codes == missing), codes, found.astype(np.int64))
+    is_clamped = attribute.outside == "clamp"
+    if is_clamped:
+        found = np.clip(found, 0, attribute.n_regular - 1)
+    found[(days < _LEAST_DAY) | (found < 0) | (found >= attribute.n_regular)] = outside
+    found = np.where((days == 0) | (codes == missing), codes, found.astype(np.int64))
+    if is_clamped:
+        found[found == outside] = missing
+    return found
 
 
 def _day_sql(text: str) -> str:

@@ -37,4 +37,4 @@ class WantedPeriods:
         edges = attribute.periods.edges
         ends = [int(edges[self.start]) - 1, int(edges[self.stop]) + 1]
         first, stop = (date.fromordinal(min(max(end, 1), date.max.toordinal())) for end in ends)
-        return Days(attribute.name, first, stop)
+        return Days(attribute.source, first, stop)

@@ -110,7 +110,7 @@ class AttachRequest:
             raise ConfigError("records_per_person", "be from 1 to 10^6", self.records_per_person)
         if not MIN_PHI <= self.phi <= MAX_PHI:
             raise ConfigError("phi", f"be from {MIN_PHI:g} to {MAX_PHI:g}", self.phi)
-        if self.person_column in self.domain.names:
+        if self.person_column in {a.source for a in self.domain.attributes}:
             raise ConfigError("person_id", "name a column that is no attribute of the domain")
         if self.capacity is not None and not 1 <= self.capacity <= MAX_CAPACITY:
             raise ConfigError("capacity", "be from 1 to 2^40", self.capacity)

@@ -87,7 +87,7 @@ class CsvFile:
             rows = self._connection.sql(sql).fetchall()
         if not rows:
             raise PrivateDataError(f"{self._name} is empty: it has no header line.")
-        return distinct([Column(str(name or "").strip(), "text") for name in rows[0]])
+        return distinct([Column(str(name or "").strip()) for name in rows[0]])
 
     def _sql(self, *, header: bool) -> str:
         packed = f", compression = '{self._packed}'" if self._packed else ""

@@ -35,7 +35,7 @@ def range_from(attribute: Attribute, end: object, *, name: str, after: bool = Fa
     """
     start = _index(attribute, end, name, after=after)
     check_sealed(attribute, start, end, name=name)
-    return range(start, attribute.size)
+    return range(start, attribute.n_regular)
 
 
 def range_up_to(attribute: Attribute, end: object, *, name: str, after: bool = False) -> range:
@@ -46,7 +46,7 @@ def range_up_to(attribute: Attribute, end: object, *, name: str, after: bool = F
         PeriodNotSealedError: the last of them has no data yet. A day after all periods names none.
     """
     stop = _index(attribute, end, name, after=after)
-    is_named = stop < attribute.size or attribute.index_of_name(_text(end) or "") is not None
+    is_named = stop < attribute.n_regular or attribute.index_of_name(_text(end) or "") is not None
     if is_named and stop:
         check_sealed(attribute, stop - 1, end, name=name)
     return range(stop)
@@ -97,7 +97,7 @@ def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
         return index
     if attribute.periods is None or text is None:
         raise _no_label(attribute, value, name)
-    found = _first_and_last(text)
+    found = first_and_last(text)
     if found is None:
         raise _no_end(attribute.periods, value, name)
     raise QueryError(
@@ -123,12 +123,12 @@ def last_sealed(attribute: Attribute) -> str:
 def _index(attribute: Attribute, end: object, name: str, *, after: bool) -> int:
     text = _text(end)
     index = None if text is None else attribute.index_of_name(text)
-    if index is not None:
+    if index is not None and index < attribute.n_regular:
         return index + after
     periods = attribute.periods
     if periods is None:
         raise _no_label(attribute, end, name)
-    found = None if text is None else _first_and_last(text)
+    found = None if text is None else first_and_last(text)
     if found is None:
         raise _no_end(periods, end, name)
     day = found[1] if after else found[0]
@@ -151,7 +151,7 @@ def _index(attribute: Attribute, end: object, name: str, *, after: bool) -> int:
 
 def _begins_later(low: object, high: object) -> bool:
     """Whether the first of two ends of the calendar is the later one."""
-    first, last = _first_and_last(_text(low) or ""), _first_and_last(_text(high) or "")
+    first, last = first_and_last(_text(low) or ""), first_and_last(_text(high) or "")
     return first is not None and last is not None and first[0] > last[1]
 
 
@@ -164,7 +164,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _first_and_last(text: str) -> tuple[date, date] | None:
+def first_and_last(text: str) -> tuple[date, date] | None:
     """The first and the last day of what ISO text names, or None."""
     unit: Unit | None = unit_of(text)
     if unit is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
@@ -13,6 +14,7 @@ from sqlglot import exp
 
 from qserver.errors import QueryError
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.labels.levels import Level
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.sql.text import SqlText
 
@@ -49,34 +51,49 @@ class Names:
         if not isinstance(name, exp.Identifier):
             raise self.source.refuse("name an attribute", node)
         found = self._axis_of(name)
+        if found is None and (level := self.level(node)) is not None:
+            labels = quoted(self.domain.names[level[0]])
+            raise self.source.refuse(
+                f"name an attribute here: `{level[1].name}` joins labels of {labels}", node
+            )
         if found is None:
             raise self._unknown(name)
         return found
 
+    def level(self, node: exp.Expr) -> tuple[int, Level] | None:
+        """The level that a column names, with the attribute's index; None for another node."""
+        if not self._is_ours(node) or self._axis_of(node.this) is not None:
+            return None
+        name = _one_of(self.domain.level_names, node.this)
+        return None if name is None else self.domain.level(name)
+
     def is_axis(self, node: exp.Expr, axis: int) -> bool:
         """Whether an expression is a column that names this attribute."""
-        return self.is_known(node) and self.axis(node) == axis
+        return self._is_ours(node) and self._axis_of(node.this) == axis
 
     def is_known(self, node: exp.Expr) -> TypeGuard[exp.Column]:
-        """Whether an expression is a column that names an attribute."""
+        """Whether an expression is a column that names an attribute or a level."""
+        return self._is_ours(node) and (
+            self._axis_of(node.this) is not None or self.level(node) is not None
+        )
+
+    def _is_ours(self, node: exp.Expr) -> TypeGuard[exp.Column]:
+        """Whether an expression is a column of this dataset, if it has one of this name."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             return False
         table = node.args.get("table")
-        is_ours = table is None or any(_same(t, table) for t in self.tables)
-        return is_ours and self._axis_of(node.this) is not None
+        return table is None or any(_same(t, table) for t in self.tables)
 
     def _axis_of(self, name: exp.Identifier) -> int | None:
-        found = self.domain.axis(name.name)
-        if found is not None:
-            return found
-        folded = [i for i, n in enumerate(self.domain.names) if _same(n, name)]
-        return folded[0] if len(folded) == 1 else None
+        found = _one_of(self.domain.names, name)
+        return None if found is None else self.domain.axis(found)
 
     def _unknown(self, name: exp.Identifier) -> Exception:
-        hint = "Attributes: " + _listed(self.domain.names) + "."
+        names = (*self.domain.names, *self.domain.level_names)
+        hint = "Attributes: " + _listed(names) + "."
         if any(a.index_of_name(name.name) is not None for a in self.domain.attributes):
             hint = f"Text stands in single quotes: '{name.name[:40]}'."
-        elif close := _closest(name.name, self.domain.names):
+        elif close := _closest(name.name, names):
             hint = f"Did you mean `{close}`? {hint}"
         return self.source.refuse(
             f"name attributes of the dataset, got `{name.name[:40]}`", name, hint=hint
@@ -153,12 +170,63 @@ def matching_mask(attribute: Attribute, node: exp.Literal, source: SqlText, *, f
             node,
             hint=f"Nearest: {name} BETWEEN ... AND ...",
         )
+    masks = {label: 1 << i for i, label in enumerate(attribute.value_names)}
+    return fitting_mask(attribute.name, masks, node, source, folds=folds)
+
+
+def fitting_mask(
+    name: str, masks: Mapping[str, int], node: exp.Literal, source: SqlText, *, folds: bool
+) -> int:
+    """The mask of the texts, each with a mask of its own, that a pattern of LIKE fits.
+
+    Raises:
+        SqlError: it fits none.
+    """
     pattern = LikePattern.of(node.this, folds=folds)
-    mask = sum(1 << i for i, label in enumerate(attribute.value_names) if pattern.fits(label))
+    mask = 0
+    for text, here in masks.items():
+        mask |= here if pattern.fits(text) else 0
     if not mask:
-        hint = f"Values: {_listed(attribute.value_names)}."
-        raise source.refuse(f"fit a label of `{attribute.name}`", node, hint=hint)
+        hint = f"Values: {_listed(tuple(masks))}."
+        raise source.refuse(f"fit a label of `{name}`", node, hint=hint)
     return mask
+
+
+def text_mask(name: str, masks: Mapping[str, int], node: exp.Literal, source: SqlText) -> int:
+    """The mask of the text that is written; raises SqlError if there is none of it."""
+    if node.this in masks:
+        return masks[node.this]
+    names = tuple(masks)
+    hint = "Values: " + _listed(names) + "."
+    if close := _closest(node.this, names):
+        hint = f"Did you mean '{close}'? {hint}"
+    raise source.refuse(f"compare `{name}` with a value of it", node, hint=hint)
+
+
+def code_mask(attribute: Attribute, node: exp.Expr, source: SqlText) -> int | None:
+    """The mask of the label that a number or a boolean without quotes means; None for another.
+
+    Raises:
+        SqlError: there are codes, and no label has this one.
+    """
+    if isinstance(node, exp.Boolean):
+        code: str | bool = bool(node.this)
+    else:
+        number = constant(node, source)
+        if number is None:
+            return None
+        code = decimal_text(number)
+    index = attribute.index_of_code(code)
+    if index is not None:
+        return 1 << index
+    if not attribute.codes:
+        return None
+    shown = ", ".join(f"'{label[:40]}'" for label in attribute.value_names[:3])
+    raise source.refuse(
+        f"compare `{attribute.name}` with its codes: no label has this one",
+        node,
+        hint=f"Its codes: {_listed(attribute.codes)}. Labels stand in quotes, such as {shown}.",
+    )
 
 
 @dataclass(frozen=True)
@@ -232,6 +300,14 @@ def _range_text(attribute: Attribute, bins: range) -> str:
 def quoted(name: str) -> str:
     """A name in the notation of SQL."""
     return name if name.isidentifier() else f'"{name}"'
+
+
+def _one_of(names: tuple[str, ...], identifier: exp.Identifier) -> str | None:
+    """The name that is written; capitals may differ if only one fits, and there are no quotes."""
+    if identifier.name in names:
+        return identifier.name
+    folded = [name for name in names if _same(name, identifier)]
+    return folded[0] if len(folded) == 1 else None
 
 
 def _same(name: str, identifier: exp.Identifier) -> bool:

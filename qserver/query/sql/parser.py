@@ -36,7 +36,7 @@ def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql
         SqlError: it cannot be answered; points at the place.
         CapacityError: it is too long, nested too deep, or asks too much.
     """
-    sql = tokenize(text, names=(*domain.names, dataset), field=name)
+    sql = tokenize(text, names=(*domain.names, *domain.level_names, dataset), field=name)
     try:
         return _statement(sql, _parsed(sql), domain, dataset)
     except RecursionError as exc:

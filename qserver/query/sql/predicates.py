@@ -7,12 +7,22 @@ number: comparisons with numbers are false for it, and so NOT keeps it.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeGuard
 
 from sqlglot import exp
 
 from qserver.query.domain import Attribute
-from qserver.query.sql.attributes import Names, Span, constant, label_mask, matching_mask
+from qserver.query.sql.attributes import (
+    Names,
+    Span,
+    code_mask,
+    constant,
+    label_mask,
+    matching_mask,
+)
+from qserver.query.sql.periods.comparing import compared_mask, like_mask
 from qserver.query.sql.periods.conditions import between, compared
+from qserver.query.sql.periods.derived import derived, is_derived
 from qserver.query.sql.periods.last import is_last, last
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
@@ -56,19 +66,17 @@ class Predicates:
             return self._connected(node, negated=negated)
         if isinstance(node, exp.Boolean):
             return ALL if bool(node.this) != negated else NOTHING
+        if isinstance(node, exp.Column):
+            return self._boolean(node, exp.true(), negated=negated)
         if isinstance(node, _COMPARISONS):
             return self._comparison(node, negated=negated)
-        if isinstance(node, exp.Between):
-            return self._between(node, negated=negated)
-        if isinstance(node, exp.In):
-            return self._in(node, negated=negated)
-        if isinstance(node, exp.Like | exp.ILike):
-            return self._like(node, negated=negated)
+        if isinstance(node, exp.Between | exp.In | exp.Like | exp.ILike):
+            return self._range_or_set(node, negated=negated)
         if is_last(node):
             axis, periods = last(node, self._domain, self._source)
             return self._of_mask(axis, _mask(periods), negated=negated)
-        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            return self._is_null(node, negated=negated)
+        if isinstance(node, exp.Is):
+            return self._is(node, negated=negated)
         raise self._no_condition(node)
 
     def _connected(self, node: exp.Connector, *, negated: bool) -> Region:
@@ -81,11 +89,41 @@ class Predicates:
             found = self._regions.both(found, part)
         return found
 
+    def _range_or_set(
+        self, node: exp.Between | exp.In | exp.Like | exp.ILike, *, negated: bool
+    ) -> Region:
+        if isinstance(node, exp.Between):
+            return self._between(node, negated=negated)
+        if isinstance(node, exp.In):
+            return self._in(node, negated=negated)
+        return self._like(node, negated=negated)
+
+    def _is(self, node: exp.Is, *, negated: bool) -> Region:
+        if isinstance(node.expression, exp.Null):
+            return self._is_null(node, negated=negated)
+        if isinstance(node.expression, exp.Boolean):
+            return self._boolean(node.this.unnest(), node.expression, negated=negated)
+        raise self._no_condition(node)
+
+    def _boolean(self, subject: exp.Expr, value: exp.Boolean, *, negated: bool) -> Region:
+        """`smoker`, `smoker IS FALSE`: labels whose codes are true and false."""
+        if not isinstance(subject, exp.Column) or self._names.level(subject) is not None:
+            raise self._no_condition(subject)
+        axis = self._names.axis(subject)
+        attribute = self._domain.attributes[axis]
+        index = attribute.index_of_code(bool(value.this))
+        if index is None:
+            raise self._no_condition(subject)
+        return self._of_mask(axis, 1 << index, negated=negated)
+
     def _comparison(self, node: exp.Expr, *, negated: bool) -> Region:
         left, right = node.this.unnest(), node.expression.unnest()
         kind: type[exp.Expr] = type(node)
-        if not isinstance(left, exp.Column) and isinstance(right, exp.Column):
+        if not self._is_subject(left) and self._is_subject(right):
             left, right, kind = right, left, _FLIPPED[kind]
+        if (found := derived(left, self._names)) is not None:
+            mask = compared_mask(found, kind, self._constant(right, node), self._names)
+            return self._of_mask(found.axis, mask, negated=negated != (kind is exp.NEQ))
         if not isinstance(left, exp.Column):
             return self._of_constants(node, negated=negated)
         axis = self._names.axis(left)
@@ -123,9 +161,13 @@ class Predicates:
 
     def _between(self, node: exp.Between, *, negated: bool) -> Region:
         subject = node.this.unnest()
-        if not isinstance(subject, exp.Column) or node.args.get("symmetric"):
+        if not self._is_subject(subject) or node.args.get("symmetric"):
             raise self._source.refuse(_ONE_ATTRIBUTE, node)
-        axis = self._names.axis(subject)
+        if (found := derived(subject, self._names)) is not None:
+            low_mask = compared_mask(found, exp.GTE, node.args["low"], self._names)
+            high_mask = compared_mask(found, exp.LTE, node.args["high"], self._names)
+            return self._of_mask(found.axis, low_mask & high_mask, negated=negated)
+        axis = self._axis(subject)
         if self._is_period(axis, node.args["low"]):
             attribute, ends = self._domain.attributes[axis], (node.args["low"], node.args["high"])
             return self._of_mask(
@@ -140,9 +182,14 @@ class Predicates:
         subject, items = node.this.unnest(), node.expressions
         if isinstance(subject, exp.Tuple) and items:
             return self._in_tuples(node, subject.expressions, negated=negated)
-        if not isinstance(subject, exp.Column) or not items:
+        if not self._is_subject(subject) or not items:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
-        axis = self._names.axis(subject)
+        if (found := derived(subject, self._names)) is not None:
+            mask = 0
+            for item in items:
+                mask |= compared_mask(found, exp.EQ, item, self._names)
+            return self._of_mask(found.axis, mask, negated=negated)
+        axis = self._axis(subject)
         mask = 0
         for item in items:
             self._regions.take(1, self._domain.sizes[axis])
@@ -191,8 +238,13 @@ class Predicates:
                 node,
                 hint="Nearest: name LIKE 'A%', where % is any text and _ one character.",
             )
+        folds = isinstance(node, exp.ILike)
+        if (found := derived(subject, self._names)) is not None:
+            self._regions.take(len(found.masks) * (1 + len(pattern.this) // 8))
+            mask = like_mask(found, pattern, self._names, folds=folds)
+            return self._of_mask(found.axis, mask, negated=negated != bool(node.args.get("negate")))
         axis = self._names.axis(subject)
-        attribute, folds = self._domain.attributes[axis], isinstance(node, exp.ILike)
+        attribute = self._domain.attributes[axis]
         self._regions.take(attribute.size * (1 + len(pattern.this) // 8))
         mask = matching_mask(attribute, pattern, self._source, folds=folds)
         return self._of_mask(axis, mask, negated=negated != bool(node.args.get("negate")))
@@ -217,6 +269,8 @@ class Predicates:
             return _mask(compared(attribute, exp.EQ, node, self._source))
         if isinstance(node, exp.Literal) and node.is_string:
             return label_mask(attribute, node, self._source)
+        if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
+            return mask
         number = self._number(axis, node, node)
         return self._span_mask(axis, Span(number, number, high_closed=True), node)
 
@@ -250,9 +304,25 @@ class Predicates:
             raise self._cut(attribute, span, node)
         return _mask(bins)
 
+    def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
+        """Whether an expression is what a condition is about: an attribute, or what follows."""
+        return isinstance(node, exp.Column) or is_derived(node, self._names)
+
+    def _axis(self, subject: exp.Expr) -> int:
+        if not isinstance(subject, exp.Column):
+            raise self._source.refuse(_ONE_ATTRIBUTE, subject)
+        return self._names.axis(subject)
+
+    def _constant(self, value: exp.Expr, whole: exp.Expr) -> exp.Expr:
+        if isinstance(value, exp.Null):
+            raise self._no_null(value)
+        if self._is_subject(value):
+            raise self._source.refuse(_ONE_ATTRIBUTE, whole)
+        return value
+
     def _is_period(self, axis: int, value: exp.Expr) -> bool:
-        """Whether a value is compared with periods; NULL and columns are refused elsewhere."""
-        is_period = self._domain.attributes[axis].is_period
+        """Whether a value is compared with times; NULL and columns are refused elsewhere."""
+        is_period = self._domain.attributes[axis].is_timed
         return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
 
     def _cut(self, attribute: Attribute, span: Span, node: exp.Expr) -> Exception:

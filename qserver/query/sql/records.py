@@ -132,7 +132,7 @@ class RecordExpressions:
         attribute = self._names.domain.attributes[axis]
         if not attribute.is_numeric:
             name = quoted(attribute.name)
-            what = "periods" if attribute.is_period else "labels"
+            what = {"labels": "labels", "date": "dates"}.get(attribute.kind, "periods")
             raise self._source.refuse(
                 f"calculate with numbers: `{attribute.name}` has {what}",
                 node,
@@ -171,6 +171,8 @@ class RecordExpressions:
         return self._functions.joined(found, self._functions.restricted(value, rest))
 
     def _is_numeric(self, node: exp.Column) -> bool:
+        if self._names.level(node) is not None:
+            return False
         return self._names.domain.attributes[self._names.axis(node)].is_numeric
 
     def _refused(self, node: exp.Expr) -> SqlError:

@@ -37,11 +37,11 @@ def test_the_tables_are_the_dataset(text: str) -> None:
 )
 def test_a_description_lists_the_attributes(text: str) -> None:
     assert names(text) == [
-        ("age", "integer", "8"),
-        ("income", "integer", "3"),
-        ("height", "double precision", "3"),
-        ("region", "text", "4"),
-        ("sex-at-birth", "text", "2"),
+        ("age", "integer", "8", "integer"),
+        ("income", "integer", "3", "integer"),
+        ("height", "double precision", "3", "real"),
+        ("region", "text", "4", "labels"),
+        ("sex-at-birth", "text", "2", "labels"),
     ]
     assert dataset_of(text) == "people"
 

@@ -194,10 +194,10 @@ def test_longer_periods_hold_what_the_days_or_thursdays_say(every: str, unit: st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("day(week)", "group `week` by no less than its weeks"),
+        ("day(week)", "take no less than a week of `week`"),
         ("date_trunc('hour', week)", "truncate to one of 'day', 'week', 'month'"),
-        ("month(sex)", "take the month of an attribute of calendar periods, not of `sex`"),
-        ("month('x')", "take the longer period of an attribute of periods"),
+        ("month(sex)", "take the month of an attribute of dates or calendar periods, not of `sex`"),
+        ("month('x')", "take the month of an attribute of dates or periods"),
     ],
 )
 def test_group_by_a_period_that_there_is_not_is_refused(text: str, message: str) -> None:

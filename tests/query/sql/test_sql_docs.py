@@ -19,6 +19,21 @@ REFERENCE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="
 ADULT = load_domain(adult_domain())
 WEEK = {"name": "week", "kind": "period", "every": "week", "first": "2024-W01", "count": 52}
 VISITS = domain_from_document({"attributes": [WEEK]})
+CLINIC = domain_from_document(
+    {
+        "attributes": [
+            {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True]},
+            {"name": "stage", "labels": [1, 2, 3]},
+            {
+                "name": "district",
+                "labels": ["York", "Kent"],
+                "levels": {"region": {"North": ["York"], "South": ["Kent"]}},
+            },
+            {"name": "seen", "kind": "date", "every": "day", "first": "2024-01-01", "count": 366},
+        ]
+    }
+)
+DOMAINS = {"visits": VISITS, "clinic": CLINIC, "adult": ADULT}
 TEXTS = re.findall(r"(?m)^```sql\n(.*?)\n```$", REFERENCE)
 REFUSED = re.findall(r"(?m)^\| `(SELECT[^`]*)` \|", REFERENCE)
 
@@ -30,8 +45,8 @@ def test_the_reference_has_examples_of_both() -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_every_example_can_be_asked(text: str) -> None:
-    dataset, domain = ("visits", VISITS) if " visits " in text else ("adult", ADULT)
-    statement = parse_statement(text, domain, dataset=dataset)
+    dataset = next((name for name in DOMAINS if f" {name} " in text), "adult")
+    statement = parse_statement(text, DOMAINS[dataset], dataset=dataset)
     assert statement.bounds or at_most(statement, known={}).questions
 
 

@@ -49,8 +49,10 @@ def _changes_nothing(cast: exp.Cast, select: exp.Select, names: Names) -> bool:
     if isinstance(of, exp.Literal) and of.is_string:
         return to.this in _TEXT or to.this is exp.DType.DATE
     if isinstance(of, exp.Column) and names.is_known(of):
+        if names.level(of) is not None:
+            return to.this in _TEXT
         kind = names.domain.attributes[names.axis(of)].kind
-        is_date = to.this is exp.DType.DATE and kind == "period"
+        is_date = to.this is exp.DType.DATE and kind in ("date", "period")
         return to.this in _TEXT or is_date or _keeps(to, is_whole=kind == "integer")
     if to.this in _WHOLE and _is_item(cast, select):
         return False  # shown without decimals

@@ -14,7 +14,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.periods.groups import is_of_calendar, longer_periods
+from qserver.query.sql.periods.derived import derived, is_of_calendar
 from qserver.query.sql.records import RecordExpressions, branches_of
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
@@ -94,7 +94,7 @@ class Groups:
     def _grouping(self, node: exp.Expr, items: Items, where: exp.Expr | None) -> Grouping:
         item = self._item(node, items)
         meant = without_total(node if item is None else item.node)[0]
-        if isinstance(meant, exp.Column):
+        if isinstance(meant, exp.Column) and self._names.level(meant) is None:
             axis = self._names.axis(meant)
             possible = self._records.possible(where, axis)
             name = item.alias if item is not None and item.alias else self._alias(axis, items)
@@ -155,6 +155,10 @@ class Groups:
         number = constant(node, self._source)
         if number is not None:
             return [GroupValue(decimal_text(number), ALL)]
+        if (found := derived(node, self._names, sealed_only=True)) is not None:
+            self._regions.take(self._names.domain.sizes[found.axis])
+            pairs = found.masks.items()
+            return [GroupValue(n, self._regions.of_mask(found.axis, mask)) for n, mask in pairs]
         if isinstance(node, exp.Column):
             axis = self._names.axis(node)
             everything = (1 << self._names.domain.sizes[axis]) - 1
@@ -162,12 +166,8 @@ class Groups:
         if isinstance(node, exp.Case | exp.If):
             return self._case(node)
         if isinstance(node, _CONDITIONS):
-            pairs = (("false", True), ("true", False))
-            return [GroupValue(n, self._records.region(node, negated=no)) for n, no in pairs]
-        if (longer := longer_periods(node, self._names)) is not None:
-            axis, masks = longer
-            self._regions.take(self._names.domain.sizes[axis])
-            return [GroupValue(n, self._regions.of_mask(axis, mask)) for n, mask in masks.items()]
+            both = (("false", True), ("true", False))
+            return [GroupValue(n, self._records.region(node, negated=no)) for n, no in both]
         return self._steps(node)
 
     def _case(self, node: exp.Case | exp.If) -> list[GroupValue]:
@@ -204,7 +204,7 @@ class Groups:
         (axis,) = axes
         attribute = self._names.domain.attributes[axis]
         if not attribute.is_numeric:
-            what = "periods" if attribute.is_period else "labels"
+            what = {"labels": "labels", "date": "dates"}.get(attribute.kind, "periods")
             raise self._source.refuse(
                 f"calculate with numbers: `{attribute.name}` has {what}", node
             )

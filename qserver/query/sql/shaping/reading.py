@@ -228,10 +228,9 @@ class ShapeReader:
         Raises:
             SqlError: it tests something else than numbers of the table, and groups.
         """
-        axes = {grouping.axis for grouping in self._groupings}
         for part in having.public:
             for column in part.find_all(exp.Column):
-                if self._names.axis(column) not in axes:
+                if not any(self._groups.is_of(column, one) for one in self._groupings):
                     raise self._source.refuse(
                         "group by each attribute that HAVING names", column, hint=_HAVING
                     )

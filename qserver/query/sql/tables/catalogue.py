@@ -21,7 +21,7 @@ from qserver.query.sql.tokens import DESCRIBED, MAX_TOKENS, Words
 SCHEMA = "information_schema"
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+(?:FULL\s+)?TABLES\s*;?\s*", re.IGNORECASE)
 _CATALOGUE = re.compile(rf"\bFROM\s+\"?{SCHEMA}\"?\s*\.", re.IGNORECASE)
-_TYPES = {"integer": "integer", "real": "double precision", "period": "date"}
+_TYPES = {"integer": "integer", "real": "double precision", "date": "date", "period": "date"}
 _TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
 _COLUMNS = (
     "table_catalog",
@@ -62,8 +62,13 @@ def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement
     if (name := described(text)) is not None:
         if name.lower() != dataset.lower():
             raise source.refuse(f"describe the dataset that it is sent to, `{dataset}`", source.end)
-        named = [(a.name, _type(a), str(a.size)) for a in domain.attributes]
-        return _statement(source, ("column_name", "data_type", "n_values"), named)
+        named = [(a.name, _type(a), str(a.size), _kind(a)) for a in domain.attributes]
+        named += [
+            (level.name, "text", str(len(level.groups) + a.has_other), f"level of {a.name}")
+            for a in domain.attributes
+            for level in a.levels
+        ]
+        return _statement(source, ("column_name", "data_type", "n_values", "kind"), named)
     if not is_catalogue(text):
         return None
     try:
@@ -83,11 +88,18 @@ def _type(attribute: Attribute) -> str:
     return _TYPES.get(attribute.kind, "text")
 
 
+def _kind(attribute: Attribute) -> str:
+    """The kind in words: `date by month`, `labels of codes`."""
+    if attribute.periods is not None:
+        return f"{attribute.kind} by {attribute.periods.every}"
+    return f"{attribute.kind} of codes" if attribute.codes else attribute.kind
+
+
 def _facts(domain: Domain, dataset: str) -> dict[str, tuple[tuple[str, ...], _Rows]]:
     table = ("qserver", "public", dataset)
-    columns = [
-        (*table, a.name, str(i + 1), "NO", _type(a)) for i, a in enumerate(domain.attributes)
-    ]
+    named = [(a.name, _type(a)) for a in domain.attributes]
+    named += [(name, "text") for name in domain.level_names]
+    columns = [(*table, name, str(i), "NO", kind) for i, (name, kind) in enumerate(named, start=1)]
     return {
         "tables": (_TABLES, [dict(zip(_TABLES, (*table, "BASE TABLE"), strict=True))]),
         "columns": (_COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in columns]),

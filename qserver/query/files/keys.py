@@ -1,0 +1,174 @@
+"""Every key of a domain file: the one list behind the parser, the schema and the reference page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["labels", "integer", "real", "date", "period"]
+ALL: tuple[Kind, ...] = ("labels", "integer", "real", "date", "period")
+_NUMBERS: tuple[Kind, ...] = ("integer", "real")
+_TIMES: tuple[Kind, ...] = ("date", "period")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of an attribute.
+
+    Args:
+        name: as it is written.
+        of: the kinds of attribute that may have it.
+        value: what it takes, in words.
+        default: what holds where it is left out, in words.
+        meaning: what it says, in one or two sentences.
+        example: a line of TOML.
+    """
+
+    name: str
+    of: tuple[Kind, ...]
+    value: str
+    default: str
+    meaning: str
+    example: str
+
+
+KEYS: tuple[Key, ...] = (
+    Key(
+        "name",
+        ALL,
+        "1 to 64 letters, digits, `_`, `-` or `.`, no digit first",
+        "none: it must be given",
+        "What questions call the attribute. No two attributes or levels share a name.",
+        'name = "blood_pressure"',
+    ),
+    Key(
+        "column",
+        ALL,
+        "any text",
+        "the `name`",
+        "The column that it is read from, where that is called otherwise. Two attributes may read "
+        "the same column.",
+        'column = "Blood pressure (mmHg) / 2nd visit"',
+    ),
+    Key(
+        "kind",
+        ALL,
+        "`labels`, `integer`, `real`, `date` (or `timestamp`, the same) or `period`",
+        "`labels` where `labels` is given; else it must be given",
+        "What the values are: texts without an order, bins of whole numbers, bins of numbers, bins "
+        "of the calendar, or periods by which data arrive.",
+        'kind = "integer"',
+    ),
+    Key(
+        "labels",
+        ("labels", "period"),
+        "a list of distinct texts, whole numbers or booleans",
+        "none: kind `labels` needs it",
+        "The values. A number or boolean is a label and its own code. For kind `period` they are "
+        "texts in the order of time, in place of `every`, `first` and `count`.",
+        'labels = ["never", "former", "current"]',
+    ),
+    Key(
+        "codes",
+        ("labels",),
+        "a list of distinct texts, whole numbers or booleans, as long as `labels`",
+        "the column holds the labels",
+        "What the column holds for each label. `3` also stands for `3.0`, and `true` for `t`, "
+        "`yes`, `y` and `1` in any capitals.",
+        "codes = [0, 1, 2]",
+    ),
+    Key(
+        "levels",
+        ("labels",),
+        "per level, an object of groups, each with a list of labels",
+        "none",
+        "Larger groups of the labels. Each label is in one group of each level. Questions use the "
+        "name of a level like that of an attribute.",
+        'levels = {region = {North = ["York"], South = ["Kent", "Essex"]}}',
+    ),
+    Key(
+        "edges",
+        _NUMBERS,
+        "a list of two or more increasing numbers",
+        "none: `edges` or `range` must be given",
+        "k + 1 edges make k bins; a bin holds its lower edge and not its upper one.",
+        "edges = [0, 18, 65, 120]",
+    ),
+    Key(
+        "range",
+        _NUMBERS,
+        "a list of two numbers, [low, high]",
+        "none: `edges` or `range` must be given",
+        "Bins of equal width from low to high. High belongs to the last bin of whole numbers, and "
+        "not to that of real ones.",
+        "range = [0, 119]",
+    ),
+    Key(
+        "width",
+        _NUMBERS,
+        "a number > 0 that divides the range into whole bins",
+        "1",
+        "The width of the bins that `range` makes. Only whole bins can be asked for.",
+        "width = 10",
+    ),
+    Key(
+        "every",
+        _TIMES,
+        "`day`, `week`, `month`, `quarter` or `year`",
+        "none: kind `date` needs it, and `period` unless it has `labels`",
+        "How long a bin or period is. Weeks begin on Monday (ISO 8601).",
+        'every = "month"',
+    ),
+    Key(
+        "first",
+        _TIMES,
+        "a text such as `2024-03-01`, `2024-W10`, `2024-03`, `2024-Q1` or `2024`",
+        "none: it comes with `every`",
+        "The first bin or period. TOML may have a date or a year without quotes.",
+        'first = "2015-01"',
+    ),
+    Key(
+        "count",
+        _TIMES,
+        "a whole number of 1 or more",
+        "none: it comes with `every`",
+        "How many bins or periods follow each other from `first` on.",
+        "count = 180",
+    ),
+    Key(
+        "outside",
+        ALL,
+        "`drop`, `other`, or `clamp` (numbers and dates)",
+        "`drop`",
+        "What happens to a record whose value is none of these: it is left out, counted under one "
+        "more value, or put into the nearest bin. Only `drop` for kind `period`.",
+        'outside = "other"',
+    ),
+    Key(
+        "missing",
+        ALL,
+        "`drop` or `other`",
+        "`drop`; `other` where `outside` is `other`",
+        "The same for empty cells, for `missing_markers`, and for a text where a number belongs. "
+        "Only `drop` for kind `period`.",
+        'missing = "other"',
+    ),
+    Key(
+        "missing_markers",
+        ALL,
+        "a list of texts",
+        "empty cells alone",
+        "Further texts that stand for a missing value.",
+        'missing_markers = ["?", "NA"]',
+    ),
+    Key(
+        "other",
+        ALL,
+        "a text; for numbers and dates one that begins like neither",
+        "`other`",
+        "The name of the one more value of `outside` and `missing`.",
+        'other = "unknown"',
+    ),
+)
+
+NAMES = tuple(key.name for key in KEYS)
