@@ -39,6 +39,7 @@ from worker.owner.claims.claim_file import claim_lines, load_claims
 from worker.owner.claims.set_claims import claims_of, known_lines, set_claims
 from worker.owner.declare import declare_disjoint
 from worker.owner.detach import detach
+from worker.owner.domains.command import run as run_domain
 from worker.owner.measure import set_measure
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
@@ -46,7 +47,7 @@ from worker.owner.top_up import top_up
 from worker.owner.witness import see_to_witnesses
 from worker.parser import build_parser
 from worker.private.registry import Registry
-from worker.sources.address import Address
+from worker.sources.typed import address_of
 
 STRICT = 3
 """Exit code of an append that --strict stopped."""
@@ -81,7 +82,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
     ).declared(domain, arguments.neighbours)
     request = AttachRequest(
         name=arguments.name,
-        data=_address(arguments),
+        data=address_of(arguments),
         domain=domain,
         limit=parse_limit(arguments.limit),
         relation=arguments.neighbours,
@@ -119,7 +120,7 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
     registry = _registry(settings)
     request = AppendRequest(
         arguments.name,
-        _address(arguments) if arguments.data or arguments.source else None,
+        address_of(arguments) if arguments.data or arguments.source else None,
         arguments.to,
         arguments.empty,
         arguments.same_data_other_people,
@@ -203,9 +204,8 @@ def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _address(arguments: argparse.Namespace) -> Address:
-    text = arguments.source or arguments.data
-    return Address(text, arguments.table, arguments.query, tuple(arguments.option))
+def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
+    return run_domain(arguments, show=_print, say=_say)
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
@@ -215,7 +215,7 @@ def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
         return load_domain(arguments.domain)
     _say("warning: --infer-domain makes every distinct value of every column public")
     document = infer_domain_document(
-        _address(arguments), folder=registry.seals, without=arguments.person_id
+        address_of(arguments), folder=registry.seals, without=arguments.person_id
     )
     return domain_from_document(document)
 
@@ -255,7 +255,7 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
     registry = _registry(settings)
     request = RotateRequest(
         arguments.name,
-        _address(arguments),
+        address_of(arguments),
         arguments.disjoint_people,
         arguments.same_data_other_people,
         arguments.without_demand,
@@ -384,6 +384,7 @@ _COMMANDS = {
     "attach": _attach,
     "run": _run,
     "doctor": _doctor,
+    "domain": _domain_file,
     "restore": _restore,
     "detach": _detach,
     "append": _append,

@@ -10,6 +10,8 @@ from qserver.query.measure import MEASURES
 from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
+from worker.owner.domains.arguments import add_domain
+from worker.sources.typed import add_source
 
 _DOMAIN_HELP = """domain file, .json or .toml: labels, bins of numbers, and one attribute of
 periods, such as every week from 2024-W10"""
@@ -39,6 +41,7 @@ people; otherwise such a file is refused, as the same people would get a limit f
 """
 _APPEND_HELP = "seal the next periods of a dataset whose data arrive over time"
 _RETIRE_HELP = "erase the records of old periods; what was released about them stays"
+_DOMAINS_HELP = "draft or check a domain file"
 _TO_HELP = "the last period whose records are in the file; all up to it are sealed"
 _EMPTY_HELP = "declare that periods without any records are meant"
 _LATE_HELP = """\
@@ -55,13 +58,6 @@ most records that this and every later file may have, a public number: answers t
 a scan of so many records needs, so that their time does not tell how many there are; with --to, of
 one period, and needed
 """
-_SOURCE_HELP = """\
-a path (.csv, .tsv, also .gz or .zst, .parquet, a folder of .parquet), s3://BUCKET/KEY,
-sqlite:///PATH, duckdb:///PATH, postgresql://USER:{env:NAME}@HOST/DB, or adbc:DRIVER. A secret is
-never typed: {env:NAME} stands for an environment variable, {file:PATH} for what is in a file
-"""
-_QUERY_HELP = "or the SELECT whose rows are the records; it may join tables"
-_OPTION_HELP = "for an adbc:DRIVER, such as uri=...; may be given several times"
 _CLAIMS_HELP = """\
 refuse answers after which a claim could be known too well; a JSON list of objects with `name`,
 `query` (as in HTTP), `width` and `p`: that the query lies within any interval of that width must
@@ -110,6 +106,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_restore(found.add_parser("restore", parents=[common], help=_RESTORE_HELP))
     gone = found.add_parser("detach", parents=[common], help="take a dataset off the list")
     gone.add_argument("name", help="the dataset's name")
+    add_domain(found.add_parser("domain", help=_DOMAINS_HELP), common)
     _add_append(found.add_parser("append", parents=[common], help=_APPEND_HELP))
     _add_retire(found.add_parser("retire", parents=[common], help=_RETIRE_HELP))
     _add_rotate(found.add_parser("rotate", parents=[common], help="replace a dataset's data"))
@@ -195,7 +192,7 @@ def _add_append(parser: argparse.ArgumentParser) -> None:
         "of what is in the data may itself tell something about them."
     )
     parser.add_argument("name", help="the dataset's name")
-    _add_source(parser, required=False, what="records of the new periods; same columns")
+    add_source(parser, required=False, what="records of the new periods; same columns")
     parser.add_argument("--to", required=True, metavar="PERIOD", help=_TO_HELP)
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
     said = _LATE_HELP + "(default: as attach said)"
@@ -225,7 +222,7 @@ def _add_rotate(parser: argparse.ArgumentParser) -> None:
         "the command says what was spent on it."
     )
     parser.add_argument("name", help="the dataset's name")
-    _add_source(parser, what="the new data; same columns")
+    add_source(parser, what="the new data; same columns")
     parser.add_argument(
         "--correct",
         action="store_true",
@@ -271,7 +268,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="public name of the dataset")
-    _add_source(parser, what="where the data lie")
+    add_source(parser, what="where the data lie")
     parser.add_argument("--domain", type=Path, help=_DOMAIN_HELP)
     parser.add_argument("--infer-domain", action="store_true", help=_INFER_HELP)
     parser.add_argument(
@@ -312,17 +309,6 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         + _CHOICES_HELP,
     )
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
-
-
-def _add_source(parser: argparse.ArgumentParser, *, what: str, required: bool = True) -> None:
-    where = parser.add_mutually_exclusive_group(required=required)
-    where.add_argument("--source", metavar="URI", help=f"{what}: {_SOURCE_HELP}")
-    where.add_argument("--data", metavar="PATH", help="the same, for a file or a folder")
-    parser.add_argument("--table", default="", metavar="T", help="the table of a database")
-    parser.add_argument("--query", default="", metavar="SQL", help=_QUERY_HELP)
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="KEY=VALUE", help=_OPTION_HELP
-    )
 
 
 def _add_people(parser: argparse.ArgumentParser) -> None:

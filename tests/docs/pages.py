@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -10,7 +11,9 @@ from qserver.api.openapi import openapi_document
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
+from qserver.query.files.schema import domain_schema
 from tests.docs.command_reference import command_reference
+from tests.docs.domain_keys import domain_keys
 from tests.docs.figures import figures
 from tests.docs.http_reference import http_reference
 from worker.parser import build_parser as worker_parser
@@ -20,6 +23,8 @@ def pages() -> dict[str, str]:
     """Texts by file name, relative to docs/."""
     runtime = Runtime(console=Console(out=None, err=None), environ={})  # type: ignore[arg-type]
     return {
+        "domain-keys.md": domain_keys(),
+        "domain.schema.json": json.dumps(domain_schema(), indent=2) + "\n",
         "cli.md": command_reference([build_parser(runtime), worker_parser()]),
         "http.md": http_reference(_openapi()),
         **{f"figures/{name}": text for name, text in figures().items()},

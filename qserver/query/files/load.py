@@ -20,23 +20,38 @@ def load_domain(path: Path) -> Domain:
     Raises:
         DomainError: the file cannot be read or is wrong; the message names the place.
     """
+    return domain_from_document(parse_text(path, read_text(path)))
+
+
+def read_text(path: Path) -> str:
+    """The text of a domain file; DomainError if it cannot be read."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DomainError(str(path), f"be at most {MAX_BYTES >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as exc:  # not UTF-8, or a NUL in the path
         raise DomainError(str(path), f"be a readable UTF-8 file ({type(exc).__name__})") from exc
-    return domain_from_document(_parse(path, text))
 
 
-def _parse(path: Path, text: str) -> object:
+def parse_text(path: Path, text: str) -> object:
+    """The document in the text of a file, by the file's ending; DomainError."""
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text, parse_float=Decimal)
         if path.suffix == ".json":
-            return json.loads(text, parse_float=Decimal)
+            return json.loads(text, parse_float=Decimal, object_pairs_hook=_once)
     except (ValueError, ArithmeticError, RecursionError) as exc:
         # Bad syntax, integers beyond Python's limit, or exponents beyond Decimal's.
         reason = f"{path.suffix[1:].upper()} ({str(exc)[:200]})"
         raise DomainError(str(path), f"be well-formed {reason}") from exc
     raise DomainError(str(path), "end in .json or .toml")
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON; a key that is there twice would silently be read once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise DomainError(repeated, "be given once in an object of JSON")
+    return found

@@ -1,0 +1,187 @@
+"""`domain init`: a draft of a domain file, from the names and types of a source's columns alone.
+
+Nothing in it depends on a record, unless the owner asks to see values. Then they stand in
+comments, which attach does not read: a value becomes public only if the owner takes it over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from qserver.query.calendar.units import number_of, text_of
+from worker.owner.domains.naming import attribute_name
+from worker.owner.domains.seen import MOST_VALUES, Seen, seen_in
+from worker.owner.domains.types import Suggested, kind_of_name, kind_of_type
+from worker.sources.address import Address
+from worker.sources.opening import open_source
+from worker.sources.source import Column
+
+SHOWS_VALUES = """\
+The comments marked SEEN show PRIVATE values of the data, to whoever reads this file. They reach
+nobody else: attach does not read comments. What you take over out of them becomes public to every
+analyst, for ever and without noise. Delete them before you pass this file on."""
+_HEAD = """\
+Domain of {name}: a draft, {made}.
+Fill in what is marked FILL IN, delete what nobody should ask about, then run
+  qserver-worker domain check FILE --source {name}
+Everything in this file but comments becomes public. Choose bounds and labels by what you know
+without the data. Every key: docs/domain.md, and `qserver-worker domain schema`."""
+_MAGNITUDE = 10**11  # a tenth of what edges may be, so that bins around it fit
+
+
+def draft(address: Address, *, folder: Path, shows_values: bool) -> str:
+    """The text of a draft, in TOML.
+
+    Args:
+        folder: for copies of what lies elsewhere.
+        shows_values: read the data too, and write what was seen into comments.
+
+    Raises:
+        PrivateDataError: the source cannot be read.
+        ConfigError: a driver or a secret is missing.
+    """
+    with open_source(address, folder=folder) as source:
+        columns = source.columns
+        wanted = [c.name for c in columns if kind_of_name(c.name) != "identifier"]
+        seen = seen_in(source, wanted) if shows_values else {}
+    return draft_text(columns, seen, name=Path(address.text).name)
+
+
+def draft_text(columns: Sequence[Column], seen: Mapping[str, Seen], *, name: str) -> str:
+    """The text of a draft for these columns; `seen` is empty where values are not to be shown."""
+    made = (
+        "with kinds and comments that follow from its cells"
+        if seen
+        else "from the names and types of its columns alone"
+    )
+    head = _HEAD.format(name=_plain(name), made=made)
+    lines = [
+        f"# {line}" for text in (head, SHOWS_VALUES)[: 1 + bool(seen)] for line in text.split("\n")
+    ]
+    taken: list[str] = []
+    for column in columns:
+        kind = _kind(column, seen.get(column.name))
+        if kind == "identifier":
+            lines += [
+                "",
+                f"# Left out: column {_plain(column.name)}, which looks like an identifier.",
+            ]
+            lines += ["# If it tells whose record it is, give it to attach as --person-id."]
+            continue
+        taken.append(attribute_name(column.name, taken))
+        lines += ["", *_attribute(column, taken[-1], kind, seen.get(column.name))]
+        if (one := seen.get(column.name)) and one.markers:
+            lines.append(f"# missing_markers = {_toml(sorted(one.markers))}  # SEEN")
+    return "\n".join(lines) + "\n"
+
+
+def _kind(column: Column, seen: Seen | None) -> Suggested:
+    by_name = kind_of_name(column.name)
+    by_type = kind_of_type(column)
+    if by_name == "identifier" or (by_name == "date" and by_type == "labels" and seen is None):
+        return by_name
+    if seen is not None and by_type in ("", "labels"):
+        return seen.kind or "labels"
+    return by_type or by_name or "labels"
+
+
+def _attribute(column: Column, name: str, kind: Suggested, seen: Seen | None) -> Iterator[str]:
+    yield "[[attributes]]"
+    yield f"name = {_toml(name)}"
+    if name != column.name:
+        yield f"column = {_toml(column.name)}"
+    if column.type:
+        yield f"# Its type: {_plain(column.type)}"
+    elif seen is None:
+        yield "# It has no type here; the kind is guessed from its name."
+    if kind == "date":
+        yield from _date(seen)
+    elif kind in ("integer", "real"):
+        yield from _numbers(kind, seen)
+    elif kind == "boolean":
+        yield 'kind = "labels"'
+        yield "labels = [false, true]"
+        yield 'outside = "other"'
+    else:
+        yield from _labels(seen)
+
+
+def _labels(seen: Seen | None) -> Iterator[str]:
+    yield 'kind = "labels"  # or "integer", "real", "date"'
+    yield "# FILL IN: every value that may occur; all else is counted as one more, `other`."
+    if seen is None:
+        yield '# labels = ["...", "..."]'
+    elif seen.has_few:
+        yield f"# labels = {_toml(sorted(seen.texts))}  # SEEN"
+    else:
+        yield f"# SEEN: more than {MOST_VALUES} values"
+    yield 'outside = "other"'
+
+
+def _numbers(kind: Suggested, seen: Seen | None) -> Iterator[str]:
+    yield f'kind = "{kind}"  # or "labels", with `codes` if it holds codes'
+    yield "# FILL IN: the least and the greatest value, and the width of a bin."
+    if seen is None or seen.low is None or seen.high is None:
+        yield "# range = [0, 99]"
+        yield "# width = 10"
+    elif seen.whole and len(seen.texts) <= 12:
+        yield f"# range = [{int(seen.low)}, {int(seen.high)}]  # SEEN, as a code perhaps"
+    else:
+        low, high, width = _bins(seen.low, seen.high, is_whole=kind == "integer")
+        yield f"# range = [{low}, {high}]  # SEEN: {seen.low:.12g} to {seen.high:.12g}"
+        yield f"# width = {width}"
+    yield 'outside = "clamp"  # what lies beyond is put into the nearest bin; or "drop", "other"'
+    yield 'missing = "other"'
+    yield 'other = "unknown"'
+
+
+def _date(seen: Seen | None) -> Iterator[str]:
+    yield 'kind = "date"  # or "period", if data arrive by it'
+    yield "# FILL IN: how long a bin is, the first one, and how many there are."
+    if seen is None or seen.first is None or seen.last is None:
+        yield 'every = "month"  # or day, week, quarter, year'
+        yield '# first = "2015-01"'
+        yield "# count = 180"
+    else:
+        first, last = _month(seen.first), _month(seen.last)
+        yield 'every = "month"  # or day, week, quarter, year'
+        yield f'# first = "{text_of("month", first)}"  # SEEN: {seen.first} to {seen.last}'
+        yield f"# count = {last - first + 1}  # SEEN"
+    yield 'outside = "other"  # or "clamp": the first or last bin, or "drop"'
+    yield 'missing = "other"'
+    yield 'other = "unknown"'
+
+
+def _month(day: date) -> int:
+    return number_of("month", min(max(day, date(1000, 1, 1)), date(9998, 12, 31)))
+
+
+def _bins(low: float, high: float, *, is_whole: bool) -> tuple[str, str, str]:
+    """A range of about ten bins around two values, with a width of 1, 2 or 5 times ten."""
+    low, high = max(low, -_MAGNITUDE), min(high, _MAGNITUDE)
+    spread = max(high - low, 1 if is_whole else 1e-6)
+    digits = math.floor(math.log10(spread / 10))
+    step, power = next(
+        (s, digits) for s in (1, 2, 5, 10) if s * 10.0**digits * 10 >= spread * (1 - 1e-9)
+    )
+    if is_whole and power < 0:
+        step, power = 1, 0
+    width = step * 10.0**power
+    start, stop = math.floor(low / width), math.floor(high / width) + 1
+    end = stop * width - (1 if is_whole else 0)
+    places = max(0, -power)
+    return f"{start * width:.{places}f}", f"{end:.{places}f}", f"{width:.{places}f}"
+
+
+def _toml(value: object) -> str:
+    """JSON's text, which is TOML's too but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _plain(text: str) -> str:
+    """A text for a comment: one line, without signs that control."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]

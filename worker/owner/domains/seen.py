@@ -1,0 +1,108 @@
+"""What the cells of a source hold, for the owner's eyes: part of a draft only where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import duckdb
+import pyarrow as pa
+
+from worker.owner.domains.types import Suggested
+from worker.sources.source import Source, no_values_in_errors
+
+MOST_VALUES = 40
+_BOOLEANS = frozenset({"true", "false", "t", "f", "yes", "no", "y", "n"})
+MARKERS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", ".")
+"""Texts that many programs write for a missing value."""
+_TEXT = "trim(CAST(s AS VARCHAR))"
+_NUMBER, _DAY = "TRY_CAST(v AS DOUBLE)", "TRY_CAST(substr(v, 1, 10) AS DATE)"
+_KNOWN = ", ".join(f"'{marker}'" for marker in MARKERS)
+_SQL = f"""
+WITH all_cells AS (SELECT {_TEXT} AS v FROM batch WHERE {_TEXT} <> ''),
+cells AS (SELECT v FROM all_cells WHERE v NOT IN ({_KNOWN})),
+few AS (SELECT DISTINCT v FROM cells LIMIT {MOST_VALUES + 1})
+SELECT (SELECT list(v) FROM few), min({_NUMBER}), max({_NUMBER}), min({_DAY}), max({_DAY}),
+  bool_and({_NUMBER} IS NOT NULL), bool_and(regexp_full_match(v, '[+-]?[0-9]+')),
+  bool_and({_DAY} IS NOT NULL),
+  (SELECT list(DISTINCT v) FROM all_cells WHERE v IN ({_KNOWN}))
+FROM cells
+"""  # noqa: S608 - constants alone
+
+
+@dataclass
+class Seen:
+    """What was seen of a column: private.
+
+    Args:
+        texts: its values, at most one more than a draft shows.
+        low, high: the least and greatest number.
+        first, last: the first and last day.
+        numbers, whole, days: whether every cell is one, but for `markers`.
+        markers: texts that usually stand for a missing value.
+    """
+
+    texts: set[str] = field(default_factory=set)
+    low: float | None = None
+    high: float | None = None
+    first: date | None = None
+    last: date | None = None
+    numbers: bool = True
+    whole: bool = True
+    days: bool = True
+    markers: set[str] = field(default_factory=set)
+
+    @property
+    def kind(self) -> Suggested:
+        """What all cells are."""
+        if not self.texts:
+            return ""
+        if {text.lower() for text in self.texts} <= _BOOLEANS:
+            return "boolean"
+        if self.whole:
+            return "integer"
+        if self.numbers:
+            return "real"
+        return "date" if self.days else "labels"
+
+    @property
+    def has_few(self) -> bool:
+        """Whether `texts` are all of its values."""
+        return len(self.texts) <= MOST_VALUES
+
+
+def seen_in(source: Source, names: Sequence[str]) -> dict[str, Seen]:
+    """What the columns of a source hold; it reads all of it.
+
+    Raises:
+        PrivateDataError: the read fails; no value is in the message.
+    """
+    found = {name: Seen() for name in names}
+    with duckdb.connect(":memory:", config={"threads": 2}) as connection:
+        for batch in source.batches(names, None):
+            for name, column in zip(names, batch.columns, strict=True):
+                _look(connection, column, found[name])
+    return found
+
+
+def _look(connection: duckdb.DuckDBPyConnection, column: pa.Array, seen: Seen) -> None:
+    with no_values_in_errors("The source", lambda _: "holds bytes that are no UTF-8."):
+        column.validate(full=True)
+        connection.register("batch", pa.table([column], names=["s"]))
+        rows = connection.execute(_SQL).fetchall()
+    row = rows[0]
+    seen.markers.update(row[8] or ())
+    if row[0] is None:
+        return
+    if seen.has_few:
+        seen.texts.update(row[0])
+    lows = [x for x in (seen.low, row[1]) if x is not None]
+    highs = [x for x in (seen.high, row[2]) if x is not None]
+    seen.low, seen.high = min(lows, default=None), max(highs, default=None)
+    firsts = [x for x in (seen.first, row[3]) if x is not None]
+    lasts = [x for x in (seen.last, row[4]) if x is not None]
+    seen.first, seen.last = min(firsts, default=None), max(lasts, default=None)
+    seen.numbers &= bool(row[5])
+    seen.whole &= bool(row[6])
+    seen.days &= bool(row[7])
