@@ -5,7 +5,7 @@ whatever was released and measures in full what that cannot meet. `clairvoyant` 
 refuses all but the loosest questions and buys the best blocks found for these: a yardstick, no
 bound. `prototype` is what an earlier prototype answered. `violated` counts intervals that miss;
 over all questions 7.2 percent may. The row of `rent or buy` is of an earlier rule; the present
-one was run on seed 411: 10, 61, 391 and 2,903.
+one answers 255 of the first 1,000 of seed 411.
 """
 
 from __future__ import annotations
