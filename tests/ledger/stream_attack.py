@@ -83,9 +83,21 @@ class StreamAttack(Attack):
         for _ in range(n_steps):
             self.rng.seed(f"{self.rng.random()} {[draw.answer for draw in self.draws]}")
             moves = [self._ask, self._ask, self._refine, self._append, self._table, self._cell]
-            # What must be caught is a refinement after a retirement, so both come more often.
-            rare = [self._retire, self._refine] * 3 if self.erased else [self._retire]
-            self.rng.choice([*moves, *moves, *rare])()
+            self.rng.choice([*moves, *moves, self._retire])()
+
+    def play_whole(self) -> None:
+        """Every period comes, the first two retire in between, and old rows are refined."""
+        for move in (
+            self._ask,
+            self._append,
+            self._ask,
+            self._retire,
+            self._retire,
+            self._append,
+            self._ask,
+            self._refine,
+        ):
+            move()
 
     def _append(self) -> None:
         if self.sealed < N:
@@ -217,9 +229,17 @@ def _log(draw: Draw, now: int, before: int) -> float:
     return math.log(found.numerator) - math.log(found.denominator)
 
 
-def sequences(n: int, *, erased: bool = False) -> Iterator[StreamAttack]:
+def sequences(n: int) -> Iterator[StreamAttack]:
     for seed in range(n):
-        found = StreamAttack(random.Random(seed), far=seed % 2 == 0, erased=erased)
+        found = StreamAttack(random.Random(seed), far=seed % 2 == 0)
         found.play(3 + seed % 11)
         if found.charges:
             yield found
+
+
+def whole_sequences(n: int, *, erased: bool = False) -> Iterator[StreamAttack]:
+    """Sequences in which much can go wrong."""
+    for seed in range(n):
+        found = StreamAttack(random.Random(seed), far=seed % 2 == 0, erased=erased)
+        found.play_whole()
+        yield found
