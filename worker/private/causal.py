@@ -7,7 +7,6 @@ streams that differ by one person differ in that person's kept records alone.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from qserver.errors import ConfigError
 from worker.private.people import People
-from worker.private.ranking import ranked
+from worker.private.ranking import beyond
 
 NOBODY: Mapping[str, int] = MappingProxyType({})
 
@@ -166,12 +165,13 @@ def _first(
     """Mask of the named records: of each group the first ones by their keyed digests."""
     kept = (places > 0)[groups.of]
     crowded = np.flatnonzero(kept & (groups.n_records > places)[groups.of])
-    rows = np.stack([np.asarray(c)[named[crowded]] for c in codes], axis=1).astype(">i8")
-    owned: dict[int, list[int]] = defaultdict(list)
-    for place, group in enumerate(groups.of[crowded].tolist()):
-        owned[group].append(place)
-    for group, members in owned.items():
-        person = people.text(int(groups.owners[group]))
-        order = ranked(person, [rows[place].tobytes() for place in members], key)
-        kept[[crowded[members[at]] for at in order[places[group] :]]] = False
+    dropped = beyond(
+        crowded,
+        groups.of[crowded],
+        [np.asarray(c)[named] for c in codes],
+        places=lambda group: int(places[group]),
+        person=lambda group: people.text(int(groups.owners[group])),
+        key=key,
+    )
+    kept[np.fromiter(dropped, dtype=np.intp)] = False
     return kept

@@ -8,7 +8,6 @@ difference which of them is dropped.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from qserver.errors import ConfigError
 from worker.private.causal import PeriodRule
 from worker.private.people import People
-from worker.private.ranking import ranked
+from worker.private.ranking import beyond
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,8 @@ def kept_records(
     """
     who, kept = people.who, people.is_named()
     crowded = np.flatnonzero((people.n_records() > most)[who] & kept)
-    owned: dict[int, list[int]] = defaultdict(list)
-    for i in crowded.tolist():
-        owned[int(who[i])].append(i)
-    rows = np.stack([c[crowded] for c in codes], axis=1).astype(">i8")
-    place = {int(i): at for at, i in enumerate(crowded)}
-    for person, records in owned.items():
-        texts = [rows[place[i]].tobytes() for i in records]
-        order = ranked(people.text(person), texts, key)
-        kept[[records[at] for at in order[most:]]] = False
+    dropped = beyond(
+        crowded, who[crowded], codes, places=lambda _: most, person=people.text, key=key
+    )
+    kept[np.fromiter(dropped, dtype=np.intp)] = False
     return kept
