@@ -82,6 +82,9 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     if dataset.get("periods"):
         default = "just the question, as tables would be about periods to come, too"
     console.line(f"measured by default: {default}")
+    for text in ("description", "licence"):
+        if said := dataset["domain"].get(text):
+            console.line(f"{text}: {said}")
     worker = "alive" if dataset["worker_alive"] else "not alive; only history is answered"
     console.line(f"worker: {worker}")
     console.line(f"cells: {int(dataset['n_cells']):,}")

@@ -304,6 +304,7 @@ class DatasetInfo(FromJson):
         protected: what is protected of a person, in words; '' for a domain without periods.
         attributes: their names; empty in a list of datasets.
         periods: where data arrive over time, what has arrived; else None.
+        description, licence: of the data, by their owner; '' for none.
     """
 
     name: str
@@ -323,3 +324,9 @@ class DatasetInfo(FromJson):
         default="", metadata=at("unit", by=lambda unit: unit["text"] if unit else "")
     )
     periods: Periods | None = None
+    description: str = field(
+        default="", metadata=at("domain", by=lambda domain: (domain or {}).get("description", ""))
+    )
+    licence: str = field(
+        default="", metadata=at("domain", by=lambda domain: (domain or {}).get("licence", ""))
+    )

@@ -28,6 +28,8 @@ Kind = Literal["labels", "integer", "real", "date", "period"]
 Outside = Literal["drop", "clamp", "other"]
 Missing = Literal["drop", "other"]
 
+MAX_DESCRIPTION = 1000
+MAX_LICENCE = 200
 MAX_ATTRIBUTES = 256
 MAX_VALUES = 1 << 20
 # Over all attributes: a few lines of a domain file can ask for far more than any memory holds.
@@ -286,12 +288,17 @@ class Attribute:
 class Domain:
     """Ordered public attributes with distinct names, at most one of them of kind `period`.
 
+    Args:
+        description, licence: of the data, for people; they change no question.
+
     Raises:
         DomainError: no attribute, too many, a name twice, too many values in all, or a second
-            attribute of kind `period`.
+            attribute of kind `period`; or a text that is too long or not on one line.
     """
 
     attributes: tuple[Attribute, ...]
+    description: str = field(default="", compare=False)
+    licence: str = field(default="", compare=False)
     _axis: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
     _levels: dict[str, tuple[int, Level]] = field(init=False, repr=False, compare=False, hash=False)
 
@@ -313,6 +320,10 @@ class Domain:
                 "have at most one of kind `period`",
                 hint=f"`{periods[0]}` and `{periods[1]}` both are; make one of them `labels`.",
             )
+        for name, most in (("description", MAX_DESCRIPTION), ("licence", MAX_LICENCE)):
+            text = getattr(self, name)
+            if not (isinstance(text, str) and len(text) <= most and text.isprintable()):
+                raise DomainError(name, f"be a text of at most {most:,} characters on one line")
         object.__setattr__(self, "_axis", {n: i for i, n in enumerate(names)})
         object.__setattr__(self, "_levels", levels)
 

@@ -23,8 +23,9 @@ from qserver.query.files.keys import ALL, KEYS, NAMES
 from qserver.query.labels.reading import levels_document, read_labels, texts_of
 from qserver.query.numbers import exact_number
 
+_TEXTS = ("description", "licence")
 # A JSON file may name its schema, as editors like it.
-_TOP = ("attributes", "$schema")
+_TOP = ("attributes", "$schema", *_TEXTS)
 _SAME_KIND = {"timestamp": "date"}
 
 
@@ -51,7 +52,8 @@ def domain_from_document(document: object) -> Domain:
         n_values += attributes[-1].size
         check_n_values(n_values)
         _check_names(attributes, names, f"attributes[{i}]")
-    return Domain(tuple(attributes))
+    texts = {name: document[name] for name in _TEXTS if name in document}
+    return Domain(tuple(attributes), **texts)
 
 
 def _check_names(attributes: Sequence[Attribute], names: set[str], place: str) -> None:
@@ -75,7 +77,9 @@ def _check_names(attributes: Sequence[Attribute], names: set[str], place: str) -
 
 def domain_to_document(domain: Domain) -> dict[str, object]:
     """The domain as plain JSON values; `domain_from_document` reads it back equal."""
-    return {"attributes": [_attribute_document(a) for a in domain.attributes]}
+    texts = {"description": domain.description, "licence": domain.licence}
+    said: dict[str, object] = {name: text for name, text in texts.items() if text}
+    return {**said, "attributes": [_attribute_document(a) for a in domain.attributes]}
 
 
 def _attribute(item: object, place: str) -> Attribute:

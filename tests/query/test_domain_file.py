@@ -250,3 +250,24 @@ def test_file_that_is_absent_a_folder_or_too_large_is_refused(
     monkeypatch.setattr("qserver.query.files.load.MAX_BYTES", 10)
     with pytest.raises(DomainError, match="be at most 0 MiB"):
         load_domain(tmp_path / "d.json")
+
+
+def test_description_and_licence_are_kept_and_change_no_question() -> None:
+    plain = {"attributes": [{"name": "sex", "labels": ["F", "M"]}]}
+    about = {**plain, "description": "People of a town.", "licence": "CC BY 4.0"}
+    found = domain_from_document(about)
+    assert (found.description, found.licence) == ("People of a town.", "CC BY 4.0")
+    assert found == domain_from_document(plain)
+    document = domain_to_document(found)
+    assert (document["description"], document["licence"]) == ("People of a town.", "CC BY 4.0")
+    assert set(domain_to_document(domain_from_document(plain))) == {"attributes"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("description", "x" * 1001), ("licence", "x" * 201), ("description", 7), ("licence", "a\nb")],
+)
+def test_text_about_the_data_is_short_and_on_one_line(name: str, value: object) -> None:
+    plain = {"attributes": [{"name": "sex", "labels": ["F", "M"]}]}
+    with pytest.raises(DomainError, match=f"`{name}` must be a text of at most"):
+        domain_from_document({**plain, name: value})

@@ -25,8 +25,11 @@ from qserver.query.weights import ScaledWeights, Weights, interval, product
 @lru_cache(maxsize=64)
 def sealed_domain(domain: Domain, name: str, n_sealed: int) -> Domain:
     """The domain as it is while the first `n_sealed` periods of an attribute have their data."""
-    return Domain(
-        tuple(replace(a, sealed=n_sealed) if a.name == name else a for a in domain.attributes)
+    return replace(
+        domain,
+        attributes=tuple(
+            replace(a, sealed=n_sealed) if a.name == name else a for a in domain.attributes
+        ),
     )
 
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from qserver.query.calendar.units import UNITS
-from qserver.query.domain import MAX_ATTRIBUTES, MAX_COLUMN, MAX_VALUES
+from qserver.query.domain import (
+    MAX_ATTRIBUTES,
+    MAX_COLUMN,
+    MAX_DESCRIPTION,
+    MAX_LICENCE,
+    MAX_VALUES,
+)
 from qserver.query.files.keys import ALL, KEYS, NAMES, Kind
 from qserver.query.labels.levels import MAX_LEVELS
 
@@ -86,6 +92,8 @@ def domain_schema() -> dict[str, Any]:
         "required": ["attributes"],
         "properties": {
             "$schema": {"type": "string"},
+            "description": {"type": "string", "maxLength": MAX_DESCRIPTION},
+            "licence": {"type": "string", "maxLength": MAX_LICENCE},
             "attributes": {
                 "type": "array",
                 "minItems": 1,
