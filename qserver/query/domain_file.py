@@ -38,7 +38,9 @@ def domain_from_document(document: object) -> Domain:
     if not isinstance(document, Mapping) or "attributes" not in document:
         raise DomainError("domain", "be an object with the key `attributes`")
     if unknown := [str(key) for key in document if key not in _TOP]:
-        raise DomainError(min(unknown)[:120], "be absent: a domain has the one key `attributes`")
+        raise DomainError(
+            min(unknown)[:120], "be absent: a domain has `attributes`, `description`, `licence`"
+        )
     items = document["attributes"]
     if not isinstance(items, list):
         raise DomainError("attributes", "be a list of attributes")

@@ -196,7 +196,7 @@ def test_document_that_is_no_domain_is_refused(document: object) -> None:
 
 def test_a_document_has_no_other_key_but_that_of_its_schema() -> None:
     assert domain_from_document({"attributes": [LABELS], "$schema": "x"}).names == ("a",)
-    with pytest.raises(DomainError, match=r"`title` must be absent: a domain has the one key"):
+    with pytest.raises(DomainError, match=r"`title` must be absent: a domain has `attributes`"):
         domain_from_document({"attributes": [LABELS], "title": "x"})
 
 
