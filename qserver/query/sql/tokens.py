@@ -180,9 +180,11 @@ def dataset_of(text: str) -> str:
 
 
 def _reads_a_name(tokens: Sequence[Token], i: int) -> bool:
-    """Whether FROM stands here, and no parenthesis after it."""
+    """Whether FROM stands here, and no parenthesis after it, but not that of EXTRACT(part FROM."""
     after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
-    return tokens[i].token_type is TokenType.FROM and after is not TokenType.L_PAREN
+    extracts = i >= 3 and tokens[i - 3].text.upper() == "EXTRACT"
+    is_from = tokens[i].token_type is TokenType.FROM and after is not TokenType.L_PAREN
+    return is_from and not (extracts and tokens[i - 2].token_type is TokenType.L_PAREN)
 
 
 def _bounded(text: str, field: str) -> SqlText:

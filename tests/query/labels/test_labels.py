@@ -15,6 +15,7 @@ from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.tokens import dataset_of
 from qserver.query.structured import parse_query
 
 SMOKER = {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True], "outside": "other"}
@@ -310,6 +311,11 @@ def test_a_longer_period_whose_data_have_not_arrived_is_refused() -> None:
     for where in ("month(week) = '2024-04'", "month(week) > '2024-04'", "year(week) = 2024"):
         with pytest.raises(PeriodNotSealedError):
             chosen(where, grown)
+
+
+def test_the_dataset_is_not_what_extract_takes_its_part_from() -> None:
+    text = "SELECT extract(YEAR FROM seen), COUNT(*) FROM t WHERE EXTRACT(MONTH FROM seen) = 3"
+    assert dataset_of(text) == "t"
 
 
 def test_describe_tells_the_kinds_and_the_levels() -> None:
