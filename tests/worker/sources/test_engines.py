@@ -336,7 +336,9 @@ def test_the_secret_is_nowhere_but_in_memory(
     running = subprocess.Popen(
         [*command, "--redis-url", store_url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    listed = Path(f"/proc/{running.pid}/cmdline").read_bytes()
+    # A process that was just made has not been given its command yet.
+    while b"attach" not in (listed := Path(f"/proc/{running.pid}/cmdline").read_bytes()):
+        assert running.poll() is None
     output = running.communicate()[0]
     assert running.returncode == 0, output
     assert b"{env:PG_SECRET}" in listed
