@@ -211,7 +211,7 @@ def test_a_stop_in_the_middle_leaves_nothing_behind(
     state.mkdir()
     with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
         connection.execute(
-            "CREATE TABLE visits AS SELECT i % 100 AS age, 'Male' AS sex, 0.5 AS dose, "
+            "CREATE VIEW visits AS SELECT i % 100 AS age, 'Male' AS sex, 0.5 AS dose, "
             "DATE '2024-03-04' AS day, true AS insured FROM range(50000000) t(i)"
         )
     (tmp_path / "domain.json").write_text(json.dumps(domain_to_document(DOMAIN)))
