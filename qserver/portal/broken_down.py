@@ -45,7 +45,7 @@ def examples(domain: Domain) -> list[tuple[str, str]]:
     """Questions to begin with, in words and as the query part of an address."""
     few = [a for a in domain.attributes if a.kind == "labels" and 2 <= a.size <= _FEW]
     few.sort(key=lambda attribute: attribute.size)
-    time = [a for a in domain.attributes if a.is_period and 2 <= a.n_sealed <= _MOST_PERIODS]
+    time = [a for a in domain.attributes if a.is_timed and 2 <= a.n_sealed <= _MOST_PERIODS]
     found: list[tuple[str, list[tuple[str, str]]]] = [("How many records are there?", [])]
     found += [(f"How many by {a.name}?", [("by", a.name)]) for a in [*time[:1], *few[:1]]]
     pair = [*time, *few][:2]
@@ -66,7 +66,7 @@ def _condition(attribute: Attribute, condition: Any) -> str:
     ((operator, operand),) = condition.items()
     if operator == "not":
         return f"{name} NOT IN ({_texts(operand)})"
-    if attribute.is_period:
+    if attribute.is_timed:
         if operator == "at_least":
             return f"{name} >= {_text(operand)}"
         return f"{name} BETWEEN {_text(operand[0])} AND {_text(operand[1])}"

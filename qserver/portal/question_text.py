@@ -61,7 +61,7 @@ def _condition(attribute: Attribute, stops: Sequence[int], values: Sequence[int]
 
 
 def _range(attribute: Attribute, first: int, last: int) -> Any:
-    if attribute.is_period:
+    if attribute.is_timed:
         return {"between": [attribute.value_names[first], attribute.value_names[last - 1]]}
     low, high = attribute.edges[first], attribute.edges[last]
     end = high - 1 if attribute.kind == "integer" else high

@@ -11,12 +11,14 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.portal.broken_down import examples, statement_of
 from qserver.portal.question import FormQuestion
+from qserver.portal.question_text import question_of_row
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Ratio
 from qserver.query.structured import parse_query
+from qserver.records.history import HistoryRow
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 DOMAIN = Domain(
@@ -91,6 +93,21 @@ def test_any_name_of_an_attribute_can_stand_in_the_statement(name: str) -> None:
     pairs = [("by", name), (f"is:{name}", "x"), ("by", "age")]
     text = statement_of(FormQuestion.of(MultiDict(pairs), domain), domain, "people")
     assert parse_statement(text, domain, dataset="people").groups == (name, "age")
+
+
+def test_dates_are_named_in_quotes_and_their_rows_lead_to_their_questions() -> None:
+    dates = Attribute("born", "date", periods=Periods("month", "2024-01", 6), outside="clamp")
+    domain = Domain((dates, DOMAIN.attributes[0]))
+    pairs = [("by", "born"), ("from:born", "2024-02"), ("to:born", "2024-04")]
+    text = statement_of(FormQuestion.of(MultiDict(pairs), domain), domain, "people")
+    assert "WHERE born BETWEEN '2024-02' AND '2024-04'" in text
+    found = parse_statement(text, domain, dataset="people")
+    assert found.course is not None
+    assert [row.group for row in found.rows] == [("2024-02",), ("2024-03",), ("2024-04",)]
+    row = HistoryRow(0, [["1", [[0, [1, 4, 6], [0, 1, 0]]]]], "k", 1.0, 1.0, 1, "1")
+    document = question_of_row(row, domain)
+    assert document == {"where": {"born": {"between": ["2024-02", "2024-04"]}}}
+    assert parse_query(document, domain).to_document() == row.terms
 
 
 def test_fields_come_back_from_their_address_and_a_text_goes_before_them() -> None:

@@ -99,7 +99,8 @@ class Groups:
             possible = self._records.possible(where, axis)
             name = item.alias if item is not None and item.alias else self._alias(axis, items)
             attribute = self._names.domain.attributes[axis]
-            course = attribute.value_names[: attribute.n_sealed] if attribute.is_period else ()
+            n_known = min(attribute.n_sealed, attribute.n_regular)
+            course = attribute.value_names[:n_known] if attribute.is_timed else ()
             values = tuple(self._attribute(axis, possible))
             return Grouping(name, meant, axis, values, course=course)
         if constant(meant, self._source) is not None or isinstance(meant, exp.Literal):
