@@ -90,7 +90,7 @@ class CellLedger:
         """The ledger as it was; whatever is charged then gives the same figures."""
         found, head = cls.like(sizes, neighbours), state.head
         found._spent_nano, found._most_units = head["spent_nano"], head["most_units"]
-        found._n_payments, found._flat = head["n_payments"], Flat(**head["flat"])
+        found._n_payments, found._flat = head["n_payments"], Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))})
         found._cells = Maximum.from_state(state.part("cells"), cell_shapes, sizes=sizes)
         found._pairs = Maximum.from_state(state.part("pairs"), _pairs_of(neighbours), sizes=sizes)
         return found
@@ -337,7 +337,8 @@ class CellLedger:
         if not self._has_pairs:
             return alone
         # abs(h_c - h_c') <= abs(h_c) + abs(h_c').
-        both = min(_nano(pairs), _nano(2 * cells)) + 2 * flat.tables_nano + flat.opaque_nano
+        apart = _nano(pairs) + 2 * flat.most_partly_nano
+        both = min(apart, _nano(2 * cells)) + 2 * flat.tables_nano + flat.opaque_nano
         return max(both, alone) if self.neighbours.null_cell else both
 
     def _loss_nano(self, units: int) -> int:

@@ -3,6 +3,9 @@
 A table costs every cell the same, so a number stands for it, not a table of losses. The exceptions
 are cells whose rows have paid part of it before. Such a cell gets a *refund*: a negative payment
 for the cell's row, which takes back the earlier charge.
+
+A table that is restricted to some periods costs the cells of these alone. A cell pays for it as for
+a row that is 1 there. Of a pair, each cell pays what its own period does.
 """
 
 from __future__ import annotations
@@ -30,22 +33,37 @@ class Flat:
         totals_nano: for tables of the total alone, or of attributes that a replaced record keeps.
             The two cells of a pair never differ in these.
         opaque_nano: for opaque charges, once for a cell and once for a pair.
+        partly: for tables of some values of one attribute, the attribute and what each of its
+            values pays. Only pairs pay it here; single cells pay by rows. Empty where there are no
+            such tables.
     """
 
     tables_nano: int = 0
     totals_nano: int = 0
     opaque_nano: int = 0
+    partly: tuple[int, ...] = ()
+    partly_axis: int | None = None
 
     def __add__(self, other: Flat) -> Flat:
+        axes = {axis for axis in (self.partly_axis, other.partly_axis) if axis is not None}
+        if len(axes) > 1:
+            raise QueryError("charge.partition", "leave out values of one attribute alone")
         return Flat(
             self.tables_nano + other.tables_nano,
             self.totals_nano + other.totals_nano,
             self.opaque_nano + other.opaque_nano,
+            _added(self.partly, other.partly),
+            next(iter(axes), None),
         )
 
     @property
+    def most_partly_nano(self) -> int:
+        """The most that a cell pays for tables of some values of an attribute."""
+        return max(self.partly, default=0)
+
+    @property
     def cell_nano(self) -> int:
-        """The whole payment of one cell."""
+        """The whole payment of one cell, without `partly`."""
         return self.tables_nano + self.totals_nano + self.opaque_nano
 
 
@@ -88,7 +106,7 @@ def dues(
     """
     scale = records_per_person * UNITS_PER_NANO
     rows: dict[LinearQuery, int] = {}
-    refunds: dict[LinearQuery, int] = {}
+    refunds: dict[LinearQuery, int] = {}  # and what cells alone pay for restricted tables
     flat = Flat()
     for charge in charges:
         if isinstance(charge, OpaqueCharge):
@@ -99,6 +117,8 @@ def dues(
             _add(rows, charge.row, charge.alpha_nano * scale)
             continue
         flat += _flat(charge, records_per_person, alike)
+        if charge.partition.restricted is not None:
+            _add(refunds, charge.partition.inside, table_rise_nano(charge) * scale)
         for row, nano in _refunds(charge):
             _add(refunds, row, -nano * scale)
     cells = dict(rows)
@@ -110,6 +130,11 @@ def dues(
 def _flat(charge: TableCharge, records_per_person: int, alike: Collection[int]) -> Flat:
     nano = table_rise_nano(charge) * records_per_person
     tells_apart = any(parts.axis not in alike for parts in charge.partition.axes)
+    some = charge.partition.restricted
+    if some is not None:
+        if not tells_apart:
+            return Flat()
+        return Flat(partly=tuple(nano if place >= 0 else 0 for place in some.dense.tolist()), partly_axis=some.axis)
     return Flat(tables_nano=nano) if tells_apart else Flat(totals_nano=nano)
 
 
@@ -138,6 +163,12 @@ def _check_domain(charge: Charge | TableCharge, sizes: tuple[int, ...]) -> None:
 
 def _add(units: dict[LinearQuery, int], row: LinearQuery, amount: int) -> None:
     units[row] = units.get(row, 0) + amount
+
+
+def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    if not one or not other:
+        return one or other
+    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _payments(units: dict[LinearQuery, int]) -> tuple[RowPayment, ...]:

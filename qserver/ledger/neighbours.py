@@ -11,6 +11,7 @@ import numpy as np
 from qserver.errors import DomainError
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.periods.by_period import ByPeriod, Units, greatest_along
+from qserver.query.partition import ProductPartition
 from qserver.query.primitive import primitive
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 
@@ -56,12 +57,14 @@ class Neighbours:
         """The most that the charge can cost, in nano-epsilon.
 
         For a row: k * alpha * its rise, rounded up. For a table: k times the payment of a cell,
-        twice that for a pair of cells. Two cells of the domain never differ in the total.
+        twice that for a pair of cells. Two cells of the domain never differ in the total. Of a
+        table of some periods only the records count that may be of these.
         """
         if isinstance(charge, OpaqueCharge):
             return charge.epsilon_nano
         if isinstance(charge, TableCharge):
-            return self._table_factor(charge) * self.records_per_person * table_rise_nano(charge)
+            factor, rise_nano = self._table_factor(charge), table_rise_nano(charge)
+            return factor * self._most_inside(charge.partition) * rise_nano
         if self.by_period is not None:
             return self._spread_nano(charge, self.by_period)
         return self._row_nano(charge)
@@ -87,6 +90,13 @@ class Neighbours:
         if self.null_cell:
             pairs = np.maximum(pairs, _along(cell_shapes(charge.row), charge.alpha_nano, by))
         return -(-by.greatest(pairs, k) // UNITS_PER_NANO)
+
+    def _most_inside(self, partition: ProductPartition) -> int:
+        """Most records of a person that may be in cells of a table."""
+        by, some = self.by_period, partition.restricted
+        if by is None or some is None or some.axis != by.axis:
+            return self.records_per_person
+        return by.greatest((some.dense >= 0).astype(np.int64), self.records_per_person)
 
     def _table_factor(self, charge: TableCharge) -> int:
         if self.relation == "add-remove":

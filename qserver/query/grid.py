@@ -32,7 +32,8 @@ _CHUNK = 1 << 20
 class AxisClasses:
     """Classes of one attribute's values as runs: run i, up to `stops[i]`, is of class `ids[i]`.
 
-    Classes are numbered by first occurrence. `n` is their number.
+    Classes are numbered by first occurrence. `n` is their number. A run of -1 is of no class, which
+    only tables have that leave values out.
     """
 
     axis: int
@@ -50,6 +51,11 @@ class AxisClasses:
     @cached_property
     def _runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.array(self.stops, dtype=np.int64), np.array(self.ids, dtype=np.int64)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether some values are of no class."""
+        return -1 in self.ids
 
     @property
     def dense(self) -> NDArray[np.intp]:

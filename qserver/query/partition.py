@@ -1,7 +1,8 @@
 """A product partition: every cell of a partition of some attributes' values, as disjoint rows.
 
 A marginal, a histogram and a level of a hierarchy are product partitions; the one without axes has
-a single cell, the total.
+a single cell, the total. A *restricted* one has no cells for some values of an attribute, such as
+periods without data yet.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class ProductPartition:
     Args:
         sizes: number of values per attribute of the domain.
         axes: per attribute that is told apart, in order, its values' parts (two or more, numbered
-            by first occurrence); attributes left out are one part each.
+            by first occurrence); attributes left out are one part each. Values of part -1 are in no
+            cell; beside them one part is enough.
 
     Raises:
         QueryError: the axes do not partition attributes of the domain, or the cells are too many.
@@ -48,6 +50,8 @@ class ProductPartition:
             raise QueryError("axes", "be in rising order, each once")
         for parts in self.axes:
             _check_parts(parts, self.sizes)
+        if sum(parts.leaves_out for parts in self.axes) > 1:
+            raise QueryError("axes", "leave out values of one attribute at most")
         if self.n_cells > MAX_TABLE_CELLS:
             raise QueryError("axes", f"have at most {MAX_TABLE_CELLS} cells", self.n_cells)
 
@@ -60,6 +64,20 @@ class ProductPartition:
     def n_cells(self) -> int:
         """Number of cells; 1 for the total."""
         return prod(self.shape)
+
+    @cached_property
+    def restricted(self) -> AxisClasses | None:
+        """The attribute some of whose values are in no cell, or None."""
+        return next((a for a in self.axes if a.leaves_out), None)
+
+    @cached_property
+    def inside(self) -> LinearQuery:
+        """The row that counts the records that are in some cell."""
+        found = self.restricted
+        if found is None:
+            return linear_query(self.sizes, [(1, {})])
+        values = np.flatnonzero(found.dense >= 0).tolist()
+        return linear_query(self.sizes, [(1, {found.axis: indicator(len(found.dense), values)})])
 
     @cached_property
     def key(self) -> str:
@@ -110,7 +128,7 @@ class ProductPartition:
     ) -> ProductPartition:
         """The partition that `to_document` wrote; QueryError where it is none."""
         axes = [
-            AxisClasses(int(axis), tuple(map(int, stops)), tuple(map(int, ids)), len(set(ids)))
+            AxisClasses(int(axis), tuple(map(int, stops)), tuple(map(int, ids)), 1 + max(ids))
             for axis, stops, ids in document
         ]
         return cls(tuple(sizes), tuple(axes))
@@ -122,20 +140,24 @@ def product_partition(
     """The partition in which two values of an axis stay together where their labels are equal.
 
     Args:
-        parts: per axis a label for every value; an axis of one label is left out.
+        parts: per axis a label for every value, -1 for values in no cell; an axis of one label
+            that leaves no value out is left out.
     """
     axes = [_axis_parts(axis, np.asarray(labels)) for axis, labels in sorted(parts.items())]
-    return ProductPartition(tuple(sizes), tuple(a for a in axes if a.n > 1))
+    return ProductPartition(tuple(sizes), tuple(a for a in axes if a.n > 1 or a.leaves_out))
 
 
 def _axis_parts(axis: int, labels: NDArray[Any]) -> AxisClasses:
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    found, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.intp)
-    rank[np.argsort(first)] = np.arange(len(first))
+    order = np.argsort(first)
+    order = order[found[order] >= 0]
+    rank[:] = -1
+    rank[order] = np.arange(len(order))
     ids = rank[inverse.ravel()]
     stops = [*(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
     runs = [int(ids[stop - 1]) for stop in stops]
-    return AxisClasses(axis, tuple(stops), tuple(runs), len(first))
+    return AxisClasses(axis, tuple(stops), tuple(runs), len(order))
 
 
 def _check_parts(parts: AxisClasses, sizes: tuple[int, ...]) -> None:
@@ -144,8 +166,9 @@ def _check_parts(parts: AxisClasses, sizes: tuple[int, ...]) -> None:
     rising = all(a < b for a, b in pairwise((0, *parts.stops)))
     if not rising or parts.stops[-1:] != (sizes[parts.axis],):
         raise QueryError("stops", f"rise to {sizes[parts.axis]}, the attribute's size")
-    first_seen = list(dict.fromkeys(parts.ids))
-    if len(parts.ids) != len(parts.stops) or first_seen != list(range(parts.n)) or parts.n < 2:
+    first_seen = [part for part in dict.fromkeys(parts.ids) if part != -1]
+    least = 1 if parts.leaves_out else 2
+    if len(parts.ids) != len(parts.stops) or first_seen != list(range(parts.n)) or parts.n < least:
         raise QueryError("ids", "number two or more parts by first occurrence, one per run")
     if any(a == b for a, b in pairwise(parts.ids)):
         raise QueryError("ids", "differ from run to run")
@@ -161,4 +184,4 @@ def _part_of(parts: AxisClasses, weights: Weights) -> int | None:
         return None
     inside = weights.dense == 1
     place = int(parts.dense[np.argmax(inside)])
-    return place if bool(((parts.dense == place) == inside).all()) else None
+    return place if place >= 0 and bool(((parts.dense == place) == inside).all()) else None

@@ -19,14 +19,22 @@ from tests.query.small_queries import Cell, cells
 
 def random_partition(rng: random.Random, sizes: Sequence[int]) -> ProductPartition:
     axes = rng.sample(range(len(sizes)), rng.randint(0, min(3, len(sizes))))
-    return product_partition(sizes, {a: [rng.randrange(3) for _ in range(sizes[a])] for a in axes})
+    parts = {a: [rng.randrange(3) for _ in range(sizes[a])] for a in axes}
+    if rng.random() < 0.4:
+        # Of some periods alone, each apart: attribute 0 is that of the periods.
+        periods = [t if rng.random() < 0.6 else -1 for t in range(sizes[0])]
+        parts[0] = periods if max(periods) >= 0 else list(range(sizes[0]))
+    return product_partition(sizes, parts)
 
 
 def cell_in(partition: ProductPartition, cell: Cell) -> int:
-    """The partition's cell that holds a cell of the domain."""
+    """The partition's cell that holds a cell of the domain; -1 if there is none."""
     found = 0
     for parts in partition.axes:
-        found = found * parts.n + int(parts.dense[cell[parts.axis]])
+        place = int(parts.dense[cell[parts.axis]])
+        if place < 0:
+            return -1
+        found = found * parts.n + place
     return found
 
 
@@ -82,7 +90,8 @@ class Stream:
         """Each row at its last alpha; a table's cell at the greater of its own and its row's."""
         total = sum((abs(row.value_at(cell)) * a for row, a in self.alone.items()), Fraction(0))
         for pair in self.pairs:
-            total += max(pair.table, pair.rows.get(cell_in(pair.partition, cell), 0))
+            place = cell_in(pair.partition, cell)
+            total += max(pair.table, pair.rows.get(place, 0)) if place >= 0 else 0
         return total
 
 
@@ -124,7 +133,7 @@ def losses_of(charges: Sequence[AnyCharge], setting: Setting) -> Losses:
             rise = np.full(charge.partition.n_cells, charge.alpha_nano)
             for cell, nano in charge.paid:
                 rise[cell] -= nano
-            due = rise[inside] * denominator * setting.records_per_person
+            due = rise[inside] * (inside >= 0) * denominator * setting.records_per_person
             alone += due
             pairs += np.add.outer(due, due) * np.not_equal.outer(inside, inside)
     return Losses(alone, pairs, denominator)

@@ -83,10 +83,14 @@ def test_under_replace_one_spent_is_the_less_of_two_bounds(seed: int) -> None:
     tables = [c for c in charges if isinstance(c, TableCharge) and c.partition.axes]
     once = opaque(charges)
     by_pairs = losses_of(rows, setting).of_pair
-    by_pairs += sum(2 * k * t.alpha_nano for t in tables if len(t.paid) < t.partition.n_cells)
+    # A table of some periods costs pairs of these alone; the dearest period counts.
+    by_period = np.zeros(setting.sizes[0], dtype=np.int64)
     for table in tables:
-        if len(table.paid) == table.partition.n_cells:
-            by_pairs += 2 * k * (table.alpha_nano - min(nano for _, nano in table.paid))
+        is_paid = len(table.paid) == table.partition.n_cells
+        rise = table.alpha_nano - (min(nano for _, nano in table.paid) if is_paid else 0)
+        some = table.partition.restricted
+        by_period += 2 * k * rise * (1 if some is None else some.dense >= 0)
+    by_pairs += int(by_period.max())
     twice = 2 * losses_of([*rows, *tables], setting).of_cell
     expected = min(by_pairs, twice) + once
     if setting.null_cell:

@@ -134,6 +134,9 @@ class Account:
         factor = 1 if self.relation == "add-remove" else 2
         rise = factor * (losses.flat - then.flat)
         rise += factor * max(0, losses.of_tables - then.of_tables)
+        before = then.held
+        for row, alpha in losses.held.items():
+            rise += factor * max(0, alpha - before.get(row, 0)) * self._most_moved(row, 1)
         for row, weight in losses.weights.items():
             more = weight - then.weights.get(row, 0)
             if more > 0:

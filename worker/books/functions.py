@@ -104,7 +104,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Every cell of a partition: the attributes that it tells apart, and the part of each value."""
+    """Every cell of a partition: the attributes that it tells apart, and the part of each value.
+
+    Values of part -1 are in no cell.
+    """
 
     axes: tuple[tuple[int, Runs], ...]
 
@@ -122,6 +125,22 @@ class Table:
     def n_cells(self) -> int:
         """Number of cells."""
         return prod(self.n_parts)
+
+    @cached_property
+    def held(self) -> Row | None:
+        """The row of the records that are in some cell; None if all are."""
+        some = [(axis, runs) for axis, runs in self.axes if -1 in runs.numbers]
+        if not some:
+            return None
+        factors = tuple(
+            (axis, Runs(runs.stops, tuple(int(n >= 0) for n in runs.numbers)))
+            for axis, runs in some
+        )
+        return Row((Term(Fraction(1), factors),))
+
+    def n_held(self, cells: Sequence[Cell]) -> int:
+        """How many of some cells of the domain are in cells of the table."""
+        return len(cells) if self.held is None else sum(int(self.held.at(cell)) for cell in cells)
 
     def tells_apart(self, one: Cell, other: Cell) -> bool:
         """Whether two cells of the domain are in different cells of the table."""
@@ -148,6 +167,8 @@ class Table:
             weights = factors[axis]
             inside = weights.spans(1)
             if set(weights.numbers) != {0, 1} or inside != parts.spans(parts.at(inside[0][0])):
+                return None
+            if parts.at(inside[0][0]) < 0:
                 return None
             place = place * n + parts.at(inside[0][0])
         return place

@@ -2,7 +2,8 @@
 
 A record of cell c loses sum of alpha(t) over the tables and w(h) abs(h_c) over the rows, where w(h)
 is what the row's chains weigh beyond its tables. Replaced by a record of c' it loses, of a table
-that tells the two apart, 2 alpha(t), and w(h) abs(h_c - h_c') of a row. A person has k records.
+that tells the two apart, 2 alpha(t), and w(h) abs(h_c - h_c') of a row. A table that has no cell
+for c or c' costs nothing there. A person has k records.
 """
 
 from __future__ import annotations
@@ -43,12 +44,29 @@ class Losses:
 
     @property
     def of_tables(self) -> int:
-        """What every cell loses by tables, for all k records."""
-        return self.k * sum(alpha for _, alpha in self.tables)
+        """What every cell loses by tables that hold all records, for all k records."""
+        return self.k * sum(alpha for table, alpha in self.tables if table.held is None)
+
+    @property
+    def held(self) -> dict[Row, int]:
+        """Of tables that hold some records alone: the rows of these, with the tables' alphas."""
+        found: dict[Row, int] = {}
+        for table, alpha in self.tables:
+            if table.held is not None:
+                found[table.held] = found.get(table.held, 0) + alpha
+        return found
+
+    @property
+    def of_cells(self) -> dict[Row, int]:
+        """The weights with which rows cost a cell: their own, and those of `held`."""
+        found = dict(self.weights)
+        for row, alpha in self.held.items():
+            found[row] = found.get(row, 0) + alpha
+        return found
 
     def of_cell(self, cell: Cell) -> Fraction:
         """The loss of somebody whose records all are in one cell, exactly."""
-        rows = sum((w * abs(row.at(cell)) for row, w in self.weights.items()), Fraction(0))
+        rows = sum((w * abs(row.at(cell)) for row, w in self.of_cells.items()), Fraction(0))
         return self.k * rows + self.of_tables + self.flat
 
     def of_pair(self, one: Cell, other: Cell) -> Fraction:
@@ -56,7 +74,11 @@ class Losses:
         rows = sum(
             (w * abs(row.at(one) - row.at(other)) for row, w in self.weights.items()), Fraction(0)
         )
-        tables = sum(2 * alpha for table, alpha in self.tables if table.tells_apart(one, other))
+        tables = sum(
+            alpha * table.n_held((one, other))
+            for table, alpha in self.tables
+            if table.tells_apart(one, other)
+        )
         return self.k * (rows + tables) + self.pair_flat
 
 

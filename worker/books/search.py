@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from worker.books.faults import UnknownFactsError
 from worker.books.grid import Floats, Grid
+from worker.books.held import HeldTables
 from worker.books.losses import Losses
 
 _WORK = 3_000_000
@@ -83,7 +84,7 @@ class Search:
         n_failed: int = 0,
         fixed: tuple[int, int] | None = None,
     ) -> None:
-        for row in losses.weights:
+        for row in losses.weights if pairs else losses.of_cells:
             grid.add(row)
         for table, _ in losses.tables:
             for axis, runs in table.axes:
@@ -91,7 +92,8 @@ class Search:
         self._grid, self._losses, self._pairs = grid, losses, pairs
         self._n_cells = 2 if pairs else 1
         self._level = level
-        self._weigh(losses, known or Known(0, Losses(losses.k, {}, [])))
+        before = known or Known(0, Losses(losses.k, {}, []))
+        self._weigh(losses, before)
         if known is None:
             self._room = -inf
         factors = self._narrowed()
@@ -102,6 +104,10 @@ class Search:
             factors[axis] = factors[axis][:, one : one + 1]
         if not self._is_void:
             self._order_axes(factors)
+            alike = None if fixed is None else fixed[0]
+            self._held = HeldTables(
+                grid, losses, before.losses, columns=self._columns, axes=self._axes, alike=alike
+            )
             self._prepare_groups()
             self._prepare_intervals()
         n_leaves = n_parts * (grid.n_classes // n_parts) ** self._n_cells
@@ -114,8 +120,9 @@ class Search:
         """Two weights per row and per table: of the loss, and of its rise."""
         grid, k, before = self._grid, losses.k, known.losses
         weights = np.zeros((2, len(grid.rows)))
-        for row, now in losses.weights.items():
-            rise = now - before.weights.get(row, 0)
+        known_weights = before.weights if self._pairs else before.of_cells
+        for row, now in (losses.weights if self._pairs else losses.of_cells).items():
+            rise = now - known_weights.get(row, 0)
             weights[:, grid.rows[row]] = k * now, k * max(0, rise)
         kept = np.flatnonzero(weights[0])
         of_term = np.array(grid.row_of_term, dtype=np.intp)
@@ -125,11 +132,12 @@ class Search:
         errors = np.array(grid.errors)[kept] * self._n_cells
         # Tables keep their order; of two of the same cells each has its own place.
         old = [alpha for _, alpha in before.tables] + [0] * len(losses.tables)
-        rises = [alpha - old[i] for i, (_, alpha) in enumerate(losses.tables)]
+        # Tables that hold some records alone are bounded apart, or weigh on cells as rows.
+        whole = [alpha if table.held is None else 0 for table, alpha in losses.tables]
+        rises = [alpha and alpha - old[i] for i, alpha in enumerate(whole)]
         if self._pairs:
             flat = losses.pair_flat - before.pair_flat
-            alphas = [alpha for _, alpha in losses.tables]
-            self._tables = 2.0 * k * np.array([alphas, rises]).reshape(2, -1)
+            self._tables = 2.0 * k * np.array([whole, rises]).reshape(2, -1)
             self._flat = losses.pair_flat
         else:
             flat = losses.flat - before.flat + k * sum(rises)
@@ -309,11 +317,13 @@ class Search:
                 for table, parts in self._parts[turn]:
                     apart[table] |= (parts != parts[nodes.classes[0][turn]][:, None]).ravel()
             done = self._last <= (turn if which == 1 else turn - 1)
-            bounds = bounds + self._tables @ (apart | ~done[:, None])
+            held = self._held.bounds(nodes.classes, turn=turn, which=which, n_values=n_values)
+            bounds = bounds + self._tables @ (apart | ~done[:, None]) + held
         kept = np.flatnonzero((bounds[0] > level) & (bounds[1] > self._room))
         kept = kept[np.argsort(bounds[0][kept], kind="stable")]
         if not self._pairs or which == 1:
-            kept = _different(kept, kept // n_values, factors, apart)
+            marks = np.vstack([factors, held]) if self._pairs else factors
+            kept = _different(kept, kept // n_values, marks, apart)
         parents, chosen = np.divmod(kept, n_values)
         return _fixed(nodes, which, parents, chosen, factors[:, kept], apart[:, kept])
 

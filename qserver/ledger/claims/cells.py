@@ -108,9 +108,9 @@ class ToldApart:
             yield np.array([[float(alpha)]]), _at(row, cells)[None, :]
         for table in self._charged.tables.values():
             met = np.fromiter(places(table.partition, cells), dtype=np.int64)
-            kinds, which = np.unique(met, return_inverse=True)
+            kinds = np.unique(met[met >= 0])
             alphas = [[float(table.alpha_of(kind))] for kind in kinds.tolist()]
-            yield np.array(alphas), (which[None, :] == np.arange(len(kinds))[:, None]).astype(float)
+            yield np.array(alphas).reshape(-1, 1), (met[None, :] == kinds[:, None]).astype(float)
 
 
 def _at(row: LinearQuery, cells: Cells) -> Floats:

@@ -84,7 +84,7 @@ class Charged:
             by_cell: dict[int, int] = {}
             for place, weight in zip(places(table.partition, cells), weights, strict=True):
                 by_cell[place] = by_cell.get(place, 0) + weight
-            total += sum(table.alpha_of(c) * abs(w) for c, w in by_cell.items())
+            total += sum(table.alpha_of(c) * abs(w) for c, w in by_cell.items() if c >= 0)
         return total
 
     def state(self) -> State:
@@ -112,9 +112,10 @@ class Charged:
 def places(
     partition: ProductPartition, cells: Sequence[tuple[int, ...]] | np.ndarray
 ) -> Iterator[int]:
-    """Per cell of the domain the cell of the partition that holds it."""
+    """Per cell of the domain the cell of the partition that holds it, or -1."""
     at = np.asarray(cells, dtype=np.int64)
-    found = np.zeros(len(at), dtype=np.int64)
+    found, is_inside = np.zeros(len(at), dtype=np.int64), np.ones(len(at), dtype=bool)
     for parts in partition.axes:
-        found = found * parts.n + parts.dense[at[:, parts.axis]]
-    yield from found.tolist()
+        places = parts.dense[at[:, parts.axis]]
+        found, is_inside = found * parts.n + places, is_inside & (places >= 0)
+    yield from np.where(is_inside, found, -1).tolist()

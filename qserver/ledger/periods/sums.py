@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from qserver.ledger.classes import Indices
 from qserver.ledger.composition import Dues, Flat
 from qserver.ledger.loss import UNITS_PER_NANO
@@ -36,8 +38,7 @@ class PeriodSums:
         """
         pairs: Units | int = 0
         if self._has_pairs:
-            same = self.by.same_period
-            pairs = self._tops(self.pairs, rows) if same else self.pairs.top_with(rows)
+            pairs = self._of_pairs(flat, rows)
         pays = Pays(
             self._tops(self.cells, cells),
             pairs,
@@ -45,6 +46,15 @@ class PeriodSums:
             flat.totals_nano * UNITS_PER_NANO,
         )
         return _nano(pays.greatest(self.by, self.neighbours)) + flat.opaque_nano
+
+    def _of_pairs(self, flat: Flat, rows: Sequence[RowPayment]) -> Units | int:
+        """What pairs pay for rows and for tables of some periods: by period, or the most of all."""
+        if not self.by.same_period:
+            return self.pairs.top_with(rows) + 2 * flat.most_partly_nano * UNITS_PER_NANO
+        tops = self._tops(self.pairs, rows)
+        if not flat.partly:
+            return tops
+        return np.asarray(tops + 2 * UNITS_PER_NANO * np.array(flat.partly, dtype=np.int64))
 
     def added_nano(self, flat: Flat, due: Dues) -> int:
         """As `bound_nano`, with all payments added to a copy of the sums."""

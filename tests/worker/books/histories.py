@@ -232,9 +232,12 @@ class Town:
         refined = rng.choice(old) if old and rng.random() < 0.6 else None
         if refined is None:
             axes = rng.sample(range(len(sizes)), rng.randint(0, len(sizes)))
-            partition = product_partition(
-                sizes, {a: [rng.randrange(3) for _ in range(sizes[a])] for a in axes}
-            )
+            parts = {a: [rng.randrange(3) for _ in range(sizes[a])] for a in axes}
+            if rng.random() < 0.4:
+                # Of some values of attribute 0 alone, that of the periods, each apart.
+                some = [t if rng.random() < 0.6 else -1 for t in range(sizes[0])]
+                parts[0] = some if max(some) >= 0 else list(range(sizes[0]))
+            partition = product_partition(sizes, parts)
             step, before, number = STEP, 0, None
         else:
             partition, step = refined.partition, refined.step
