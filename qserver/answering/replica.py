@@ -93,6 +93,7 @@ class Replica:
             meta.domain.sizes,
             max_rows=self._settings.max_rows,
             most_records=meta.most_records,
+            apart=None if meta.growth is None else meta.period_axis,
             # Where it shows what is durable, people wait; a worker plans on all rows there are.
             may_wait=not self._shown_only,
         )
@@ -360,7 +361,8 @@ class Replica:
         """The planner's view of the state last read."""
         limit = self.present.budget.limit_nano
         axis = None if self.meta.growth is None else self.meta.period_axis
-        return Holdings(self.engine, self.ledger, limit, self.rule.cells, axis)
+        n_sealed = self.present.n_sealed or 0
+        return Holdings(self.engine, self.ledger, limit, self.rule.cells, axis, n_sealed)
 
     @property
     def allowed_nano(self) -> int:

@@ -42,6 +42,7 @@ class InferenceEngine(LiveRows):
         max_rows: most measurements that are combined by algebra. Direct answers and stored
             estimators do not count.
         most_records: public cap on the number of records; it bounds the bias of float weights.
+        apart: the attribute of periods of data that arrive over time; None where all are there.
         may_wait: whether a question may wait while many rows that came together are factored.
 
     Attributes:
@@ -56,11 +57,12 @@ class InferenceEngine(LiveRows):
         *,
         max_rows: int = MAX_ROWS,
         most_records: int = MOST_RECORDS,
+        apart: int | None = None,
         may_wait: bool = True,
     ) -> None:
         super().__init__(Bias(most_records).room)
         self._sizes = tuple(sizes)
-        self.tables = MeasuredTables(self._sizes)
+        self.tables = MeasuredTables(self._sizes, apart=apart)
         self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records, may_wait=may_wait)
         self._posteriors: Posteriors | None = Posteriors(self.in_play, self._measurements)
         self._stored: dict[str, list[Estimator]] = {}

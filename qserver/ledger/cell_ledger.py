@@ -90,7 +90,10 @@ class CellLedger:
         """The ledger as it was; whatever is charged then gives the same figures."""
         found, head = cls.like(sizes, neighbours), state.head
         found._spent_nano, found._most_units = head["spent_nano"], head["most_units"]
-        found._n_payments, found._flat = head["n_payments"], Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))})
+        found._n_payments, found._flat = (
+            head["n_payments"],
+            Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))}),
+        )
         found._cells = Maximum.from_state(state.part("cells"), cell_shapes, sizes=sizes)
         found._pairs = Maximum.from_state(state.part("pairs"), _pairs_of(neighbours), sizes=sizes)
         return found

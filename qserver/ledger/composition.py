@@ -134,7 +134,10 @@ def _flat(charge: TableCharge, records_per_person: int, alike: Collection[int]) 
     if some is not None:
         if not tells_apart:
             return Flat()
-        return Flat(partly=tuple(nano if place >= 0 else 0 for place in some.dense.tolist()), partly_axis=some.axis)
+        return Flat(
+            partly=tuple(nano if place >= 0 else 0 for place in some.dense.tolist()),
+            partly_axis=some.axis,
+        )
     return Flat(tables_nano=nano) if tells_apart else Flat(totals_nano=nano)
 
 

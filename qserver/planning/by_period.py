@@ -8,17 +8,20 @@ such as the total so far, stands for all of its periods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
+from qserver.inference.tables.measured import asked_periods
 from qserver.planning.candidates import Candidate, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.query.calendar.sealed import on_periods, periods_of
+from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
+from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 
 
@@ -52,6 +55,20 @@ class PeriodWays:
             if abs(earlier.multiplier) == 1 and self.holdings.own(earlier) is not None:
                 yield from self._measured([earlier, *apart[n:]])
                 return
+
+    def returns(self, paid: Iterable[PaidQuestion]) -> bool:
+        """Whether some paid question counted the same as this one in a period of both."""
+        row = self.question.row.row
+        mine = asked_periods(row, self.axis)
+        for other in (p.row for p in paid if p.row.scope == row.scope):
+            both = mine & asked_periods(other, self.axis)
+            if both and self._in(other, min(both)) == self._in(row, min(both)):
+                return True
+        return False
+
+    def _in(self, row: LinearQuery, period: int) -> str:
+        """The key of what a row counts in one period."""
+        return primitive(on_periods(row, self.axis, range(period, period + 1))).key
 
     def _part(self, periods: range) -> Primitive:
         return primitive(on_periods(self.question.row.row, self.axis, periods))

@@ -286,7 +286,8 @@ class PlannerConstants:
     """Bits of that alpha: it is at most a 16,000th above the least."""
 
     period_share: float = 2.1
-    """Price in parts of the cheapest other way up to which a question is measured period by period.
+    """Price in parts of the cheapest other way up to which a question that returns is measured
+    period by period.
     Streams as in benchmark `weeks`, begun on 13 weeks, 20 arrivals: windows of four spend .057 at
     2.1 and .12 at 1, a dashboard .24 and .33. At 4 windows of 13 spend .10 in place of .39, but
     totals so far .16 in place of .13. It costs windows that never meet up to the factor."""

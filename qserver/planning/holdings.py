@@ -11,11 +11,14 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
+import numpy as np
+
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.measured import asked_periods
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.constants import PLANNER
@@ -63,8 +66,10 @@ class Holdings:
     Args:
         limit_nano: the population's limit, which fixes the lattice of new rows and tables.
         cells: pairs of measured rows and cells; sharing it between views saves time.
-        period_axis: the attribute of periods where data arrive over time. No table may be bought
-            then: its cells would not keep their counts. Rows may be measured period by period.
+        period_axis: the attribute of periods where data arrive over time. Tables tell every period
+            apart, and rows may be measured period by period.
+        n_sealed: number of periods that have their data; a table has cells for these alone.
+        extending: tables that are a part of whatever is bought; `engine` has them already.
     """
 
     engine: InferenceEngine
@@ -72,6 +77,8 @@ class Holdings:
     limit_nano: int
     cells: OwnCells = field(default_factory=OwnCells)
     period_axis: int | None = None
+    n_sealed: int = 0
+    extending: tuple[PlannedTable, ...] = ()
 
     @property
     def lattice(self) -> Lattice:
@@ -92,6 +99,8 @@ class Holdings:
 
     def is_candidate(self, block: BlockKey) -> bool:
         """Whether a table of the block can be measured, or is public."""
+        if self.period_axis is not None:
+            return block in self.alphas or 0 < self._n_cells(block) <= MAX_TABLE_CELLS
         if not block:
             # If the number of records is fixed, their total costs nothing; it is either worth
             # nothing or public already.
@@ -103,13 +112,35 @@ class Holdings:
     def cost_of(self, block: BlockKey) -> float:
         """Cost of a block per unit of its alpha, in epsilon; > 0."""
         neighbours = self.ledger.neighbours
-        k = float(neighbours.records_per_person)
+        k = float(self._most_records)
         if neighbours.relation == "add-remove":
             return k
-        if not set(block) <= neighbours.alike:
+        if not {axis for axis, _ in block} <= neighbours.alike:
             return 2.0 * k
         # A tiny cost in place of zero keeps the arithmetic finite.
         return k if neighbours.null_cell else PLANNER.free_cost
+
+    @cached_property
+    def table_periods(self) -> frozenset[int] | None:
+        """The periods that tables have cells for, or would; None where all data are there."""
+        if self.period_axis is None:
+            return None
+        found = [table.periods for table in self.engine.tables.measured]
+        return frozenset.intersection(*found) if found else frozenset(range(self.n_sealed))
+
+    def covers(self, query: Primitive) -> bool:
+        """Whether tables have cells for all that a query is about, or would if they were bought."""
+        periods, axis = self.table_periods, self.period_axis
+        return periods is None or axis is None or asked_periods(query.row, axis) <= periods
+
+    @cached_property
+    def _most_records(self) -> int:
+        """Most records of a person that may be in cells of a table."""
+        neighbours, periods = self.ledger.neighbours, self.table_periods
+        if periods is None or neighbours.by_period is None:
+            return neighbours.records_per_person
+        inside = np.ones(len(periods), dtype=np.int64)
+        return neighbours.by_period.greatest(inside, neighbours.records_per_person)
 
     def pattern(self, query: Primitive) -> Pattern | None:
         """The row's components on the lattice; None if the lattice does not resolve the row."""
@@ -227,15 +258,42 @@ class Holdings:
         Args:
             beside: planned rows that count as measured already; for prices only.
         """
-        known = self.engine.tables
-        olds = {block: known.table(block) for block in raises}
-        return self.raised(
-            [
-                (known.partition_of(b) if old is None else old.partition, old, raises[b])
-                for b, old in olds.items()
-            ],
-            beside=beside,
-        )
+        known, n_live = self.engine.tables, self.engine.n_measurements
+        found = list[tuple[ProductPartition, TableMeasurement | None, int]]()
+        for block, alpha in raises.items():
+            old = known.table(block)
+            if old is None:
+                found.append((self.partition_of(block), None, alpha))
+                continue
+            for piece in old.pieces:
+                # A piece that is being added is bought at the raised alpha at once.
+                found.append((piece.partition, piece if piece.id < n_live else None, alpha))
+        return self.raised(found, beside=beside)
+
+    def partition_of(self, block: BlockKey) -> ProductPartition:
+        """The cells that a new table of a block has.
+
+        Raises:
+            QueryError: they are too many.
+        """
+        return self.engine.tables.partition_of(block, self.table_periods)
+
+    def extension(self) -> tuple[PlannedTable, ...]:
+        """Cells of every table for the sealed periods that it has none for, at its alpha."""
+        tables, found, taken = self.engine.tables, list[PlannedTable](), set[int]()
+        for table in tables.measured:
+            block = tables.block_of(table.partition)
+            missing = sorted(frozenset(range(self.n_sealed)) - table.periods)
+            most = max(
+                1, MAX_TABLE_CELLS // self.lattice.n_real_cells(block or (), without=self._apart)
+            )
+            for start in range(0, len(missing) if block else 0, most):
+                periods = frozenset(missing[start : start + most])
+                partition = tables.partition_of(block or (), periods)
+                new = self._table(partition, None, table.alpha_nano, (), taken, step=table.step)
+                taken.update(s.row for s in new.sources)
+                found.append(new)
+        return tuple(found)
 
     def raised(
         self,
@@ -258,7 +316,11 @@ class Holdings:
         return tuple(found)
 
     def priced(self, purchase: Purchase) -> Priced:
-        """A purchase with its price."""
+        """A purchase with its price; what is bought in any case is a part of it."""
+        if self.extending:
+            keys = {table.key for table in purchase.tables}
+            more = tuple(table for table in self.extending if table.key not in keys)
+            purchase = replace(purchase, tables=(*more, *purchase.tables))
         after = self.ledger.spent_after(purchase.charges)
         return Priced(purchase, after - self.ledger.spent_nano, after)
 
@@ -268,7 +330,12 @@ class Holdings:
 
     def _n_cells(self, block: BlockKey) -> int:
         """Cells that a table of the block has, without phantoms."""
-        return self.lattice.n_real_cells(block)
+        n = self.lattice.n_real_cells(block, without=self._apart)
+        return n if self.table_periods is None else n * len(self.table_periods)
+
+    @property
+    def _apart(self) -> tuple[int, ...]:
+        return () if self.period_axis is None else (self.period_axis,)
 
     def _table(
         self,
@@ -277,8 +344,10 @@ class Holdings:
         alpha_nano: int,
         beside: tuple[PlannedRow, ...],
         taken: set[int],
+        *,
+        step: Fraction | None = None,
     ) -> PlannedTable:
-        table = PlannedTable(partition, alpha_nano, self.table_step)
+        table = PlannedTable(partition, alpha_nano, self.table_step if step is None else step)
         if old is not None:
             table = PlannedTable(
                 partition, alpha_nano, old.step, refines=old.id, old_alpha_nano=old.alpha_nano

@@ -21,6 +21,7 @@ from qserver.planning.by_period import PeriodWays
 from qserver.planning.candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.extension import extended
 from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.purchase import Priced, Purchase
 from qserver.query.question import Question
@@ -118,13 +119,26 @@ def plan_answer(
     estimate = estimate_of(holdings.engine, question)
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return Plan("free", (), 0, spent, estimate, estimate.weights)
-    return _unmet(
-        RowCandidates(question, holdings, estimate),
-        rule if holdings.period_axis is None else None,
-        earlier if holdings.period_axis is None else None,
+    effort = effort or Effort(PLANNER.question_work)
+    plan_on = partial(
+        _unmet,
+        rule=rule,
+        earlier=earlier if holdings.period_axis is None else None,
         allowed_nano=holdings.limit_nano if allowed_nano is None else allowed_nano,
-        effort=effort or Effort(PLANNER.question_work),
+        effort=effort,
     )
+    plan = plan_on(RowCandidates(question, holdings, estimate))
+    then = None if question.measure == "only_this" else extended(holdings, [question.row])
+    if then is None:
+        return plan
+    found = estimate_of(then.engine, question)
+    if found is not None and found.half_width <= question.row_half_width:
+        other = _plan("blocks", then.priced(Purchase()), estimate)
+        paid = paid_question(question, kind=other.kind, price_nano=other.price_nano)
+        other = replace(other, paid=(paid,))
+    else:
+        other = replace(plan_on(RowCandidates(question, then, found)), estimate=estimate)
+    return other if other.price_nano <= plan.price_nano else plan
 
 
 def _independent(question: Question, holdings: Holdings) -> Plan:
@@ -152,19 +166,19 @@ def paid_question(question: Question, *, kind: PlanKind, price_nano: int) -> Pai
 
 def _unmet(
     ways: RowCandidates,
+    *,
     rule: RentOrBuy | None,
     earlier: EarlierDemand | None,
-    *,
     allowed_nano: int,
     effort: Effort,
 ) -> Plan:
     """The plan if history does not suffice, with the paid question that is written down."""
     question, estimate = ways.question, ways.estimate
-    way = _direct(ways)
+    way = _direct(ways, rule)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Decision()
     direct = PurchaseOffer(way.priced, way.candidate.weights)
-    by_rows = partial(_by_rows, ways)
+    by_rows = partial(_by_rows, ways, rule)
     if earlier is not None:
         offer = earlier.offer(
             ways.holdings, question, direct=direct, by_rows=by_rows, allowed_nano=allowed_nano
@@ -185,7 +199,9 @@ def _unmet(
     return replace(plan, paid=(replace(paid, bases=choice.bases),))
 
 
-def _by_rows(ways: RowCandidates, half_width: float) -> PurchaseOffer | None:
+def _by_rows(
+    ways: RowCandidates, rule: RentOrBuy | None, half_width: float
+) -> PurchaseOffer | None:
     """The cheapest way by rows alone at another half-width; None if nothing is needed for it."""
     holdings, asked = ways.holdings, ways.question
     length = asked.requirement.length * half_width / asked.roomy_half_width
@@ -194,13 +210,13 @@ def _by_rows(ways: RowCandidates, half_width: float) -> PurchaseOffer | None:
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return None
     try:
-        way = _direct(RowCandidates(question, holdings, estimate))
+        way = _direct(RowCandidates(question, holdings, estimate), rule)
     except CapacityError:
         return None
     return PurchaseOffer(way.priced, way.candidate.weights)
 
 
-def _direct(ways: RowCandidates) -> _Direct:
+def _direct(ways: RowCandidates, rule: RentOrBuy | None) -> _Direct:
     """The cheapest way by rows alone.
 
     If the own row costs nothing, history can only save charges that cost nothing now. A way by
@@ -212,20 +228,23 @@ def _direct(ways: RowCandidates) -> _Direct:
     best = _best(ways.holdings, best, ways.by_history(at_most=most))
     if best is None:
         raise CapacityError(TOO_SHORT)
-    return _by_periods(ways, best)
+    return _by_periods(ways, rule, best)
 
 
-def _by_periods(ways: RowCandidates, best: _Direct) -> _Direct:
-    """The cheapest way period by period, unless the best other way costs far less.
+def _by_periods(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _Direct:
+    """The cheapest way period by period, if it costs no more than the best other way.
 
-    It may cost more now: the questions about the periods that follow use its rows again.
+    It may cost more where an earlier question counted the same in some of the periods: then
+    questions about the periods that follow are likely, and use its rows again.
     """
     axis = ways.holdings.period_axis
     if axis is None:
         return best
-    others = PeriodWays(ways.question, ways.holdings, axis).candidates()
-    found = _best(ways.holdings, None, others)
-    most_nano = PLANNER.period_share * best.priced.price_nano
+    apart = PeriodWays(ways.question, ways.holdings, axis)
+    found = _best(ways.holdings, None, apart.candidates())
+    paid = [] if rule is None else rule.scopes.paid
+    share = PLANNER.period_share if apart.returns(paid) else 1.0
+    most_nano = share * best.priced.price_nano
     return best if found is None or found.priced.price_nano > most_nano else found
 
 

@@ -51,6 +51,7 @@ def snapshot_for(
     seed: int = 0,
     is_total: bool = True,
     limit_nano: int = LIMIT_NANO,
+    period_axis: int | None = None,
 ) -> Snapshot:
     """An empty snapshot under the rule."""
     return Snapshot(
@@ -60,6 +61,7 @@ def snapshot_for(
         is_total=is_total,
         generator=np.random.default_rng(seed),
         limit_nano=limit_nano,
+        period_axis=period_axis,
     )
 
 

@@ -45,6 +45,7 @@ class Snapshot:
         generator: of the noise.
         earlier: what was asked of earlier data.
         period_axis: the attribute of periods, where data arrive over time.
+        n_sealed: periods that have their data.
     """
 
     sizes: tuple[int, ...]
@@ -56,6 +57,7 @@ class Snapshot:
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
     earlier: EarlierDemand | None = None
     period_axis: int | None = None
+    n_sealed: int = 0
     engine: InferenceEngine = field(init=False)
     ledger: CellLedger = field(init=False)
     live: list[AnyMeasurement] = field(default_factory=list)
@@ -64,7 +66,7 @@ class Snapshot:
     paid: list[PaidQuestion] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.engine = InferenceEngine(self.sizes)
+        self.engine = InferenceEngine(self.sizes, apart=self.period_axis)
         self.ledger = self._ledger()
         if self.relation == "replace-one" and self.is_total and self.k == 1:
             row = primitive(total_query(self.sizes))
@@ -74,7 +76,9 @@ class Snapshot:
     def holdings(self) -> Holdings:
         """The planner's view of what there is."""
         cells = OwnCells() if self.rule is None else self.rule.cells
-        return Holdings(self.engine, self.ledger, self.limit_nano, cells, self.period_axis)
+        return Holdings(
+            self.engine, self.ledger, self.limit_nano, cells, self.period_axis, self.n_sealed
+        )
 
     def plan(
         self, query: Primitive, requirement: Requirement, effort: Effort | None = None
@@ -142,7 +146,16 @@ class Snapshot:
     def replayed(self) -> Snapshot:
         """The same from the public facts alone: events, charges, paid questions."""
         rule = None if self.rule is None else RentOrBuy(self.rule.phi)
-        copy = Snapshot(self.sizes, "add-remove", self.k, self.limit_nano, rule, self.is_total)
+        copy = Snapshot(
+            self.sizes,
+            "add-remove",
+            self.k,
+            self.limit_nano,
+            rule,
+            self.is_total,
+            period_axis=self.period_axis,
+            n_sealed=self.n_sealed,
+        )
         copy.relation, copy.ledger = self.relation, self._ledger()
         copy.earlier = None if self.earlier is None else EarlierDemand(self.earlier.snapshots)
         for event in self.events:

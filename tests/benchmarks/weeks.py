@@ -70,6 +70,7 @@ def spent_after(stream: Standing, method: str, n: int) -> list[float]:
         if method == "rotate" and t:
             earlier += snapshot.ledger.spent_nano
             snapshot = _snapshot(method)
+        snapshot.n_sealed = t + 1
         for asked in stream.of(t):
             plan = snapshot.plan(asked.query, asked.requirement)
             snapshot.carry_out(plan, asked.query)
@@ -78,9 +79,8 @@ def spent_after(stream: Standing, method: str, n: int) -> list[float]:
 
 
 def _snapshot(method: str) -> Snapshot:
-    found = snapshot_for(SIZES, relation="add-remove", phi=DEFAULT_PHI)
-    found.period_axis = 0 if method == "append" else None
-    return found
+    axis = 0 if method == "append" else None
+    return snapshot_for(SIZES, relation="add-remove", phi=DEFAULT_PHI, period_axis=axis)
 
 
 def _counted(weeks: range, rest: Mapping[int, Weights], *, length: float = _LENGTH) -> Asked:

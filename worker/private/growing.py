@@ -22,7 +22,7 @@ from qserver.query.partition import ProductPartition
 from qserver.records.dataset import DatasetMeta
 from worker.journal.owner_records import Retired, Sealed
 from worker.private.parts import Part, PartFolder
-from worker.private.tables import table_from_columns
+from worker.private.tables import RecordTable, table_from_columns
 
 
 class GrowingTable:
@@ -87,24 +87,43 @@ class GrowingTable:
         return sum((self._on(run, query) for run in periods_of(query, self._axis)), Fraction(0))
 
     def counts(self, partition: ProductPartition) -> list[int]:
-        """The number of records in each cell, row-major.
+        """The number of records in each cell, row-major, by a scan of each period.
 
         Raises:
-            MeasurementError: a cell is about a period that is not sealed.
+            MeasurementError: a cell is about a period that is not sealed, or erased.
         """
-        return [int(self.answer(partition.row(i))) for i in range(partition.n_cells)]
+        if partition.sizes != self._sizes or not self.holds(partition.inside):
+            raise MeasurementError
+        axes = [a.axis for a in partition.axes]
+        place = axes.index(self._axis) if self._axis in axes else None
+        others = ProductPartition(
+            partition.sizes, tuple(a for a in partition.axes if a.axis != self._axis)
+        )
+        found = np.zeros(partition.shape, dtype=np.int64)
+        by_part = found[None] if place is None else np.moveaxis(found, place, 0)
+        for run in periods_of(partition.inside, self._axis):
+            for period in run:
+                part = 0 if place is None else partition.axes[place].dense[period]
+                counts = np.array(self._slice(range(period, period + 1)).counts(others))
+                counts[0] -= self._n_fillers[period - self._first]
+                by_part[part] += counts.reshape(others.shape)
+        return [int(n) for n in found.ravel()]
 
     def _on(self, run: range, query: LinearQuery) -> Fraction:
         """The answer on neighbouring periods."""
-        table = copy.copy(self._table)
-        start, stop = run.start - self._first, run.stop - self._first
-        scanned = slice(start * self._capacity, stop * self._capacity)
-        object.__setattr__(table, "codes", tuple(codes[scanned] for codes in table.codes))
-        found, cell = table.answer(query), [0] * len(self._sizes)
+        found, cell = self._slice(run).answer(query), [0] * len(self._sizes)
         for period in run:
             cell[self._axis] = period
             found -= self._n_fillers[period - self._first] * query.value_at(cell)
         return found
+
+    def _slice(self, run: range) -> RecordTable:
+        """The records of neighbouring periods, each filled up to the capacity."""
+        table = copy.copy(self._table)
+        start, stop = run.start - self._first, run.stop - self._first
+        scanned = slice(start * self._capacity, stop * self._capacity)
+        object.__setattr__(table, "codes", tuple(codes[scanned] for codes in table.codes))
+        return table
 
     def _take_in(self, part: Part) -> None:
         """Add the periods of a part.

@@ -57,7 +57,7 @@ def slots_of(
         capacity: most records that the dataset may have, as its owner declared; None if nobody did:
             then a scan has any length, and whole slots of the plan alone must hold it.
         period_axis: the attribute of periods where data arrive over time. Then `capacity` is that
-            of one period, and a scan reads the periods that the row is about.
+            of one period, and a scan reads the periods that the row or table is about.
     """
     draws = Fraction(sum(map(_as_new, planned)), WORKER.new_per_slot)
     more = WORKER.sample_slots if sampled else 0
@@ -71,9 +71,10 @@ def slots_of(
 
 def _n_scanned(planned: Planned, period_axis: int | None) -> int:
     """How many stretches of the capacity a scan reads; public."""
-    if period_axis is None or not isinstance(planned, PlannedRow):
+    if period_axis is None:
         return 1
-    return sum(map(len, periods_of(planned.row, period_axis)))
+    row = planned.row if isinstance(planned, PlannedRow) else planned.partition.inside
+    return sum(map(len, periods_of(row, period_axis)))
 
 
 def scan_slots(reads: int, *, capacity: int) -> Fraction:

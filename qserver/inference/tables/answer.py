@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qserver.errors import InputError
+from qserver.inference.arrays import FloatArray
 from qserver.inference.posterior.posterior import Posterior
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.tables.blocks.cell_weights import CellWeights
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Rest, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
-from qserver.inference.tables.generation import TOTAL, Generation
+from qserver.inference.tables.generation import TOTAL, Generation, PlacedPiece
 from qserver.records.history import Measurement
 
 _ULP = 2.0**-52
@@ -127,7 +129,8 @@ class WeightChoice:
                 used.add(self.source.cell[0])
         for found_row in self.rows:
             total = total.plus(_of_row(found_row.row).scaled(found_row.weight))
-        tables = tuple(sorted(self.generation.tables[b].id for b in used))
+        live = [self.generation.tables[block] for block in used]
+        tables = tuple(sorted(i for table in live for i in table.ids_for(self.pattern.query)))
         return self._estimate(confidence, total, tuple(sorted(beside)), tables)
 
     def _estimate(
@@ -200,18 +203,26 @@ def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: f
         answer = generation.public.value_float
         products, off = found.values * answer, errors * abs(answer)
     else:
-        placed = generation.placed(found.block)
-        parts = placed.placement.parts
-        products = found.spread(found.values, parts) * placed.values
-        off = found.spread(errors, parts) * np.abs(placed.values)
-        if found.left_out is not None:
-            cell = placed.placement.cell(found.left_out)
-            # The total has no axes, and its only cell is a number.
-            products, off = np.array(products), np.array(off)
-            products[cell] = off[cell] = 0.0
+        pieces = [_on_piece(found, errors, piece) for piece in generation.placed(found.block)]
+        products = np.concatenate([each for each, _ in pieces])
+        off = np.concatenate([each for _, each in pieces])
     size = float(np.abs(products).sum())
     rounding = _SUMMED * _ULP * size
     return _Sum(float(products.sum()), size, float(off.sum()) + rounding)
+
+
+def _on_piece(
+    found: CellWeights, errors: FloatArray, placed: PlacedPiece
+) -> tuple[FloatArray, FloatArray]:
+    """Weights times answers of one piece of a table, and bounds of their errors, cell by cell."""
+    parts = placed.placement.parts
+    # The total has no axes, and its only cell is a number.
+    products = np.array(found.spread(found.values, parts) * placed.values)
+    off = np.array(found.spread(errors, parts) * np.abs(placed.values))
+    cell = None if found.left_out is None else placed.placement.cell(found.left_out)
+    if cell is not None:
+        products[cell] = off[cell] = 0.0
+    return products.ravel(), off.ravel()
 
 
 def _of_source(generation: Generation, source: OwnSource) -> _Sum:
@@ -219,8 +230,11 @@ def _of_source(generation: Generation, source: OwnSource) -> _Sum:
         return _of_row(source.row)
     if source.cell is None:
         return _Sum(0.0, 0.0, 0.0)
-    placed = generation.placed(source.cell[0])
-    return _of_value(float(placed.values[placed.placement.cell(source.cell[1])]))
+    for placed in generation.placed(source.cell[0]):
+        cell = placed.placement.cell(source.cell[1])
+        if cell is not None:
+            return _of_value(float(placed.values[cell]))
+    raise InputError("cell", "be one of the table's", source.cell)
 
 
 def _of_row(row: Measurement) -> _Sum:

@@ -130,6 +130,8 @@ def choice_with_rows(
 ) -> WeightChoice | None:
     """Weighted rows, and the remainder of the query by a state's weights with present noise."""
     left = _remainder_of(query, rows)
+    if not generation.covers(left.row):
+        return None
     if left.multiplier != 1 or any(_is_cell(generation, state, r.row) for r in rows):
         return None
     pattern, blocks = generation.pattern(left), Blocks(generation.lattice, state.alphas)
@@ -159,4 +161,4 @@ def _is_cell(generation: Generation, state: AlphaState, row: Measurement) -> boo
     """Whether a row is a cell of a table that was measured in this state."""
     box = as_box(row.row)
     tables = (generation.tables.get(block) for block in state.alphas)
-    return any(t is not None and t.partition.cell_of(box) is not None for t in tables)
+    return any(t is not None and t.has_cell(box) for t in tables)

@@ -27,6 +27,7 @@ from qserver.inference.tables.blocks.placement import (
     placement_of_partition,
 )
 from qserver.inference.tables.blocks.support import ExactSupport
+from qserver.inference.tables.measured import MeasuredTable, asked_periods
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive
@@ -41,14 +42,13 @@ _CACHED = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class PlacedTable:
-    """A live table on the lattice.
+class PlacedPiece:
+    """A piece of a live table on the lattice.
 
     Args:
         values: released answers, of the partition's shape, each exact up to two roundings.
     """
 
-    table: TableMeasurement
     placement: Placement
     values: FloatArray
 
@@ -76,8 +76,8 @@ class Generation:
         self.public: Measurement | None = None
         self.states: list[AlphaState] = [AlphaState(since, {})]
         self._support = ExactSupport(lattice)
-        self._tables: dict[BlockKey, TableMeasurement] = {}
-        self._placed: dict[BlockKey, PlacedTable] = {}
+        self._tables: dict[BlockKey, MeasuredTable] = {}
+        self._placed: dict[TableMeasurement, PlacedPiece] = {}
         # A cache per object, so that it is freed with the object.
         self._canonical = lru_cache(maxsize=_CACHED)(_as_box)
         self.pattern = lru_cache(maxsize=_CACHED)(self._pattern)
@@ -91,13 +91,12 @@ class Generation:
         found._placed = dict(self._placed)
         return found
 
-    def add(self, table: TableMeasurement, *, n_events: int) -> None:
+    def add(self, table: MeasuredTable, *, n_events: int) -> None:
         """Add a table, new or refined; ignored if it is not a block of the lattice."""
         placement = self.placement_of(table.partition)
         if placement is None:
             return
         self._tables[placement.block] = table
-        self._placed.pop(placement.block, None)
         self._note(placement.block, table.alpha_nano / NANO, n_events)
 
     def add_public_total(self, total: Measurement, *, n_events: int) -> None:
@@ -105,15 +104,14 @@ class Generation:
         self.public = total
         self._note(TOTAL, inf, n_events)
 
-    def refresh(self, table: TableMeasurement) -> None:
+    def refresh(self, table: MeasuredTable) -> None:
         """Update a refined table without recording a state; a newer generation answers."""
         placement = self.placement_of(table.partition)
         if placement is not None and placement.block in self._tables:
             self._tables[placement.block] = table
-            self._placed.pop(placement.block, None)
 
     @property
-    def tables(self) -> Mapping[BlockKey, TableMeasurement]:
+    def tables(self) -> Mapping[BlockKey, MeasuredTable]:
         """Live tables by block."""
         return self._tables
 
@@ -131,16 +129,29 @@ class Generation:
             found.pop(TOTAL, None)
         return found
 
-    def placed(self, block: BlockKey) -> PlacedTable:
-        """The live table of a block, with answers as an array."""
-        found = self._placed.get(block)
+    def placed(self, block: BlockKey) -> list[PlacedPiece]:
+        """The pieces of a block's live table, with answers as arrays."""
+        return [self._piece(piece) for piece in self._tables[block].pieces]
+
+    def _piece(self, piece: TableMeasurement) -> PlacedPiece:
+        found = self._placed.get(piece)
         if found is None:
-            table = self._tables[block]
-            indices = np.array(table.indices, dtype=np.float64)
-            values = (indices * float(table.step)).reshape(table.partition.shape)
-            found = PlacedTable(table, self.placement(block), values)
-            self._placed[block] = found
+            if len(self._placed) >= _CACHED:
+                self._placed.clear()
+            indices = np.array(piece.indices, dtype=np.float64)
+            values = (indices * float(piece.step)).reshape(piece.partition.shape)
+            placement = self.placement_of(piece.partition)
+            assert placement is not None  # noqa: S101 - the table is on the lattice
+            found = self._placed[piece] = PlacedPiece(placement, values)
         return found
+
+    def covers(self, query: LinearQuery) -> bool:
+        """Whether every table has cells for all periods that a query is about."""
+        apart = self.lattice.apart
+        if apart is None:
+            return True
+        asked = asked_periods(query, apart)
+        return all(table.periods >= asked for table in self._tables.values())
 
     def state_at(self, n_events: int) -> AlphaState | None:
         """The state in force after `n_events` events, or None before the first."""
@@ -161,6 +172,8 @@ class Generation:
         if not self.may_reach(query):
             return False
         pattern = self.pattern(query)
+        if not self.covers(query.row):
+            return False
         return pattern is not None and Blocks(self.lattice, self.alphas).is_estimable(pattern)
 
     def _note(self, block: BlockKey, alpha: float, n_events: int) -> None:
@@ -173,7 +186,8 @@ class Generation:
         row = self._canonical(query)
         if query.is_zero or not self._is_small(row) or not self.lattice.resolves(row):
             return None
-        return self.lattice.pattern(row, exact=self._support.of(row))
+        exact = frozenset(map(self.lattice.lifted, self._support.of(row)))
+        return self.lattice.pattern(row, exact=exact)
 
     def _is_small(self, row: LinearQuery) -> bool:
         # Every attribute has two levels or more, so this counts components without any chain.
@@ -185,9 +199,9 @@ class Generation:
         most = max(prod(chains[f.axis].n_levels for f in t.factors) for t in row.terms)
         return most <= MAX_COMPONENTS and most * len(row.terms) ** 2 <= MAX_PRODUCTS
 
-    def _placement(self, block: BlockKey) -> Placement:
+    def _placement(self, block: BlockKey, periods: frozenset[int] | None = None) -> Placement:
         self._check_strict(block)
-        return placement_of_block(self.sizes, self.lattice, block)
+        return placement_of_block(self.sizes, self.lattice, block, periods)
 
     def _placement_of(self, partition: ProductPartition) -> Placement | None:
         found = placement_of_partition(self.lattice, partition)

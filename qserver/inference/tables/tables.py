@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from types import MappingProxyType
 
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.tables.alpha_record import AlphaRecord
@@ -23,8 +22,7 @@ from qserver.inference.tables.answer import WeightChoice, WeightedRow, WeightOri
 from qserver.inference.tables.blocks.nested_chains import lattice_through
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
-from qserver.inference.tables.blocks.placement import DefaultChains
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.inference.tables.choices import (
     Moment,
     can_meet,
@@ -34,7 +32,9 @@ from qserver.inference.tables.choices import (
     choices_at,
     sources_of,
 )
-from qserver.inference.tables.generation import TOTAL, Generation
+from qserver.inference.tables.generation import Generation
+from qserver.inference.tables.measured import LiveTables, MeasuredTable, lattice_of
+from qserver.inference.tables.present import PresentTables
 from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
@@ -44,7 +44,7 @@ _WORTH = 1.0 - 1e-6
 _MAX_VIEWS = 8
 
 
-class MeasuredTables:
+class MeasuredTables(PresentTables):
     """The measured tables of one snapshot. Not safe for concurrent use.
 
     Args:
@@ -52,18 +52,21 @@ class MeasuredTables:
         lattice: tables may be blocks of it. The default has chains of about equal factors over
             single values, each built at its first use. When a table is not a block of these, the
             chains go through the measured partitions instead. So the events determine the lattice.
+        apart: the attribute of periods of data that arrive over time, which every table tells
+            apart; without a `lattice`.
     """
 
-    def __init__(self, sizes: tuple[int, ...], *, lattice: Lattice | None = None) -> None:
+    def __init__(
+        self, sizes: tuple[int, ...], *, lattice: Lattice | None = None, apart: int | None = None
+    ) -> None:
         self._sizes = tuple(sizes)
-        first = Lattice(DefaultChains(self._sizes)) if lattice is None else lattice
+        first = lattice_of(self._sizes, apart) if lattice is None else lattice
         self._regular = first.chains if lattice is None else None
-        self._generations = [Generation(self._sizes, first)]
-        self._live: dict[int, TableMeasurement] = {}
+        super().__init__([Generation(self._sizes, first)])
+        self._live = LiveTables(first.apart)
         self._row_alphas = AlphaRecord()
         self._kept: dict[str, list[int]] = {}
         self._n_events = 0
-        self._blocks: Blocks | None = None
         self._views: list[MeasuredTables] = []
 
     def extend(self, events: Iterable[TableMeasurement | Measurement]) -> None:
@@ -76,7 +79,7 @@ class MeasuredTables:
             for view in self._views:
                 view.extend([event])
             if isinstance(event, TableMeasurement):
-                self._add(event)
+                self._add(self._live.add(event))
             elif event.is_public:
                 self._add_public(event)
             else:
@@ -86,7 +89,7 @@ class MeasuredTables:
         """A copy to try releases on; this object does not change."""
         found = copy.copy(self)
         found._generations = [generation.tried() for generation in self._generations]
-        found._live, found._views = dict(self._live), []
+        found._live, found._views = self._live.copy(), []
         found._row_alphas = self._row_alphas.tried()
         found._kept = {key: list(at) for key, at in self._kept.items()}
         return found
@@ -98,7 +101,7 @@ class MeasuredTables:
         """
         new = Generation(self._sizes, lattice, since=self._n_events)
         public = self._present.public
-        for table in self._live.values():
+        for table in self._live:
             new.add(table, n_events=self._n_events)
         if public is not None:
             new.add_public_total(public, n_events=self._n_events)
@@ -116,7 +119,7 @@ class MeasuredTables:
         new = list(partitions)
         if self._regular is None or all(self.block_of(p) is not None for p in new):
             return self.lattice
-        live = [self._live[i].partition for i in sorted(self._live, reverse=True)]
+        live = [table.partition for table in self._live][::-1]
         return lattice_through(self.lattice, self._regular, live, new)
 
     def seen_on(self, lattice: Lattice) -> MeasuredTables:
@@ -128,75 +131,21 @@ class MeasuredTables:
                 return view
         found = MeasuredTables(self._sizes, lattice=lattice)
         public = self._present.public
-        found.extend([*self._live.values(), *([] if public is None else [public])])
+        for table in self._live:
+            found._put(table)
+        found.extend([] if public is None else [public])
         self._views = [*self._views[1 - _MAX_VIEWS :], found]
         return found
 
     @property
     def partitions(self) -> list[ProductPartition]:
         """Partitions of the tables on the lattice, in the order of their first measurement."""
-        live = [self._live[i].partition for i in sorted(self._live)]
-        return [p for p in live if self.block_of(p) is not None]
-
-    @property
-    def lattice(self) -> Lattice:
-        """The lattice in use."""
-        return self._present.lattice
-
-    @property
-    def blocks(self) -> Blocks:
-        """The present blocks; alphas in epsilon per record, infinite for a public total."""
-        if self._blocks is None:
-            self._blocks = Blocks(self.lattice, self._present.alphas)
-        return self._blocks
-
-    def blocks_with(self, alphas_nano: Mapping[BlockKey, int]) -> Blocks:
-        """The blocks with these alphas replacing, or added to, the present ones."""
-        raised = {b: a / NANO for b, a in alphas_nano.items() if b not in self.public_blocks}
-        return Blocks(self.lattice, {**self._present.alphas, **raised})
-
-    def steps_with(self, blocks: Iterable[BlockKey], step: float) -> dict[BlockKey, float]:
-        """Lattice step per noisy block, in records; new blocks get the given `step`."""
-        return {**dict.fromkeys(blocks, step), **self._present.steps}
+        return [t.partition for t in self._live if self.block_of(t.partition) is not None]
 
     @property
     def n_events(self) -> int:
         """Number of releases and refinements so far."""
         return self._n_events
-
-    @property
-    def alpha_nano(self) -> Mapping[BlockKey, int]:
-        """Alpha per measured block in nano-epsilon per record, without a public total."""
-        return MappingProxyType({b: t.alpha_nano for b, t in self._present.tables.items()})
-
-    @property
-    def public_blocks(self) -> frozenset[BlockKey]:
-        """The block () if the total is public, else empty."""
-        return frozenset([TOTAL] if self._present.public is not None else [])
-
-    def table(self, block: BlockKey) -> TableMeasurement | None:
-        """The live table of a block, or None."""
-        return self._present.tables.get(block)
-
-    def block_of(self, partition: ProductPartition) -> BlockKey | None:
-        """The block whose real cells are the partition's, or None."""
-        found = self._present.placement_of(partition)
-        return None if found is None else found.block
-
-    def partition_of(self, block: BlockKey) -> ProductPartition:
-        """The block's real cells.
-
-        Raises:
-            QueryError: the block has more cells than a table may have.
-        """
-        return self._present.placement(block).partition
-
-    def pattern(self, query: Primitive) -> Pattern | None:
-        """The row's components on the lattice; which ones are zero is known exactly.
-
-        None if the lattice does not resolve the row, or if it has too many components.
-        """
-        return self._present.pattern(query)
 
     def is_estimable(self, query: Primitive) -> bool:
         """Whether tables alone give the row."""
@@ -241,7 +190,8 @@ class MeasuredTables:
         new = dict.fromkeys(blocks.alphas.keys() - self.public_blocks, new_step)
         alpha = row_alpha_nano or (0 if own is None else own.alpha_nano)
         row_step = new_step if own is None else own.lattice_allowance
-        pattern = self.pattern(query) if blocks.alphas else None
+        is_given = blocks.alphas and self._present.covers(query.row)
+        pattern = self.pattern(query) if is_given else None
         steps = {**new, **self._present.steps}
         return blocks_and_row(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
 
@@ -313,7 +263,7 @@ class MeasuredTables:
         """
         generation = next(g for g in reversed(self._generations) if g.since <= at)
         moment, pattern = self._moment(generation, own, at), generation.pattern(query)
-        if moment is None or pattern is None:
+        if moment is None or pattern is None or not generation.covers(query.row):
             return None
         place = WeightOrigin(at, at in self._kept.get(query.key, []))
         choice = choice_after(generation, pattern, moment, own, confidence, place)
@@ -332,12 +282,13 @@ class MeasuredTables:
         """Alpha of a row after `at` events; 0 if it was not measured yet."""
         return 0 if own is None else self._row_alphas.at(own, at)
 
-    @property
-    def _present(self) -> Generation:
-        return self._generations[-1]
+    def _put(self, table: MeasuredTable) -> None:
+        """Add a whole table, as one event."""
+        self._n_events += 1
+        self._live.put(table)
+        self._add(table)
 
-    def _add(self, table: TableMeasurement) -> None:
-        self._live[table.id] = table
+    def _add(self, table: MeasuredTable) -> None:
         for generation in self._generations[:-1]:
             generation.refresh(table)
         lattice = self.lattice_with([table.partition])

@@ -67,7 +67,9 @@ class SeenPredicates:
 
 def _has_tables(pattern: Pattern) -> bool:
     """Whether every component of the row has a block of no more cells than a table may have."""
-    return all(pattern.lattice.n_real_cells(j) <= MAX_TABLE_CELLS for j in pattern.energies)
+    lattice = pattern.lattice
+    apart = () if lattice.apart is None else (lattice.apart,)
+    return all(lattice.n_real_cells(j, without=apart) <= MAX_TABLE_CELLS for j in pattern.energies)
 
 
 @dataclass

@@ -231,6 +231,8 @@ def need_of(
 ) -> Need | None:
     """The need of a question; None where no blocks can be bought for it."""
     row, target = question.row, question.roomy_half_width
+    if not holdings.covers(row):
+        return None
     want = want_of(holdings, row, half_width=target, confidence=question.confidence)
     if want is None:
         return None

@@ -32,6 +32,9 @@ price of rows and blocks is taken. Each of these prices rises as the length gets
 Bases are offered from the finest to the coarsest: first the coarse blocks become affordable, with
 rows of the rest that weigh on few cells, then finer ones. Of a base only what the question needs is
 bought, of blocks about its attributes. Whatever is bought can be raised later for the difference.
+Where data arrive over time, no blocks are due: they are bought where they cost no more than rows.
+Rows of single periods cost as one there and serve again, so rent says too much about them.
+
 If attributes have no coarser levels, and the single block as fine as all others costs little more
 than the best base, that block is the base: one fitted to few questions may be of little use for the
 next ones.
@@ -183,6 +186,8 @@ class _Choice:
     def decision(self) -> Decision:
         """The cheapest of the blocks that are due; else of rows and blocks."""
         due, others = self._blocks()
+        if self._need.holdings.period_axis is not None:
+            due, others = [], [*due, *others]
         row = cheaper(self._direct, self._need.row({}))
         found = self._fit([*due, *others]) if self._fit(due) else self._fit([*others, row])
         best = min(found or self._last() or [row], key=lambda o: o.price_nano)

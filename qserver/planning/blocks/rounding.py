@@ -68,7 +68,10 @@ def roundings(lattice: Lattice, query: Primitive) -> list[Rounded]:
     axes = terms[0].by_axis
     if not all(w.is_indicator for w in axes.values()) or not lattice.resolves(row):
         return []
-    options = [_options(lattice.chains[a], w) for a, w in axes.items()]
+    # Rounded to all periods, a query would count those without data yet.
+    options = [
+        [w] if a == lattice.apart else _options(lattice.chains[a], w) for a, w in axes.items()
+    ]
     if prod(map(len, options)) > PLANNER.most_roundings:
         return []
     found = [_rounded(lattice, row, dict(zip(axes, p, strict=True))) for p in product(*options)]

@@ -148,8 +148,10 @@ def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
     problem = _problem(holdings, [want], list(star.alphas))
     shares = problem.shares(np.array(list(star.alphas.values())))
     useful = [b for b, s in zip(star.alphas, shares, strict=True) if s > PLANNER.useful_share]
-    axes = {axis for component in want.energies for axis, _ in component}
-    return [b for b in useful if not (b and axes) or any(axis in axes for axis, _ in b)]
+    apart = holdings.lattice.apart  # all blocks are about it
+    axes = {axis for component in want.energies for axis, _ in component} - {apart}
+    about = {b: {axis for axis, _ in b} - {apart} for b in useful}
+    return [b for b in useful if not (about[b] and axes) or about[b] & axes]
 
 
 def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:

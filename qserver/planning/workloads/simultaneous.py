@@ -33,7 +33,7 @@ from qserver.planning.workloads.shared_bound import Answers, answers_after, answ
 from qserver.planning.workloads.workload import (
     MetQuestions,
     WorkloadPlan,
-    plan_unmet,
+    plan_grown,
     simultaneous,
     workload_plan,
 )
@@ -62,7 +62,8 @@ def plan_together(
     free = state.free
     if free is not None:
         return free
-    plan = plan_unmet(holdings, state.known, rule, single, effort.part(PLANNER.union_part))
+    plan = plan_grown(holdings, state.known, rule, single, effort.part(PLANNER.union_part))
+    # Where data arrive over time, the union bound is all: no base is fitted to the joint one.
     with_base = plan.price_nano and not (effort.is_spent or holdings.period_axis is not None)
     found = state.search.base(rule) if with_base else None
     if found is None or found.priced.price_nano >= plan.price_nano:

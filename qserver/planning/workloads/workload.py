@@ -9,7 +9,7 @@ and with the single purchases of the questions. The cheapest is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from qserver.errors import CapacityError, RequirementError
@@ -18,6 +18,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.extension import extended
 from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
@@ -86,7 +87,29 @@ def plan_workload(
     known = MetQuestions.of(holdings, questions)
     if known.is_all:
         return known.free
-    return plan_unmet(holdings, known, rule, single, effort or Effort())
+    return plan_grown(holdings, known, rule, single, effort or Effort())
+
+
+def plan_grown(
+    holdings: Holdings,
+    known: MetQuestions,
+    rule: RentOrBuy | None,
+    single: Single | None,
+    effort: Effort,
+) -> WorkloadPlan:
+    """As `plan_unmet`, or with the tables extended to all sealed periods."""
+    plan = plan_unmet(holdings, known, rule, single, effort)
+    then = extended(holdings, [q.row for q in known.still])
+    if then is None:
+        return plan
+    met = MetQuestions.of(then, known.questions)
+    if met.is_all:
+        # What history met before stays met by the same weights; the rest is the tables'.
+        other = workload_plan(then.priced(Purchase()), known.still, known.estimators)
+    else:
+        first = tuple(now or later for now, later in zip(known.met, met.met, strict=True))
+        other = plan_unmet(then, replace(met, met=first), rule, None, effort)
+    return other if other.price_nano <= plan.price_nano else plan
 
 
 def free_workload(holdings: Holdings, questions: Sequence[Question]) -> WorkloadPlan | None:
@@ -244,7 +267,7 @@ def _bases(
 ) -> list[Priced]:
     """Purchases of blocks in place of the rows alone, on every promising lattice."""
     found, rows = list[Priced | None](), alone.purchase.rows
-    if not (effort.is_spent or holdings.period_axis is not None):
+    if not effort.is_spent and all(holdings.covers(q.row) for q in questions):
         for view in views_of(holdings, questions, rule, effort):
             found.append(_whole_blocks(holdings, view, rows, questions, effort))
             if not effort.is_spent:

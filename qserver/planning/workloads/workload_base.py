@@ -77,7 +77,7 @@ def places_of(holdings: Holdings, view: Holdings, blocks: Sequence[BlockKey]) ->
     """
     if view is holdings:
         return Places(holdings, {b: b for b in blocks})
-    partitions = {b: view.engine.tables.partition_of(b) for b in blocks}
+    partitions = {b: view.partition_of(b) for b in blocks}
     after = answered_with(holdings, partitions.values())
     found = dict[BlockKey, BlockKey]()
     for block, partition in partitions.items():

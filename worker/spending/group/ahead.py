@@ -160,7 +160,8 @@ class GroupPlanner:
             # The private data are missing or changed, or they cannot be sampled. Refuse before
             # anything is charged.
             raise MeasurementError
-        if isinstance(table, GrowingTable) and not all(table.holds(r.row) for r in plan.rows):
+        counted = [*(r.row for r in plan.rows), *(t.partition.inside for t in plan.tables)]
+        if isinstance(table, GrowingTable) and not all(map(table.holds, counted)):
             # A question that was not clipped to the sealed periods would be answered falsely.
             raise MeasurementError
         Live(replica.measurements).check((*plan.rows, *plan.tables))

@@ -124,6 +124,10 @@ def _grouped(lattice: Lattice, axis: int, level: int, terms: Iterable[PatternTer
     k = chain.n_parts[level]
     columns = []
     for term in terms:
+        if axis == lattice.apart:
+            # Both levels have the same information; their sum is 0 exactly where the query is.
+            columns.append(np.broadcast_to(sum(term.axes.get(axis, (1.0,))), (k,))[:, None])
+            continue
         mine = np.zeros((k, level + 1))
         mine[:, 0] = 1.0
         if axis in term.axes:

@@ -140,13 +140,15 @@ def lattice_through(
     above = dict(present.chains.above) if isinstance(present.chains, OverlaidChains) else {}
     changed: dict[int, Chain] = {}
     for axis, size in {a.axis: a.stops[-1] for p in new for a in p.axes}.items():
-        if axis not in regular or size > MAX_NESTED:
+        if axis not in regular or size > MAX_NESTED or axis == present.apart:
             continue
         levels = nested_levels(size, partitions_of(axis, [*new, *measured]))
         chain = None if has_levels(present.chains[axis], levels) else chain_through(axis, levels)
         if chain is not None and chain != present.chains[axis]:
             changed[axis] = chain
-    return Lattice(OverlaidChains(regular, {**above, **changed})) if changed else present
+    if not changed:
+        return present
+    return Lattice(OverlaidChains(regular, {**above, **changed}), present.apart)
 
 
 def partitions_of(axis: int, partitions: Iterable[ProductPartition]) -> Iterator[Labels]:

@@ -187,7 +187,7 @@ class Blocks:
         """1 / lambda_j of every component over these axes, 0 if not reached; one axis each."""
         found = self._inverses.get(axes)
         if found is None:
-            total = np.zeros([self.lattice.chains[a].n_levels for a in axes])
+            total = np.zeros([_n_levels(self.lattice, a) for a in axes])
             for block in self.alphas:
                 levels = dict(block)
                 total[tuple(slice(0, levels.get(a, 0) + 1) for a in axes)] += self._share(block)
@@ -272,6 +272,19 @@ def _component_errors(lattice: Lattice, pattern: Pattern) -> list[list[FloatArra
     if pattern.query is None:
         raise InputError("pattern", "be that of a query")
     return [
-        [lattice.chains[a].component_errors(w) for a, w in term.by_axis.items()]
+        [
+            _axis_errors(lattice, a, lattice.chains[a].component_errors(w))
+            for a, w in term.by_axis.items()
+        ]
         for term in pattern.query.terms
     ]
+
+
+def _axis_errors(lattice: Lattice, axis: int, errors: FloatArray) -> FloatArray:
+    """The same; of an attribute whose levels are summed up, with the rounding of the sum."""
+    return np.array([2.0 * errors.sum() + 4.0 * _ULP]) if axis == lattice.apart else errors
+
+
+def _n_levels(lattice: Lattice, axis: int) -> int:
+    """Levels of an attribute that differ in information."""
+    return 1 if axis == lattice.apart else lattice.chains[axis].n_levels

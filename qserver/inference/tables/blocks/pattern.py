@@ -109,16 +109,24 @@ class Pattern:
         total: dict[BlockKey, float] = {}
         for mine in self.terms:
             for theirs in other.terms:
-                for key, value in _term_inner(mine, theirs):
+                for found, value in _term_inner(mine, theirs):
+                    key = self.lattice.lifted(found)
                     total[key] = total.get(key, 0.0) + value
         return total
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """Chains of some attributes; a block is a product of one level of each."""
+    """Chains of some attributes; a block is a product of one level of each.
+
+    Args:
+        apart: an attribute of two levels that every block tells apart, such as the periods of data
+            that arrive over time. Components on its levels have the same information always. So
+            they are one component, on its single values.
+    """
 
     chains: Mapping[int, Chain]
+    apart: int | None = None
     _seen: dict[tuple[int, Weights], Components] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -130,6 +138,12 @@ class Lattice:
     _real_cells: dict[BlockKey, int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def lifted(self, key: BlockKey) -> BlockKey:
+        """The component of these levels, which is on the single values of `apart`."""
+        if self.apart is None or (self.apart, 1) in key:
+            return key
+        return tuple(sorted([*key, (self.apart, 1)]))
 
     def level_of(self, axis: int, weights: Weights) -> int | None:
         """The coarsest level of the axis that has a part with these weights."""

@@ -6,7 +6,7 @@ order among its slots, phantoms included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,19 +65,29 @@ class Placement:
     partition: ProductPartition
     parts: tuple[NDArray[np.intp], ...]
 
-    def cell(self, parts: Sequence[int]) -> tuple[int, ...]:
-        """The table's index of the cell with these chain parts, one per axis."""
-        found = zip(self.parts, parts, strict=True)
-        return tuple(int(np.flatnonzero(known == part)[0]) for known, part in found)
+    def cell(self, parts: Sequence[int]) -> tuple[int, ...] | None:
+        """The table's index of the cell with these chain parts, one per axis, or None."""
+        places = [
+            np.flatnonzero(known == part) for known, part in zip(self.parts, parts, strict=True)
+        ]
+        return tuple(int(found[0]) for found in places) if all(map(len, places)) else None
 
 
-def placement_of_block(sizes: Sequence[int], lattice: Lattice, block: BlockKey) -> Placement:
+def placement_of_block(
+    sizes: Sequence[int], lattice: Lattice, block: BlockKey, periods: Collection[int] | None = None
+) -> Placement:
     """The block's real cells as a partition.
+
+    Args:
+        periods: those of the attribute `lattice.apart` that have cells; None for all.
 
     Raises:
         QueryError: the block has more cells than a table may have.
     """
     labels = {axis: _labels(lattice.chains[axis], level) for axis, level in block}
+    if periods is not None and lattice.apart in labels:
+        inside = np.isin(np.arange(sizes[lattice.apart]), list(periods))
+        labels[lattice.apart] = np.where(inside, labels[lattice.apart], -1)
     partition = product_partition(sizes, labels)
     parts = tuple(_first_labels(a, labels[a.axis]) for a in partition.axes)
     return Placement(block, partition, parts)
@@ -88,12 +98,18 @@ def placement_of_partition(lattice: Lattice, partition: ProductPartition) -> Pla
     block, parts = [], []
     for axis in partition.axes:
         chain = lattice.chains.get(axis.axis)
-        level = None if chain is None else _level_of(chain, axis)
+        is_apart = axis.axis == lattice.apart
+        level = None if chain is None else (_single(axis) if is_apart else _level_of(chain, axis))
         if chain is None or level is None:
             return None
         block.append((axis.axis, level))
         parts.append(_first_labels(axis, _labels(chain, level)))
     return Placement(tuple(block), partition, tuple(parts))
+
+
+def _single(axis: AxisClasses) -> int | None:
+    """The level of single values, 1, if every part is a single value; else None."""
+    return 1 if axis.n == np.count_nonzero(axis.dense >= 0) else None
 
 
 def _level_of(chain: Chain, axis: AxisClasses) -> int | None:
@@ -116,5 +132,5 @@ def _labels(chain: Chain, level: int) -> NDArray[np.intp]:
 
 def _first_labels(axis: AxisClasses, labels: NDArray[np.intp]) -> NDArray[np.intp]:
     """The label of each part of the partition, shape (parts,)."""
-    first = np.unique(axis.dense, return_index=True)[1]
+    first = np.unique(axis.dense, return_index=True)[1][-axis.n :]  # without -1, in no part
     return np.asarray(labels[first])

@@ -107,12 +107,15 @@ class Learner:
         """The lattice with a level of unequal parts for these questions, if there is one."""
         tables = holdings.engine.tables
         chain = uneven_chain(asked, lambda a: list(partitions_of(a, tables.partitions)), effort)
-        return None if chain is None else self._of(tables.lattice, {chain.axis: chain})
+        if chain is None or chain.axis == tables.lattice.apart:
+            return None
+        return self._of(tables.lattice, {chain.axis: chain})
 
     def _found(self, holdings: Holdings, every: Mapping[int, Sightings]) -> list[Lattice]:
         """The present lattice, and those with levels learnt from these sightings."""
         tables = holdings.engine.tables
-        seen = {a: s for a, s in every.items() if s.size <= PLANNER.most_learnt_values}
+        most, apart = PLANNER.most_learnt_values, tables.lattice.apart
+        seen = {a: s for a, s in every.items() if s.size <= most and a != apart}
         beside = _chains(seen, {a: list(partitions_of(a, tables.partitions)) for a in seen})
         alone = _chains({a: s for a, s in seen.items() if s.is_repeated}, {})
         found = [tables.lattice]
@@ -130,7 +133,7 @@ class Learner:
         for below, known, lattice in self._lattices:
             if below is regular and known == above:
                 return lattice
-        found = Lattice(OverlaidChains(regular.chains, above))
+        found = Lattice(OverlaidChains(regular.chains, above), regular.apart)
         self._lattices = [*self._lattices[1 - PLANNER.kept_lattices :], (regular, above, found)]
         return found
 
