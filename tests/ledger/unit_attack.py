@@ -30,11 +30,8 @@ RATES = [Fraction(9, 10), Fraction(4, 5), Fraction(2, 3), Fraction(1, 2), Fracti
 """P(noise = i steps) goes as rate^abs(i): from much noise to little."""
 FAR = 12
 """An answer beyond every truth: what tells most."""
-PARTITIONS = [
-    product_partition(SIZES, {0: [0, 1, 2]}),
-    product_partition(SIZES, {0: [0, 1, 2], 1: [0, 0, 1]}),
-    product_partition(SIZES, {}),
-]
+OTHERS: list[dict[int, list[int]]] = [{}, {1: [0, 0, 1]}, {1: [0, 1, 2]}]
+"""What tables of periods tell apart besides."""
 Vector = tuple[Fraction, ...]
 Kernel = Callable[[int, int, Fraction, Fraction], Fraction]
 
@@ -84,7 +81,7 @@ class Draw:
 
 @dataclass
 class Measured:
-    """A table with the chain of each of its cells, and the level of what the table has paid."""
+    """A piece of a table with the chain of each of its cells, and the level that it has paid."""
 
     partition: ProductPartition
     level: int
@@ -154,21 +151,27 @@ class Attack:
         chain.level, chain.answer, chain.sealed = level, answer, self.sealed
 
     def _table(self) -> None:
-        """A table of all periods once they have data; before, its cells of those that do."""
-        level = self.rng.randrange(len(RATES))
-        if self.sealed < 3:
-            partition = PARTITIONS[0]
-            for t in range(self.sealed):
-                chain = Chain(vector(partition.row(t)))
-                self.rows.append(chain)
-                self._raise(chain, level, partition.row(t))
-                self.extended.append(self.charges[-1])
-            return
+        """A table of some sealed periods, or of all records once every period has data.
+
+        Else an old one is raised, or extended to a period that came later.
+        """
+        level, choice = self.rng.randrange(len(RATES)), self.rng.random()
         old = [table for table in self.tables if table.level < level]
-        if old and self.rng.random() < 0.7:
+        if old and choice < 0.4:
             self._raise_table(self.rng.choice(old), level)
             return
-        partition = self.rng.choice(PARTITIONS)
+        if self.sealed == 3 and choice < 0.5:
+            self._measure(product_partition(SIZES, {}), level)
+            return
+        first = self.rng.randrange(self.sealed)
+        stop = self.rng.randrange(first, self.sealed) + 1
+        others = self.rng.choice(OTHERS)
+        self._measure(_of_periods(range(first, stop), others), level)
+        if stop < self.sealed:
+            self._measure(_of_periods(range(stop, self.sealed), others), level)
+            self.extended.append(self.charges[-1])
+
+    def _measure(self, partition: ProductPartition, level: int) -> None:
         chains = [Chain(vector(partition.row(i))) for i in range(partition.n_cells)]
         self.tables.append(Measured(partition, -1, chains))
         self._raise_table(self.tables[-1], level)
@@ -200,6 +203,11 @@ class Attack:
             chain = table.chains[place]
             level = self.rng.randrange(chain.level + 1, len(RATES))
             self._raise(chain, level, table.partition.row(place))
+
+
+def _of_periods(periods: range, others: dict[int, list[int]]) -> ProductPartition:
+    labels = [t if t in periods else -1 for t in range(SIZES[0])]
+    return product_partition(SIZES, {0: labels, **others})
 
 
 def query_of(row: Vector) -> LinearQuery:
