@@ -64,7 +64,7 @@ class InferenceEngine(LiveRows):
         self._sizes = tuple(sizes)
         self.tables = MeasuredTables(self._sizes, apart=apart)
         self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records, may_wait=may_wait)
-        self._posteriors: Posteriors | None = Posteriors(self.in_play, self._measurements)
+        self._posteriors: Posteriors | None = Posteriors(self.in_play, self._measurements, apart)
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0

@@ -14,6 +14,7 @@ from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.by_rows import CellsAndRows, Wanted, by_sums
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, cells_as_rows, chosen, n_rows
 from qserver.inference.posterior.merged import MOST_MERGED, Merging
+from qserver.inference.posterior.nearby import linked, nearby
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
@@ -39,10 +40,13 @@ class Posteriors:
     Args:
         rows: the rows that are combined by algebra; they know what disagrees.
         measurements: all live rows and tables by id.
+        apart: the attribute of periods of data that arrive over time; None where all are there.
     """
 
-    def __init__(self, rows: RowsInPlay, measurements: Sequence[AnyMeasurement]) -> None:
-        self._rows, self._measurements = rows, measurements
+    def __init__(
+        self, rows: RowsInPlay, measurements: Sequence[AnyMeasurement], apart: int | None = None
+    ) -> None:
+        self._rows, self._measurements, self._apart = rows, measurements, apart
         self._known: OrderedDict[_Key, ToState] = OrderedDict()
         self._with_cells: OrderedDict[tuple[int, ...], CellsAndRows] = OrderedDict()
         self._n_rows: int | None = None
@@ -81,7 +85,10 @@ class Posteriors:
         used = (*estimate.ids, *estimate.tables)
         ways = list[_Way]()
         # Cells may disagree with rows also where the estimate uses rows alone.
-        if self._size:
+        if self._apart is not None:
+            near = self._nearby(wanted.row, self._apart)
+            ways = [] if near is None else [partial(near.stated, wanted)]
+        elif self._size:
             ways = [partial(rows.stated, wanted) for rows in self._with_tables(wanted, used)]
         if not ways and not uses_cells:
             try:
@@ -89,6 +96,18 @@ class Posteriors:
             except _FAULTS_OF_FLOATS:
                 return ()
         return ways
+
+    def _nearby(self, row: LinearQuery, apart: int) -> CellsAndRows | None:
+        """The rows and cells whose disagreements may bear on a question; None if all are rows."""
+        periods = linked(row, self._measurements, apart)
+        if periods is None:
+            return None
+        key = tuple(sorted(periods))
+        if key not in self._with_cells:
+            trim(self._with_cells, _MOST_WITH_CELLS)
+            make = partial(nearby, list(self._measurements), periods, apart)
+            self._with_cells[key] = CellsAndRows(make, self._rows.most_records)
+        return self._with_cells[key]
 
     def _with_tables(self, wanted: Wanted, used: Sequence[int]) -> list[CellsAndRows]:
         """Cells and rows: merged for the question where they are many, and then as they are."""

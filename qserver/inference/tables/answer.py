@@ -203,7 +203,8 @@ def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: f
         answer = generation.public.value_float
         products, off = found.values * answer, errors * abs(answer)
     else:
-        pieces = [_on_piece(found, errors, piece) for piece in generation.placed(found.block)]
+        placed = generation.placed(found.block, choice.pattern.query)
+        pieces = [_on_piece(found, errors, piece) for piece in placed]
         products = np.concatenate([each for each, _ in pieces])
         off = np.concatenate([each for _, each in pieces])
     size = float(np.abs(products).sum())

@@ -129,9 +129,11 @@ class Generation:
             found.pop(TOTAL, None)
         return found
 
-    def placed(self, block: BlockKey) -> list[PlacedPiece]:
-        """The pieces of a block's live table, with answers as arrays."""
-        return [self._piece(piece) for piece in self._tables[block].pieces]
+    def placed(self, block: BlockKey, query: LinearQuery | None = None) -> list[PlacedPiece]:
+        """The pieces of a block's live table that a query may be about, with answers as arrays."""
+        table = self._tables[block]
+        ids = set(table.ids_for(query))
+        return [self._piece(piece) for piece in table.pieces if piece.id in ids]
 
     def _piece(self, piece: TableMeasurement) -> PlacedPiece:
         found = self._placed.get(piece)

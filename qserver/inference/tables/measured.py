@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -142,6 +142,7 @@ def periods_in(partition: ProductPartition, apart: int | None) -> tuple[int, ...
     return tuple(np.flatnonzero(found.dense >= 0).tolist())
 
 
+@lru_cache(maxsize=1 << 14)
 def asked_periods(query: LinearQuery, apart: int) -> frozenset[int]:
     """The periods in which a query weighs some cell; public, as the query is."""
     return frozenset(p for run in periods_of(query, apart) for p in run)
