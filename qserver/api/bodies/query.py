@@ -64,7 +64,8 @@ AXES_SCHEMA: dict[str, Any] = {
         ],
     },
     "description": "per attribute that the table tells apart: [position, stops of runs, part of "
-    "each run]; its cells are the products of parts, the last attribute running fastest",
+    "each run]; its cells are the products of parts, the last attribute running fastest. Part -1 "
+    "is of values without a cell, such as periods that the table was not measured for",
 }
 
 
