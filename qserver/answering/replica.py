@@ -361,8 +361,8 @@ class Replica:
         """The planner's view of the state last read."""
         limit = self.present.budget.limit_nano
         axis = None if self.meta.growth is None else self.meta.period_axis
-        n_sealed = self.present.n_sealed or 0
-        return Holdings(self.engine, self.ledger, limit, self.rule.cells, axis, n_sealed)
+        kept = range(self.present.n_retired, self.present.n_sealed or 0)
+        return Holdings(self.engine, self.ledger, limit, self.rule.cells, axis, kept)
 
     @property
     def allowed_nano(self) -> int:

@@ -26,7 +26,6 @@ def period_retired(plan: Plan, replica: Replica) -> PeriodRetiredError | None:
 
 
 def _measures(planned: Planned, axis: int, n_retired: int) -> bool:
-    """Whether a row weighs one of the first periods; the cells of a table cover all of them."""
-    if not isinstance(planned, PlannedRow):
-        return True
-    return any(run.start < n_retired for run in periods_of(planned.row, axis))
+    """Whether a row weighs one of the first periods, or a table has cells there."""
+    row = planned.row if isinstance(planned, PlannedRow) else planned.partition.inside
+    return any(run.start < n_retired for run in periods_of(row, axis))

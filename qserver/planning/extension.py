@@ -19,10 +19,11 @@ from qserver.records.history import TableMeasurement
 def extended(holdings: Holdings, rows: Iterable[Primitive]) -> Holdings | None:
     """The holdings with cells for every sealed period, bought with whatever else is.
 
-    None where there are no tables, or they have cells for all that these rows are about.
+    None where there are no tables, where they have cells for all that these rows are about, and
+    where they would not have them then: for a retired period there are no new cells.
     """
-    tables = holdings.engine.tables
-    if not tables.measured or all(map(holdings.covers, rows)):
+    tables, asked = holdings.engine.tables, list(rows)
+    if not tables.measured or all(map(holdings.covers, asked)):
         return None
     planned = holdings.extension()
     if not planned:
@@ -35,4 +36,5 @@ def extended(holdings: Holdings, rows: Iterable[Primitive]) -> Holdings | None:
         )
         for i, p in enumerate(planned)
     )
-    return replace(holdings, engine=engine, extending=planned)
+    found = replace(holdings, engine=engine, extending=planned)
+    return found if all(map(found.covers, asked)) else None

@@ -68,7 +68,8 @@ class Holdings:
         cells: pairs of measured rows and cells; sharing it between views saves time.
         period_axis: the attribute of periods where data arrive over time. Tables tell every period
             apart, and rows may be measured period by period.
-        n_sealed: number of periods that have their data; a table has cells for these alone.
+        kept: the periods that have their data and are not retired. New cells are of these alone,
+            and a table with others is raised no more.
         extending: tables that are a part of whatever is bought; `engine` has them already.
     """
 
@@ -77,7 +78,7 @@ class Holdings:
     limit_nano: int
     cells: OwnCells = field(default_factory=OwnCells)
     period_axis: int | None = None
-    n_sealed: int = 0
+    kept: range = range(0)
     extending: tuple[PlannedTable, ...] = ()
 
     @property
@@ -126,7 +127,7 @@ class Holdings:
         if self.period_axis is None:
             return None
         found = [table.periods for table in self.engine.tables.measured]
-        return frozenset.intersection(*found) if found else frozenset(range(self.n_sealed))
+        return frozenset.intersection(*found) if found else frozenset(self.kept)
 
     def covers(self, query: Primitive) -> bool:
         """Whether tables have cells for all that a query is about, or would if they were bought."""
@@ -246,7 +247,8 @@ class Holdings:
         tables, found = self.engine.tables, {}
         for block in alphas if only is None else only:
             after = alpha_nano_up(max(alphas[block] * part, PLANNER.least_alpha))
-            if block not in tables.public_blocks and after > tables.alpha_nano.get(block, 0):
+            is_more = after > tables.alpha_nano.get(block, 0)
+            if is_more and block not in tables.public_blocks and self.may_raise(block):
                 found[block] = after
         return found
 
@@ -270,6 +272,11 @@ class Holdings:
                 found.append((piece.partition, piece if piece.id < n_live else None, alpha))
         return self.raised(found, beside=beside)
 
+    def may_raise(self, block: BlockKey) -> bool:
+        """Whether a block is new, or every cell of it may be counted again."""
+        table = self.engine.tables.table(block)
+        return table is None or table.periods <= frozenset(self.kept)
+
     def partition_of(self, block: BlockKey) -> ProductPartition:
         """The cells that a new table of a block has.
 
@@ -283,7 +290,7 @@ class Holdings:
         tables, found, taken = self.engine.tables, list[PlannedTable](), set[int]()
         for table in tables.measured:
             block = tables.block_of(table.partition)
-            missing = sorted(frozenset(range(self.n_sealed)) - table.periods)
+            missing = sorted(frozenset(self.kept) - table.periods)
             most = max(
                 1, MAX_TABLE_CELLS // self.lattice.n_real_cells(block or (), without=self._apart)
             )

@@ -77,7 +77,12 @@ class Snapshot:
         """The planner's view of what there is."""
         cells = OwnCells() if self.rule is None else self.rule.cells
         return Holdings(
-            self.engine, self.ledger, self.limit_nano, cells, self.period_axis, self.n_sealed
+            self.engine,
+            self.ledger,
+            self.limit_nano,
+            cells,
+            self.period_axis,
+            range(self.n_sealed),
         )
 
     def plan(

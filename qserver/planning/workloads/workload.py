@@ -299,6 +299,8 @@ def _whole_blocks(
     after = places.holdings
     old = {b: after.engine.tables.alpha_nano.get(b, 0) for b in places.by_block.values()}
     raises = {places.by_block[b]: a for b, a in asked.items() if a > old[places.by_block[b]]}
+    if not all(map(after.may_raise, raises)):
+        return None
 
     def part_of(part: float) -> dict[BlockKey, int]:
         return {b: old[b] + max(1, ceil(part * (a - old[b]))) for b, a in raises.items()}

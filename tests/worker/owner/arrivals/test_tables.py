@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, WorkloadAnswer
@@ -140,3 +141,19 @@ def test_known_answers_stay_free_and_the_same_through_52_arrivals(
                 figures = (0, answer.estimate, answer.low, answer.high)
                 known[f"{asked}"] = (asked, figures)
     assert len(known) == 6
+
+
+def test_tables_go_on_after_old_weeks_are_retired(town: Growing) -> None:
+    """Their cells of retired weeks stay as they are; what comes is measured beside them."""
+    first = town.ask_workload(by_week_and_sex(town, 3))
+    town.retire(1)
+    town.append(3)
+    later = town.ask_workload(by_week_and_sex(town, 4))
+    assert figures(later)[:6] == figures(first)
+    assert [t.n_cells for t in tables(town)] == [9, 3]
+    # A table with retired cells is raised no more, so a shorter length is measured by rows.
+    finer = town.ask({"week": week(3), "sex": "Female"}, length=30)
+    assert abs(finer.estimate - 150) < 60
+    assert len({t.alpha_nano for t in tables(town)}) == 1
+    with pytest.raises(PeriodRetiredError):
+        town.ask({"week": week(0), "sex": "Female"}, length=30)
