@@ -128,7 +128,9 @@ class ProductPartition:
     ) -> ProductPartition:
         """The partition that `to_document` wrote; QueryError where it is none."""
         axes = [
-            AxisClasses(int(axis), tuple(map(int, stops)), tuple(map(int, ids)), 1 + max(ids))
+            AxisClasses(
+                int(axis), tuple(map(int, stops)), tuple(map(int, ids)), 1 + max(ids, default=-1)
+            )
             for axis, stops, ids in document
         ]
         return cls(tuple(sizes), tuple(axes))

@@ -68,7 +68,9 @@ class Answered:
         blocks = tables.blocks_with(raises)
         pattern = tables.pattern(asked) if asked.multiplier == 1 else None
         rest = None if pattern is None else whole_of(blocks, pattern)
-        if rest is None or any(self._is_cell(row, blocks) for row in rows):
+        if rest is None or not self._holdings.covers(asked):
+            return inf
+        if any(self._is_cell(row, blocks) for row in rows):
             return inf
         own = [abs(w) * NANO / r.alpha_nano for r, w in zip(rows, weights, strict=True)]
         allowance = rest.allowance(tables.steps_with(raises, float(self._holdings.table_step)))

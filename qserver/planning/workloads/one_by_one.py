@@ -199,7 +199,7 @@ class _Merged:
         left = remainder(q.row.row, [(row.row, weight)])
         pattern, blocks = self.holdings.pattern(left), tables.blocks_with(self.raises)
         rest = None if pattern is None or left.multiplier != 1 else whole_of(blocks, pattern)
-        if rest is None:
+        if rest is None or not self.holdings.covers(left):
             return False
         scales = np.append(rest.scales(blocks.alphas), abs(weight) * NANO / row.alpha_nano)
         steps = tables.steps_with(self.raises, float(self.holdings.table_step))

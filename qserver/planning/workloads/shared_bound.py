@@ -193,7 +193,7 @@ def _on_blocks(
 ) -> PlannedAnswer | None:
     """The answer by blocks and own row, unless the other one is shorter."""
     pattern, confidence = holdings.pattern(q.row), q.confidence
-    if pattern is None or not blocks.alphas:
+    if pattern is None or not blocks.alphas or not holdings.covers(q.row):
         return None
     own = holdings.engine.own_after(q.row, at)
     alpha = holdings.engine.tables.alpha_nano_at(own, at)
