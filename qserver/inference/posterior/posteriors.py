@@ -12,9 +12,15 @@ import numpy as np
 from qserver.errors import EvaluationError
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.by_rows import CellsAndRows, Wanted, by_sums
-from qserver.inference.posterior.cells_as_rows import MOST_CELLS, cells_as_rows, chosen, n_rows
+from qserver.inference.posterior.cells_as_rows import (
+    MOST_CELLS,
+    cells_as_rows,
+    chosen,
+    linked,
+    n_rows,
+    nearby,
+)
 from qserver.inference.posterior.merged import MOST_MERGED, Merging
-from qserver.inference.posterior.nearby import linked, nearby
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
