@@ -79,8 +79,6 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
         console.line(f"protected: {dataset['unit']['text']}")
     _show_budget(console, dataset)
     default = _DEFAULTS.get(dataset.get("measure", "auto"), "")
-    if dataset.get("periods"):
-        default = "just the question, as tables would be about periods to come, too"
     console.line(f"measured by default: {default}")
     for text in ("description", "licence"):
         if said := dataset["domain"].get(text):
