@@ -104,19 +104,20 @@ def test_models_are_refused_while_data_arrive(town: Growing) -> None:
     assert found.status_code == 422
 
 
-def test_no_table_is_bought_while_data_arrive(town: Growing) -> None:
-    """Whatever the asker chooses, and in a workload: cells would not keep their counts."""
+def test_a_table_of_weeks_is_shown_with_the_weeks_that_it_has(town: Growing) -> None:
+    """Bought by SQL; over HTTP, part -1 is of weeks to come."""
     sql = {"sql": "SELECT week, sex, COUNT(*) FROM people GROUP BY week, sex WITHIN 60"}
     web = town.web()
-    web.post("/v1/datasets/people/sql", json=sql | {"measure": "auto"})
+    web.post("/v1/datasets/people/sql", json=sql)
     town.work_off()
-    for _ in range(4):
-        web.post("/v1/datasets/people/query", json=QUESTION | {"measure": "auto", "length": 20})
-        town.work_off()
-    rows = web.get("/v1/datasets/people/history").json
-    assert rows is not None
-    assert rows["rows"]
-    assert all("terms" in row for row in rows["rows"])
+    found = web.get("/v1/datasets/people/history").json
+    assert found is not None
+    (table,) = found["rows"]
+    assert table["n_cells"] == 9
+    assert table["table"] == [[0, [1, 2, 3, 60], [0, 1, 2, -1]], [1, [1, 2, 3], [0, 1, 2]]]
+    assert "every cell of week (3 parts) by sex (3 parts)" in web.get(
+        "/portal/datasets/people/history"
+    ).get_data(as_text=True)
 
 
 def test_the_pages_show_the_weeks(town: Growing) -> None:
