@@ -134,6 +134,7 @@ def others_of(piece: TableMeasurement, apart: int) -> tuple[object, ...]:
     return tuple(a for a in piece.partition.axes if a.axis != apart)
 
 
+@lru_cache(maxsize=1 << 14)
 def periods_in(partition: ProductPartition, apart: int | None) -> tuple[int, ...]:
     """The periods that have cells of their own in a partition."""
     found = next((a for a in partition.axes if a.axis == apart), None)
