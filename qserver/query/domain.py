@@ -259,17 +259,6 @@ class Attribute:
             return str(low) if low == last else f"{low}..{last}"
         return f"[{decimal_text(low)}, {decimal_text(high)})"
 
-    def index_of_label(self, label: str) -> int | None:
-        """Index of a label (or of `other`), or None."""
-        return self._label_index.get(label)
-
-    @cached_property
-    def _label_index(self) -> dict[str, int]:
-        index = {x: i for i, x in enumerate(self.labels)}
-        if self.has_other:
-            index[self.other] = self.size - 1
-        return index
-
     def index_of_name(self, name: str) -> int | None:
         """Index of the value of this name (a label, a bin's name, `other`), or None."""
         return self._name_index.get(name)

@@ -113,7 +113,6 @@ def test_other_is_an_extra_last_value_and_totality_needs_both_rules(
     assert attribute.n_regular == 3
     assert attribute.size == 3 + has_other
     assert attribute.value_names == ("0", "1..4", "5..8", "none")[: attribute.size]
-    assert attribute.index_of_label("none") == (3 if has_other else None)
     assert attribute.index_of_name("none") == (3 if has_other else None)
 
 
@@ -125,12 +124,6 @@ def test_names_of_values_are_labels_or_bins() -> None:
         found = [attribute.index_of_name(name) for name in attribute.value_names]
         assert found == list(range(attribute.size))
         assert attribute.index_of_name("no such value") is None
-
-
-def test_label_index_knows_labels_and_other_but_no_bin() -> None:
-    assert labels(missing="other", other="z").index_of_label("z") == 2
-    assert labels().index_of_label("y") == 1
-    assert numbers().index_of_label("0") is None
 
 
 @given(
