@@ -45,7 +45,7 @@ def test_no_question_waits_while_the_law_of_another_is_computed(
         locked.append(datasets.get("people").lock.locked())
         return law_given(known, enough=enough)
 
-    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", law)
+    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", law)
     insight = Insight(store, datasets, workloads)
     first, second, whole = (town.service().parse("people", {"where": w}) for w in (*PARTS, WHOLE))
     requirement = Requirement(90, 0.95)
@@ -66,7 +66,7 @@ def test_a_law_is_computed_once_for_all_that_ask(
     insight = Insight(store, datasets, datasets)
     query = town.service().parse("people", {"where": WHOLE})
     first = insight.known("people", query, Requirement(90, 0.95)).answer
-    monkeypatch.setattr("qserver.inference.posterior.posteriors.law_given", None)
+    monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", None)
     assert insight.known("people", query, Requirement(90, 0.95)).answer == first
 
 
