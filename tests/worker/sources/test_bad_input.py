@@ -204,7 +204,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_stop_in_the_middle_leaves_nothing_behind(
-    tmp_path: Path, store_url: str, number: signal.Signals
+    tmp_path: Path, store_url: str, number: signal.Signals, request: pytest.FixtureRequest
 ) -> None:
     """Once codes are in the file that has no name: it is seen among the open files."""
     state = tmp_path / "state"
@@ -217,6 +217,10 @@ def test_a_stop_in_the_middle_leaves_nothing_behind(
     (tmp_path / "domain.json").write_text(json.dumps(domain_to_document(DOMAIN)))
     call = ["attach", "clinic", "--source", f"duckdb:///{tmp_path}/rows.duckdb", "--table"]
     call += ["visits", "--domain", str(tmp_path / "domain.json"), "--limit", "1"]
+    # Whoever started the tests may have had interrupts ignored, which a child inherits.
+    if number != signal.SIGKILL:
+        inherited = signal.signal(number, signal.SIG_DFL)
+        request.addfinalizer(lambda: signal.signal(number, inherited))
     running = subprocess.Popen(
         [sys.executable, "-m", "worker", *call, "--state", str(state), "--redis-url", store_url],
         stderr=subprocess.DEVNULL,
