@@ -269,7 +269,9 @@ class Holdings:
                 continue
             for piece in old.pieces:
                 # A piece that is being added is bought at the raised alpha at once.
-                found.append((piece.partition, piece if piece.id < n_live else None, alpha))
+                live = piece if piece.id < n_live else None
+                if live is None or live.alpha_nano < alpha:
+                    found.append((piece.partition, live, alpha))
         return self.raised(found, beside=beside)
 
     def may_raise(self, block: BlockKey) -> bool:

@@ -157,7 +157,8 @@ class _Merged:
             return Estimator(q.row.key, weights)
         # If the plan buys no tables, weights on the present tables are certainly kept.
         at = self.now.engine.tables.n_events
-        at += len(self.rows) + len(self.raises) if plan.tables else 0
+        bought = self.priced.purchase
+        at += len(bought.rows) + len(bought.tables) if plan.tables else 0
         return Estimator(q.row.key, weights, at=at)
 
     def meets(self, q: Question, plan: Plan, estimator: Estimator | None) -> bool:

@@ -12,6 +12,8 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.records.history import HistoryTable
+from qserver.service.statement_answers import StatementAnswer, StatementExplanation
+from qserver.service.statements import Statements
 from tests.growing import Growing, week
 
 SEXES = {"Female": 150, "Male": 50}
@@ -157,3 +159,21 @@ def test_tables_go_on_after_old_weeks_are_retired(town: Growing) -> None:
     assert len({t.alpha_nano for t in tables(town)}) == 1
     with pytest.raises(PeriodRetiredError):
         town.ask({"week": week(0), "sex": "Female"}, length=30)
+
+
+def test_a_week_that_came_has_a_price_at_every_length(town: Growing) -> None:
+    """Each of the questions that a longer table asks for extends the same table of weeks."""
+    text = "SELECT week, COUNT(*) AS n FROM people GROUP BY week WITHIN 40"
+    Statements(town.service()).run("people", text, wait_s=0)
+    town.work_off()
+    town.append(3)
+    found = Statements(town.service()).run("people", f"EXPLAIN {text}", wait_s=0)
+    assert isinstance(found, StatementExplanation)
+    prices = [point.price_nano for point in found.curve]
+    assert prices == sorted(prices, reverse=True)
+    Statements(town.service()).run("people", text, wait_s=0)
+    town.work_off()
+    answer = Statements(town.service()).run("people", text, wait_s=0)
+    assert isinstance(answer, StatementAnswer)
+    assert len(answer.cells) == 4
+    assert answer.charged_nano == 0
