@@ -121,8 +121,12 @@ def _readable(programs: Path, folder: Path) -> Path:
     home = programs.parent
     if all(parent.stat().st_mode & 0o005 == 0o005 for parent in home.parents):
         return programs
-    shutil.copytree(home, folder / "pginstall", symlinks=True)
-    return folder / "pginstall" / "bin"
+    # They look for their libraries beside the package, so both keep their places.
+    package = home.parent
+    for part in (home.relative_to(package.parent), Path(f"{package.name}.libs")):
+        if (package.parent / part).is_dir():
+            shutil.copytree(package.parent / part, folder / part, symlinks=True)
+    return folder / programs.relative_to(package.parent)
 
 
 def _free_port() -> int:
