@@ -18,7 +18,7 @@ from worker.journal.journal import Journal
 from worker.journal.owner_records import Retired, Sealed
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.reading import Arrived, Arriving, read_part
-from worker.owner.arrivals.sealing import Sealing, present_entry
+from worker.owner.arrivals.sealing import Sealing, growing_entry
 from worker.private.parts import PartFolder
 from worker.private.registry import Registry, RegistryEntry
 from worker.sources.address import Address
@@ -91,13 +91,7 @@ def append(
         StrictError: a record is not counted as it stands, and the owner wants that told first.
         BusyError: another append is under way, or a worker held the population all the time.
     """
-    entry = present_entry(request.name, settings, registry)
-    if not entry.grows:
-        raise ConfigError(
-            "name",
-            "be a dataset whose data arrive over time",
-            hint="One is attached with --to. `rotate` puts another file in this one's place.",
-        )
+    entry = growing_entry(request.name, settings, registry)
     journal = registry.journal(entry.population, create=False)
     sealing = Sealing(
         settings,

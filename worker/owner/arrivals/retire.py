@@ -15,7 +15,7 @@ from qserver.config import Settings
 from qserver.errors import ConfigError
 from worker.journal.owner_records import Retired
 from worker.owner.arrivals.append import period_stop, state_of
-from worker.owner.arrivals.sealing import Sealing, present_entry
+from worker.owner.arrivals.sealing import Sealing, growing_entry
 from worker.private.parts import PartFolder, rest_of
 from worker.private.registry import Registry, RegistryEntry
 
@@ -70,9 +70,7 @@ def retire(
         PrivateDataError: a part is missing or was changed, or the disk is full.
         BusyError: an append is under way, or a worker held the population all the time.
     """
-    entry = present_entry(request.name, settings, registry)
-    if not entry.grows:
-        raise ConfigError("name", "be a dataset whose data arrive over time")
+    entry = growing_entry(request.name, settings, registry)
     journal = registry.journal(entry.population, create=False)
     sealing = Sealing(settings, registry, journal, log, progress, pause=pause, clock=clock)
     with registry.parts(entry).appending():

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from qserver.config import Settings
-from qserver.errors import BusyError
+from qserver.errors import BusyError, ConfigError
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging.lease import Lease
 from qserver.storage.spend import SpendingStore
@@ -49,6 +49,18 @@ def present_entry(name: str, settings: Settings, registry: Registry) -> Registry
         meta = Store.open(settings, role="worker-reader").meta(name)
         registry.settle(name, snapshot=meta.snapshot)
     return registry.entry(name)
+
+
+def growing_entry(name: str, settings: Settings, registry: Registry) -> RegistryEntry:
+    """As `present_entry`; ConfigError where the data of the dataset do not grow."""
+    entry = present_entry(name, settings, registry)
+    if not entry.grows:
+        raise ConfigError(
+            "name",
+            "be a dataset whose data arrive over time",
+            hint="One is attached with --to. `rotate` puts another file in this one's place.",
+        )
+    return entry
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, rows_of, week
-from tests.worker.crashes import Crash
+from tests.worker.owner.arrivals.crashes import Step, die_at, faults, folder_of
 from worker.journal.journal import Journal
 from worker.owner.arrivals import sealing
-from worker.owner.checks.doctor import examine
 from worker.owner.restore import restore
 from worker.private import parts
 from worker.private.parts import PartFolder
@@ -34,81 +32,43 @@ def town(tmp_path: Path, store_url: str) -> Growing:
     return Growing.begin(tmp_path, store_url)
 
 
-def folder_of(town: Growing) -> Path:
-    return town.registry.folder / "parts" / town.meta.snapshot
-
-
-def faults(town: Growing) -> list[str]:
-    """What the doctor finds, but for settings that tests have for speed."""
-    found = examine(town.registry, town.settings)
-    return [f.text for f in found if not f.ok and not f.check.startswith(("BLAS", "slot"))]
-
-
-def dying(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, *, after: bool, place: int = 0
-) -> None:
-    """Make the call of this number of a method, or a function, end the process."""
-    original: Callable[..., Any] = getattr(owner, method)
-    calls = list[int]()
-
-    def step(*args: Any, **kwargs: Any) -> Any:
-        calls.append(1)
-        if len(calls) <= place:
-            return original(*args, **kwargs)
-        if after:
-            original(*args, **kwargs)
-        raise Crash
-
-    monkeypatch.setattr(owner, method, step)
-
-
-STEPS: list[tuple[Any, str, bool, int, bool]] = [
-    (PartFolder, "sweep", True, 0, False),
-    (parts, "write_all", False, 0, False),
-    (parts, "write_all", True, 0, False),
-    (Path, "replace", False, 0, False),
-    (Path, "replace", True, 0, False),
-    (parts, "sync_folder", True, 0, False),
-    (sealing.Sealing, "wait_for_minute", False, 0, False),
-    (SpendingStore, "acquire", True, 0, False),
-    (Seals, "follow", True, 0, False),
-    (Journal, "append", False, 0, False),
-    (Journal, "append", True, 0, True),
-    (OwnerOperations, "seal", False, 0, True),
-    (OwnerOperations, "seal", True, 0, True),
-    (SpendingStore, "await_durable", True, 0, True),
-    (SpendingStore, "release", False, 0, True),
+STEPS = [
+    Step(PartFolder, "sweep", True, 0, False),
+    Step(parts, "write_all", False, 0, False),
+    Step(parts, "write_all", True, 0, False),
+    Step(Path, "replace", False, 0, False),
+    Step(Path, "replace", True, 0, False),
+    Step(parts, "sync_folder", True, 0, False),
+    Step(sealing.Sealing, "wait_for_minute", False, 0, False),
+    Step(SpendingStore, "acquire", True, 0, False),
+    Step(Seals, "follow", True, 0, False),
+    Step(Journal, "append", False, 0, False),
+    Step(Journal, "append", True, 0, True),
+    Step(OwnerOperations, "seal", False, 0, True),
+    Step(OwnerOperations, "seal", True, 0, True),
+    Step(SpendingStore, "await_durable", True, 0, True),
+    Step(SpendingStore, "release", False, 0, True),
 ]
-"""What dies, whether after it is done, at which call, and whether the part is decided by then."""
 
 
-@pytest.mark.parametrize(("owner", "method", "after", "place", "decided"), STEPS)
+@pytest.mark.parametrize("step", STEPS)
 def test_an_append_that_dies_is_whole_or_was_never_there(
     town: Growing,
     monkeypatch: pytest.MonkeyPatch,
     redis_client: StoreClient,
-    owner: Any,
-    method: str,
-    after: bool,
-    place: int,
-    decided: bool,
+    step: Step,
 ) -> None:
     """The journal's line decides. A worker that starts then shows the week, or deletes its file."""
     before = town.ask({}, length=30)
-    dying(monkeypatch, owner, method, after=after, place=place)
-    with pytest.raises(Crash):
-        town.append(3)
-    monkeypatch.undo()
-    # What time does to the lease of a process that died.
-    redis_client.delete(Keys("town").lease)
-    assert town.ask({}, length=30).estimate == before.estimate or decided
+    die_at(step, lambda: town.append(3), monkeypatch, redis_client)
+    assert town.ask({}, length=30).estimate == before.estimate or step.decided
     town.work_off()
-    assert town.n_shown == (4 if decided else 3)
+    assert town.n_shown == (4 if step.decided else 3)
     names = {path.name for path in folder_of(town).iterdir()} - {"lock"}
-    assert len(names) == (2 if decided else 1)
+    assert len(names) == (2 if step.decided else 1)
     assert not faults(town)
     done = town.append(3)
-    assert (done.again, town.n_shown) == (decided, 4)
+    assert (done.again, town.n_shown) == (step.decided, 4)
     assert abs(town.ask(WHERE, length=8).estimate - 200) < 30
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, Row, rows_of, week, write_rows
-from tests.worker.crashes import Crash
-from tests.worker.owner.arrivals.test_append_crashes import dying, faults
+from tests.worker.owner.arrivals.crashes import Step, die_at, faults
 from tests.worker.owner.arrivals.test_retire import refused
 from worker import cli
 from worker.journal.journal import Journal
@@ -132,47 +130,37 @@ def test_retired_weeks_stay_so(town: Growing) -> None:
     assert not faults(corrected)
 
 
-STEPS: list[tuple[Any, str, bool, int, bool]] = [
-    (SpendingStore, "acquire", True, 0, False),
-    (Journal, "append", False, 0, False),
-    (Journal, "append", True, 0, False),
-    (parts, "write_all", True, 0, False),
-    (PartFolder, "write", True, 0, False),
-    (Journal, "append", True, 1, False),
-    (Registry, "put_next", False, 0, False),
-    (Registry, "put_next", True, 0, False),
-    (OwnerOperations, "rotate", False, 0, False),
-    (OwnerOperations, "rotate", True, 0, True),
-    (SpendingStore, "await_durable", True, 0, True),
-    (Registry, "settle", False, 1, True),
-    (Registry, "settle", True, 1, True),
-    (PartFolder, "delete", False, 0, True),
-    (PartFolder, "delete", True, 0, True),
+STEPS = [
+    Step(SpendingStore, "acquire", True, 0, False),
+    Step(Journal, "append", False, 0, False),
+    Step(Journal, "append", True, 0, False),
+    Step(parts, "write_all", True, 0, False),
+    Step(PartFolder, "write", True, 0, False),
+    Step(Journal, "append", True, 1, False),
+    Step(Registry, "put_next", False, 0, False),
+    Step(Registry, "put_next", True, 0, False),
+    Step(OwnerOperations, "rotate", False, 0, False),
+    Step(OwnerOperations, "rotate", True, 0, True),
+    Step(SpendingStore, "await_durable", True, 0, True),
+    Step(Registry, "settle", False, 1, True),
+    Step(Registry, "settle", True, 1, True),
+    Step(PartFolder, "delete", False, 0, True),
+    Step(PartFolder, "delete", True, 0, True),
 ]
-"""What dies, whether after it is done, at which call, and whether the store decided by then."""
 
 
-@pytest.mark.parametrize(("owner", "method", "after", "place", "decided"), STEPS)
+@pytest.mark.parametrize("step", STEPS)
 def test_a_correction_that_dies_is_whole_or_was_never_there(
     town: Growing,
     monkeypatch: pytest.MonkeyPatch,
     redis_client: StoreClient,
-    owner: Any,
-    method: str,
-    after: bool,
-    place: int,
-    decided: bool,
+    step: Step,
 ) -> None:
-    dying(monkeypatch, owner, method, after=after, place=place)
-    with pytest.raises(Crash):
-        town.correct(RIGHT)
-    monkeypatch.undo()
-    # What time does to the lease of a process that died.
-    redis_client.delete(Keys("town").lease)
+    die_at(step, lambda: town.correct(RIGHT), monkeypatch, redis_client)
     registry = Registry(town.settings.state_dir)
     assert not AttachedData(registry, log=LOG).load().refused
     assert town.n_shown == 4
-    assert abs(town.ask({"week": week(0)}, length=8).estimate - (100 if decided else 200)) < 30
+    assert abs(town.ask({"week": week(0)}, length=8).estimate - (100 if step.decided else 200)) < 30
     assert not faults(town)
     assert town.append(4).sealed == 5
     assert abs(town.ask({"week": week(4)}, length=8).estimate - 200) < 30

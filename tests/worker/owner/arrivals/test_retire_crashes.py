@@ -15,8 +15,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, rows_of, week
-from tests.worker.crashes import Crash
-from tests.worker.owner.arrivals.test_append_crashes import dying, faults, folder_of
+from tests.worker.owner.arrivals.crashes import Step, die_at, faults, folder_of
 from tests.worker.owner.arrivals.test_retire import known, refused
 from worker.journal.journal import Journal
 from worker.owner.arrivals import sealing
@@ -37,66 +36,56 @@ def town(tmp_path: Path, store_url: str) -> Growing:
     return town
 
 
-STEPS: list[tuple[Any, str, bool, int, bool]] = [
-    (PartFolder, "sweep", True, 0, False),
-    (PartFolder, "read", True, 0, False),
-    (parts, "write_all", False, 0, False),
-    (parts, "write_all", True, 0, False),
-    (Path, "replace", False, 0, False),
-    (Path, "replace", True, 0, False),
-    (parts, "sync_folder", True, 0, False),
-    (sealing.Sealing, "wait_for_minute", False, 0, False),
-    (SpendingStore, "acquire", True, 0, False),
-    (Seals, "follow", True, 0, False),
-    (Journal, "append", False, 0, False),
-    (Journal, "append", True, 0, True),
-    (OwnerOperations, "retire", False, 0, True),
-    (OwnerOperations, "retire", True, 0, True),
-    (SpendingStore, "await_durable", True, 0, True),
-    (SpendingStore, "release", False, 0, True),
-    (PartFolder, "sweep", False, 1, True),
-    (Path, "unlink", False, 0, True),
-    (Path, "unlink", True, 0, True),
-    (Registry, "put", False, 0, True),
-    (Registry, "put", True, 0, True),
+STEPS = [
+    Step(PartFolder, "sweep", True, 0, False),
+    Step(PartFolder, "read", True, 0, False),
+    Step(parts, "write_all", False, 0, False),
+    Step(parts, "write_all", True, 0, False),
+    Step(Path, "replace", False, 0, False),
+    Step(Path, "replace", True, 0, False),
+    Step(parts, "sync_folder", True, 0, False),
+    Step(sealing.Sealing, "wait_for_minute", False, 0, False),
+    Step(SpendingStore, "acquire", True, 0, False),
+    Step(Seals, "follow", True, 0, False),
+    Step(Journal, "append", False, 0, False),
+    Step(Journal, "append", True, 0, True),
+    Step(OwnerOperations, "retire", False, 0, True),
+    Step(OwnerOperations, "retire", True, 0, True),
+    Step(SpendingStore, "await_durable", True, 0, True),
+    Step(SpendingStore, "release", False, 0, True),
+    Step(PartFolder, "sweep", False, 1, True),
+    Step(Path, "unlink", False, 0, True),
+    Step(Path, "unlink", True, 0, True),
+    Step(Registry, "put", False, 0, True),
+    Step(Registry, "put", True, 0, True),
 ]
-"""What dies, whether after it is done, at which call, and whether it is decided by then."""
 
 
-@pytest.mark.parametrize(("owner", "method", "after", "place", "decided"), STEPS)
+@pytest.mark.parametrize("step", STEPS)
 def test_a_retirement_that_dies_is_whole_or_was_never_there(
     town: Growing,
     monkeypatch: pytest.MonkeyPatch,
     redis_client: StoreClient,
-    owner: Any,
-    method: str,
-    after: bool,
-    place: int,
-    decided: bool,
+    step: Step,
 ) -> None:
     """The journal's line decides. A worker that starts then measures all weeks or the kept ones."""
     before = town.ask({}, length=30)
-    dying(monkeypatch, owner, method, after=after, place=place)
-    with pytest.raises(Crash):
-        town.retire(FIRST)
-    monkeypatch.undo()
-    # What time does to the lease of a process that died.
-    redis_client.delete(Keys("town").lease)
+    die_at(step, lambda: town.retire(FIRST), monkeypatch, redis_client)
     assert known(town, {}, 30).estimate == before.estimate
     job = town.submit({"week": week(0)}, length=8)
-    if decided:
+    if step.decided:
         assert refused(town, job).first_kept == week(FIRST)
     else:
         town.work_off()
         result = town.service().job(job.id).result  # type: ignore[union-attr]
         assert abs(result.estimate - 200) < 30  # type: ignore[union-attr]
-    assert town.service().version("people").n_retired == (FIRST if decided else 0)
+    assert town.service().version("people").n_retired == (FIRST if step.decided else 0)
     names = {path.name for path in folder_of(town).iterdir()} - {"lock"}
-    first = "0000002-0000003.part" if decided else "0000000-0000003.part"
+    first = "0000002-0000003.part" if step.decided else "0000000-0000003.part"
     assert names == {first, "0000003-0000004.part"}
     assert not faults(town)
     done = town.retire(FIRST)
-    assert (done.again, done.retired) == (decided, FIRST)
+    assert (done.again, done.retired) == (step.decided, FIRST)
     assert abs(town.ask({"week": {"at_least": week(FIRST)}}, length=8).estimate - 400) < 30
     assert town.append(4).sealed == 5
 
