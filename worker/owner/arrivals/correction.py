@@ -22,10 +22,11 @@ from worker.sources.address import Address
 
 
 def cost_of(meta: DatasetMeta, stamp: Stamp) -> str:
-    """What a correction costs, in words: public facts alone."""
+    """What a correction costs, in words: public facts alone. Retired periods are not taken."""
     share, limit = epsilon_text(stamp.spent_snapshot_nano), epsilon_text(stamp.budget.limit_nano)
+    n_kept = (stamp.n_sealed or 0) - stamp.n_retired
     return (
-        f"This takes all {stamp.n_sealed} sealed periods of {meta.name} anew. What is known "
+        f"This takes all {n_kept} sealed periods of {meta.name} anew. What is known "
         f"freezes, and asking it again costs again: {share} epsilon was spent on it so far. That "
         "stays spent for its people, and what is asked of the new data adds to it; "
         f"{epsilon_text(stamp.remaining_nano)} of {limit} are left."

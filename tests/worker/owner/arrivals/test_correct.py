@@ -122,6 +122,7 @@ def test_retired_weeks_stay_so(town: Growing) -> None:
     told = list[str]()
     corrected = town.correct(RIGHT, say=told.append)
     assert any("300 records are of periods before" in line for line in told)
+    assert any(line.startswith("This takes all 2 sealed periods of people") for line in told)
     assert corrected.service().version("people").n_retired == 2
     assert folders(corrected) == {corrected.meta.snapshot: ["0000002-0000004.part"]}
     assert refused(corrected, corrected.submit({}, length=20)).first_kept == week(2)
