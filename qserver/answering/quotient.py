@@ -89,7 +89,7 @@ PosteriorOf = Callable[[QuotientAsked], QuotientPosterior | None]
 def posterior_value(
     questions: StatementQuestions, cell: CellQuestions, value: CellValue, posterior_of: PosteriorOf
 ) -> tuple[CellValue, Statement] | None:
-    """A quotient by its posterior; None where that is not known, or is no other.
+    """A quotient by its posterior; None where that is not known.
 
     Args:
         value: by the laws of the errors of both estimates; the search starts from its interval.
@@ -101,7 +101,7 @@ def posterior_value(
     middle = float(shape.middle)
     over, under = questions.questions[cell.main], questions.questions[cell.denominator]
     start = low - middle, high - middle
-    found = posterior_of(QuotientAsked(over.query, under.query, start, cell.confidence))
+    found = posterior_of(QuotientAsked(over, under, start, cell.confidence))
     if found is None:
         return None
     bounds = (shape.middle - shape.radius, shape.middle + shape.radius)
@@ -110,4 +110,7 @@ def posterior_value(
     estimate = middle + found.estimate
     if interval.low is not None and interval.high is not None:
         estimate = min(max(estimate, interval.low), interval.high)
+        # Where nothing disagrees the errors' law is the posterior's, and exact where rows tell it.
+        if not found.statement.disagreements and interval.high - interval.low >= high - low:
+            return value, found.statement
     return CellValue(estimate, interval), found.statement

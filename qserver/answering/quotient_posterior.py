@@ -1,28 +1,36 @@
-"""The posterior of a quotient N / D where released answers disagree.
+"""The posterior of a quotient N / D, given what released answers disagree about.
 
-Where D > 0, N / D <= t is the same as N - t D <= 0. So the posterior of the query N - t D at 0 is
-that of the quotient at t, but for the probability that D <= 0, which is bounded and counted as
-missed. What may be missed is shared evenly, so both ends are quantiles. They are rounded outward to
-a thousandth of the interval that the search starts from.
+Where D > 0, N / D > t is the same as N - t D > 0. So the probability of the one is that of the
+other, but for the probability that D <= 0, which is bounded and counted as missed. What may be
+missed is shared evenly, so both ends are quantiles. They are rounded outward to a thousandth of the
+interval that the search starts from. All values t are tried on one joint posterior of N and D.
 """
 
 from __future__ import annotations
 
-import math
+import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.stated import Stated
-from qserver.query.linear import LinearQuery
-from qserver.query.primitive import primitive
+from qserver.inference.given.law_given import ENOUGH
+from qserver.inference.given.law_of_two import Below, LawOfTwo
+from qserver.inference.given.points import SIZES
+from qserver.inference.joint.two_given import TwoGiven
+from qserver.inference.posterior.posteriors import FAULTS_OF_FLOATS
+from qserver.planning.holdings import estimate_of
+from qserver.query.question import Question
 from qserver.records.statement import Statement
 
 _NOT_POSITIVE = 0.01
-"""Share of what may be missed that is left to a denominator of 0 or less."""
+"""Most that a denominator of 0 or less may take of what may be missed."""
 _RESOLUTION = 2.0**-10
-_MOST_STEPS, _MOST_OUTWARD = 24, 8
+_ROUGHEST = 0.05
+_MOST_OUTWARD = 8
+_NUMERATOR, _DENOMINATOR = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -40,119 +48,122 @@ class QuotientAsked:
     """A quotient over / under, and how sure an interval of it must be.
 
     Args:
+        over, under: as they were answered.
         start: an interval near the one that is sought, finite, its ends apart.
         confidence: of the interval, in (0, 1).
     """
 
-    over: LinearQuery
-    under: LinearQuery
+    over: Question
+    under: Question
     start: tuple[float, float]
     confidence: float
 
 
-def quotient_posterior(engine: InferenceEngine, asked: QuotientAsked) -> QuotientPosterior | None:
-    """The posterior of a quotient on the engine's history.
+def quotient_posterior(given: TwoGiven, asked: QuotientAsked) -> QuotientPosterior | None:
+    """The posterior of a quotient, given both its parts.
 
     Returns:
-        None where no disagreement bears on it, where history does not give a part, where the
-        denominator may well be 0 or less, or where the search fails.
+        None where the denominator may well be 0 or less, or where the search or floats fail.
     """
-    search, missed = _Search(engine, asked), 1.0 - asked.confidence
-    numerator, denominator = search.stated(asked.over), search.stated(asked.under)
-    if numerator is None or denominator is None:
+    found, towards = None, np.array([*map(_less, asked.start), _DENOMINATOR])
+    with contextlib.suppress(*FAULTS_OF_FLOATS):
+        for size in SIZES[:-1]:
+            law = given.law(towards, size=size)
+            found = _Search(given, law, asked).found()
+            if found is None or found.statement.error <= ENOUGH:
+                break
+    return found
+
+
+def parts_given(engine: InferenceEngine, asked: QuotientAsked) -> TwoGiven | None:
+    """What the engine's history tells of both parts of a quotient.
+
+    Returns:
+        None where history does not give a part, or not what disagrees about it, or floats fail.
+    """
+    over, under = asked.over.row, asked.under.row
+    if over.is_zero or under.is_zero:
         return None
-    if denominator.posterior.low_at(missed * _NOT_POSITIVE) <= 0.0:
+    estimates = estimate_of(engine, asked.over), estimate_of(engine, asked.under)
+    if estimates[0] is None or estimates[1] is None:
         return None
-    low, high = search.end(upper=False), search.end(upper=True)
-    if low is None or high is None or not search.disagreements:
-        return None
-    quotient = numerator.posterior.estimate / denominator.posterior.estimate
-    told = Statement("posterior", search.error, search.disagreements)
-    return QuotientPosterior(min(max(quotient, low), high), low, high, told)
-
-
-class _Search:
-    """The ends of one quotient's interval, on a grid of its values."""
-
-    def __init__(self, engine: InferenceEngine, asked: QuotientAsked) -> None:
-        self._engine, self._asked = engine, asked
-        self._tail = (1.0 - asked.confidence) * (1.0 - _NOT_POSITIVE) / 2.0
-        low, high = asked.start
-        # A power of two, so that every value of the grid is an exact fraction.
-        self._step = Fraction(2) ** math.floor(math.log2((high - low) * _RESOLUTION))
-        self.error, self.disagreements = 0.0, 0
-
-    def stated(self, query: LinearQuery) -> Stated | None:
-        """The posterior of a query; None where history does not give one."""
-        row = primitive(query)
-        if row.is_zero:
-            return None
-        estimate = self._engine.estimate(row, confidence=1.0 - 2.0 * self._tail)
-        if estimate is None:
-            return None
-        found = self._engine.stated(row, estimate)
-        if found.statement.law == "estimator":
-            return None
-        self.error = max(self.error, found.statement.error)
-        self.disagreements = max(self.disagreements, found.statement.disagreements)
-        return found.scaled(row.multiplier)
-
-    def end(self, *, upper: bool) -> float | None:
-        """A value that the quotient passes with at most the probability of a tail."""
-        sign = 1 if upper else -1
-        at = round(Fraction(self._asked.start[1 if upper else 0]) / self._step)
-
-        def passed(n: int) -> float | None:
-            """Above 0 where the value n steps outward may be passed more often."""
-            return self._passed(at + sign * n, upper=upper)
-
-        found = _least(passed, around=round(0.25 / _RESOLUTION))
-        return None if found is None else float((at + sign * found) * self._step)
-
-    def _passed(self, place: int, *, upper: bool) -> float | None:
-        at = self._asked.under.scaled(place * self._step)
-        found = self.stated(self._asked.over - at)
-        if found is None:
-            return None
-        posterior = found.posterior
-        return posterior.high_at(self._tail) if upper else -posterior.low_at(self._tail)
-
-
-def _least(passed: Callable[[int], float | None], *, around: int) -> int | None:
-    """The least whole number at which a falling function is at most 0, near 0; None if unknown."""
-    near, far = 0, 0
-    above = passed(near)
-    below = above
-    for _ in range(_MOST_OUTWARD):
-        if above is None or below is None:
-            return None
-        if above > 0.0 >= below:
-            return _between(passed, (near, above), (far, below))
-        if above <= 0.0:
-            far, below, near = near, above, near - around
-            above = passed(near)
-        else:
-            near, above, far = far, below, far + around
-            below = passed(far)
-        around *= 2
+    found = engine.together((over.row, under.row), (estimates[0], estimates[1]))
+    if found is not None:
+        with contextlib.suppress(*FAULTS_OF_FLOATS):
+            return TwoGiven.of(found, (over.multiplier, under.multiplier))
     return None
 
 
-def _between(
-    passed: Callable[[int], float | None], near: tuple[int, float], far: tuple[int, float]
-) -> int | None:
-    """As `_least`, between two numbers: by false position, halving where it does not move."""
-    for i in range(_MOST_STEPS):
-        (a, above), (b, below) = near, far
-        if b - a <= 1:
-            return b
-        middle = a + round((b - a) * above / (above - below)) if i % 3 < 2 else (a + b) // 2
-        middle = min(max(middle, a + 1), b - 1)
-        value = passed(middle)
-        if value is None:
+def _less(t: float) -> FloatArray:
+    """N - t D."""
+    return _NUMERATOR - t * _DENOMINATOR
+
+
+@dataclass
+class _Search:
+    """The ends of one quotient's interval.
+
+    Args:
+        error: the largest numerical error of a probability that an end depends on.
+    """
+
+    given: TwoGiven
+    law: LawOfTwo
+    asked: QuotientAsked
+    error: float = field(default=0.0, init=False)
+
+    def found(self) -> QuotientPosterior | None:
+        missed = 1.0 - self.asked.confidence
+        not_positive = self.given.above_zero(-_DENOMINATOR, self.law).most
+        if not_positive > missed * _NOT_POSITIVE:
             return None
-        if value > 0.0:
-            near = middle, value
+        low, high = (self._end(side, (missed - not_positive) / 2.0) for side in (-1.0, 1.0))
+        if low is None or high is None or not self.error <= _ROUGHEST:
+            return None
+        over, under = (self.given.mean(c, self.law) for c in (_NUMERATOR, _DENOMINATOR))
+        told = Statement("posterior", self.error, self.given.known.n_disagreements)
+        return QuotientPosterior(min(max(over / under, low), high), low, high, told)
+
+    def _end(self, side: float, tail: float) -> float | None:
+        """A value that the quotient is beyond with at most this probability.
+
+        Args:
+            side: 1 for the upper end, -1 for the lower one.
+        """
+        start = self.asked.start
+        step = side * _RESOLUTION * (start[1] - start[0])
+
+        def value_at(n: int) -> float:
+            return float(start[side > 0.0] + n * step)
+
+        def beyond(n: int) -> Below:
+            return self.given.above_zero(side * _less(value_at(n)), self.law)
+
+        n = _least(lambda n: beyond(n).most <= tail, around=round(0.25 / _RESOLUTION))
+        if n is None:
+            return None
+        self.error = max(self.error, beyond(n).error)
+        return value_at(n)
+
+
+def _least(is_outside: Callable[[int], bool], *, around: int) -> int | None:
+    """The least whole number that is outside, near 0; None where it is far from there."""
+    inside, outside = (None, 0) if is_outside(0) else (0, None)
+    for _ in range(_MOST_OUTWARD):
+        if inside is not None and outside is not None:
+            break
+        n = around if outside is None else -around
+        around *= 2
+        if is_outside(n):
+            outside = n
         else:
-            far = middle, value
-    return far[0]
+            inside = n
+    if inside is None or outside is None:
+        return None
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        if is_outside(middle):
+            outside = middle
+        else:
+            inside = middle
+    return outside

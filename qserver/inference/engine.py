@@ -13,7 +13,8 @@ from qserver.errors import InputError
 from qserver.inference.corners.bias import Bias
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.live_rows import LiveRows
-from qserver.inference.posterior.posteriors import Posteriors
+from qserver.inference.posterior.by_rows import Together
+from qserver.inference.posterior.posteriors import Posteriors, TwoEstimates, TwoRows
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
@@ -132,7 +133,6 @@ class InferenceEngine(LiveRows):
         """The estimate of the row with the shortest interval at `confidence`, or None.
 
         Args:
-            primitive: the row.
             confidence: 1 - delta.
             enough: a half-width in records. The first estimate that meets it is returned, since
                 the search for the shortest interval takes many times longer.
@@ -182,6 +182,13 @@ class InferenceEngine(LiveRows):
         self.catch_up()
         return self._posteriors.of(primitive.row, estimate, enough=error)
 
+    def together(self, rows: TwoRows, estimates: TwoEstimates) -> Together | None:
+        """Two estimates with what disagrees about them; None where that is not known."""
+        if self._posteriors is None:
+            return None
+        self.catch_up()
+        return self._posteriors.together(rows, estimates)
+
     def stated(
         self, primitive: Primitive, estimate: RowEstimate, *, error: float = ENOUGH
     ) -> Stated:
@@ -194,7 +201,6 @@ class InferenceEngine(LiveRows):
         """The least alpha with which a new measurement of the row, and history, meet the target.
 
         Args:
-            primitive: the row.
             half_width: target in records, for the row (not the query it came from).
             confidence: 1 - delta.
             step: lattice step of the new measurement.
@@ -295,7 +301,6 @@ class InferenceEngine(LiveRows):
         """The least alpha that a measurement of the row must rise to, together with history.
 
         Args:
-            primitive: the row.
             half_width: target in records; history alone does not meet it.
             confidence: 1 - delta.
 

@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from qserver.answering.explain import Explained, explain_question
+from qserver.answering.quotient_posterior import (
+    QuotientAsked,
+    QuotientPosterior,
+    quotient_posterior,
+)
 from qserver.answering.replica import Replica
 from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.table_of_law import TableOfLaw
+from qserver.inference.joint.two_given import TwoGiven
 from qserver.query.asking.reading import USUAL_ERROR
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
@@ -86,3 +92,28 @@ def test_no_question_waits_while_another_is_priced(
     found = service.explain("people", query, Requirement(90, 0.95))
     assert locked == [False]
     assert found.price_nano == 0
+
+
+def test_a_quotient_is_searched_without_the_lock_and_once(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(town.settings)
+    datasets = OpenDatasets(store, town.settings)
+    insight, service = Insight(store, datasets, datasets), town.service()
+    part, whole = (
+        Question(service.parse("people", {"where": where}), Requirement(90, 0.95))
+        for where in (PARTS[0], WHOLE)
+    )
+    locked = list[bool]()
+
+    def search(given: TwoGiven, asked: QuotientAsked) -> QuotientPosterior | None:
+        locked.append(datasets.get("people").lock.locked())
+        return quotient_posterior(given, asked)
+
+    monkeypatch.setattr("qserver.service.insight.quotient_posterior", search)
+    asked = QuotientAsked(part, whole, (0.3, 0.7), 0.9)
+    version = service.dataset("people").version
+    first = insight.quotient("people", asked, version=version)
+    assert insight.quotient("people", asked, version=version) == first
+    assert insight.quotient("people", asked, version=version + 1) is None
+    assert locked == [False]

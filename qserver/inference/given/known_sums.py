@@ -33,7 +33,7 @@ class KnownSums:
     Error u_i is the sum of `counts[i]` independent Lap(1), over the root of that count.
 
     Args:
-        weights: of each error in W, in records, shape (n,).
+        weights: of each error in W, in records, shape (n,); (2, n) for two errors W together.
         sums: the known sums' weights, shape (k, n), of any rank.
         values: the known sums, shape (k,).
         counts: shape (n,); all 1 where it is left out.
@@ -46,19 +46,21 @@ class KnownSums:
 
     def __post_init__(self) -> None:
         if not len(self.counts):
-            object.__setattr__(self, "counts", np.ones(len(self.weights)))
+            object.__setattr__(self, "counts", np.ones(self.weights.shape[-1]))
 
     @classmethod
-    def nothing(cls) -> KnownSums:
-        """No error, and no sums."""
-        return cls(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+    def nothing(cls, n_together: int = 1) -> KnownSums:
+        """No error, and no sums; of one error W, or of two together."""
+        weights = np.zeros((n_together, 0))
+        return cls(weights if n_together > 1 else weights[0], np.zeros((0, 0)), np.zeros(0))
 
     def with_independent(self, weights: FloatArray, counts: FloatArray | None = None) -> KnownSums:
         """The error with further ones that are in no sum; their weights are in records."""
-        counts = np.ones(len(weights)) if counts is None else counts
-        sums = np.pad(self.sums, ((0, 0), (0, len(weights))))
+        counts = np.ones(weights.shape[-1]) if counts is None else counts
+        sums = np.pad(self.sums, ((0, 0), (0, weights.shape[-1])))
         all_counts = np.append(self.counts, counts)
-        return KnownSums(np.append(self.weights, weights), sums, self.values, all_counts)
+        all_weights = np.concatenate([self.weights, weights], axis=-1)
+        return KnownSums(all_weights, sums, self.values, all_counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +71,16 @@ class Reduced:
     follow from it: u[r:] = values + mixing @ u[:r], and have weight 0.
 
     Args:
-        shift: the part of W that is known, in records.
-        weights: shape (n,), in records.
+        shift: the part of W that is known, in records; shape (2,) for two errors W together.
+        weights: shape (n,), in records; likewise (2, n).
         values: shape (k,).
         mixing: shape (k, r), with n = r + k.
-        rest: further weights of independent errors in W, each of them small, shape (l,).
+        rest: further weights of independent errors in W, each of them small, shape (l,); likewise
+            (2, l).
         counts: of each error how many Laplace variables it is the sum of, shape (n,).
     """
 
-    shift: float
+    shift: FloatArray
     weights: FloatArray
     values: FloatArray
     mixing: FloatArray
@@ -94,28 +97,56 @@ class Reduced:
         """The known sums' weights, shape (k, n): sums @ u = values."""
         return np.hstack([-self.mixing, np.eye(len(self.values))])
 
+    @property
+    def is_on_a_line(self) -> bool:
+        """Whether all errors follow from one."""
+        is_one = self.mixing.shape[1] == 1 and not self.rest.shape[-1]
+        return is_one and bool((self.counts == 1.0).all())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether W is known, as where its rows are public: nothing but the shift is left of it."""
+        return not (self.weights.any() or self.rest.any())
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether all errors are independent Laplace variables."""
+        return not len(self.values) and bool((self.counts == 1.0).all())
+
+    def along(self, direction: FloatArray) -> Reduced:
+        """Of two errors W together, the law of direction @ W."""
+        return replace(
+            self,
+            shift=direction @ self.shift,
+            weights=direction @ self.weights,
+            rest=direction @ self.rest,
+        )
+
 
 def reduced(known: KnownSums) -> Reduced:
     """The law of W given the sums, without the errors that are independent of W."""
     inside = np.asarray(known.sums.any(axis=0))
-    free = known.weights[~inside]
+    free = known.weights[..., ~inside]
     counts = known.counts[~inside]
     found = _solved(known, inside)
-    order = np.argsort(-np.abs(free), kind="stable")
+    order = np.argsort(-_sizes(free), kind="stable")
     large, small = order[:_MOST_FREE], order[_MOST_FREE:]
     n_free, n_basis = len(large), found.mixing.shape[1]
     mixing = np.pad(found.mixing, ((0, 0), (0, n_free)))
-    weights = np.insert(found.weights, n_basis, free[large])
+    weights = np.concatenate(
+        [found.weights[..., :n_basis], free[..., large], found.weights[..., n_basis:]], axis=-1
+    )
     all_counts = np.insert(found.counts, n_basis, counts[large])
-    return replace(found, weights=weights, mixing=mixing, rest=free[small], counts=all_counts)
+    return replace(found, weights=weights, mixing=mixing, rest=free[..., small], counts=all_counts)
 
 
 def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
     """Errors that are in some sum, each, parted in a basis and those that follow from it."""
-    all_weights, sums, values = known.weights[inside], known.sums[:, inside], known.values
+    all_weights, sums, values = known.weights[..., inside], known.sums[:, inside], known.values
     if not len(values):
-        nothing = np.zeros(0)
-        return Reduced(0.0, nothing, nothing, np.zeros((0, 0)), nothing, nothing)
+        nothing, shift = np.zeros(0), np.zeros(all_weights.shape[:-1])
+        none = all_weights[..., :0]
+        return Reduced(shift, none, nothing, np.zeros((0, 0)), none, nothing)
     left, upper, order = qr(sums, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(upper))
     k = int(np.count_nonzero(sizes > _RANK * sizes.max(initial=1e-300)))
@@ -123,18 +154,25 @@ def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
     given = solve_triangular(upper[:k, :k], (left.T @ values)[:k])
     mixing[np.abs(mixing) < _ZERO] = 0.0
     dependent, basis = order[:k], order[k:]
-    weights = all_weights[basis] + mixing.T @ all_weights[dependent]
+    weights = all_weights[..., basis] + all_weights[..., dependent] @ mixing
     weights[np.abs(weights) < _ZERO * np.abs(all_weights).max(initial=0.0)] = 0.0
-    rows, columns = _reached(mixing, weights)
+    rows, columns = _reached(mixing, _sizes(weights))
     counts = known.counts[inside]
     return Reduced(
-        float(all_weights[dependent] @ given),
-        np.append(weights[columns], np.zeros(len(rows))),
+        np.asarray(all_weights[..., dependent] @ given),
+        np.concatenate(
+            [weights[..., columns], np.zeros((*weights.shape[:-1], len(rows)))], axis=-1
+        ),
         given[rows],
         mixing[np.ix_(rows, columns)],
-        np.zeros(0),
+        weights[..., :0],
         np.append(counts[basis][columns], counts[dependent][rows]),
     )
+
+
+def _sizes(weights: FloatArray) -> FloatArray:
+    """The largest size of each error's weights, shape (n,)."""
+    return np.asarray(np.abs(np.atleast_2d(weights)).max(axis=0, initial=0.0))
 
 
 def _reached(mixing: FloatArray, weights: FloatArray) -> tuple[Places, Places]:

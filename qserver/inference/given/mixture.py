@@ -51,10 +51,7 @@ class Mixture:
             left_out: bound on the error of what was replaced by normal laws.
             n_places: of the table; what lies between two is bounded by their neighbours.
         """
-        total = self.weights.sum()
-        mean = float((self.weights * self.means).sum() / total)
-        squares = np.square(self.means - mean) + np.square(self.deviations)
-        deviation = np.sqrt(float((self.weights * squares).sum() / total))
+        mean, deviation = self.moments()
         places = mean + deviation * np.sinh(np.linspace(-1.0, 1.0, n_places) * np.arcsinh(_REACH))
         # The nearer tail is the smaller one, and keeps its digits.
         half = len(places) // 2
@@ -63,6 +60,18 @@ class Mixture:
         errors = _STANDARD_ERRORS * np.append(low_errors, high_errors) + left_out
         below, above = np.append(low, 1.0 - high), np.append(1.0 - low, high)
         return TableOfLaw(places, below, above, errors, is_exact_in_tails=False, mean=mean)
+
+    def below(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """P(W <= place), and what the shifts differ by, shape (m,)."""
+        found, errors = self._tail(places, sign=1.0)
+        return found, _STANDARD_ERRORS * errors
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and deviation."""
+        total = self.weights.sum()
+        mean = float((self.weights * self.means).sum() / total)
+        squares = np.square(self.means - mean) + np.square(self.deviations)
+        return mean, float(np.sqrt((self.weights * squares).sum() / total))
 
     def _tail(self, places: FloatArray, *, sign: float) -> tuple[FloatArray, FloatArray]:
         """P(W <= place), or P(W > place) for a negative sign, and standard errors, shape (m,)."""
@@ -79,9 +88,28 @@ class Mixture:
         return found, differences.std(axis=1, ddof=1) / np.sqrt(N_SHIFTS)
 
 
+@dataclass(frozen=True, eq=False)
+class JointMixture:
+    """Normal laws of m errors W together, with weights of shape (8, points).
+
+    Args:
+        means: shape (8, points, m).
+        covariances: shape (8, points, m, m).
+    """
+
+    means: FloatArray
+    covariances: FloatArray
+    weights: FloatArray
+
+    def along(self, direction: FloatArray) -> Mixture:
+        """The law of direction @ W."""
+        variances = self.covariances @ direction @ direction
+        return Mixture(self.means @ direction, np.sqrt(np.maximum(variances, 0.0)), self.weights)
+
+
 def mixture(
     known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp], *, size: int
-) -> Mixture:
+) -> JointMixture:
     """The law of W less its shift.
 
     Args:
@@ -94,10 +122,11 @@ def mixture(
     points = even_points(size, len(matter)).reshape(-1, len(matter))
     chunks = np.split(points, range(_AT_ONCE, len(points), _AT_ONCE))
     found = [part.given(*drawn.variances(chunk)) for chunk in chunks]
-    means, deviations, logs = (
-        np.concatenate(one).reshape(N_SHIFTS, size) for one in zip(*found, strict=True)
+    means, covariances, logs = (
+        np.concatenate(one).reshape(N_SHIFTS, size, *one[0].shape[1:])
+        for one in zip(*found, strict=True)
     )
-    return Mixture(means, deviations, np.exp(logs - logs.max()))
+    return JointMixture(means, covariances, np.exp(logs - logs.max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +137,8 @@ class _Part:
         mean: of the n errors that matter, shape (n,).
         site_mean, site: means and variances of their sites, shape (n,).
         spread: L, shape (n, rank).
-        on_w: covariance of z and W, shape (rank,).
-        w_mean, rest: mean of W, and its variance given z.
+        on_w: covariance of z and W, shape (rank, m).
+        w_mean, rest: mean of W, shape (m,), and its covariance given z, shape (m, m).
     """
 
     mean: FloatArray
@@ -117,8 +146,8 @@ class _Part:
     site: FloatArray
     spread: FloatArray
     on_w: FloatArray
-    w_mean: float
-    rest: float
+    w_mean: FloatArray
+    rest: FloatArray
 
     @classmethod
     def of(cls, known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> _Part:
@@ -126,12 +155,12 @@ class _Part:
         values, vectors = np.linalg.eigh(normal.covariance[np.ix_(matter, matter)])
         kept = values > _RANK * values.max()
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-        covered = normal.covariance @ known.weights
+        weights, small = np.atleast_2d(known.weights), np.atleast_2d(known.rest)
+        covered = normal.covariance @ weights.T
         on_w = (vectors / roots).T @ covered[matter]
-        rest = max(0.0, float(known.weights @ covered - on_w @ on_w))
-        rest += LAPLACE_VARIANCE * float(known.rest @ known.rest)
+        rest = weights @ covered - on_w.T @ on_w + LAPLACE_VARIANCE * (small @ small.T)
         sites = normal.sites
-        w_mean = float(known.weights @ normal.mean)
+        w_mean = weights @ normal.mean
         return cls(
             normal.mean[matter],
             sites.means[matter],
@@ -145,7 +174,7 @@ class _Part:
     def given(
         self, variances: FloatArray, logs: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means and deviations of W, and logarithms of weights, for points of variances.
+        """Means and covariances of W, and logarithms of weights, for points of variances.
 
         Args:
             variances: shape (points, n).
@@ -157,15 +186,15 @@ class _Part:
         lower = np.linalg.cholesky(inner.reshape(-1, rank, rank))
         g = self.spread.T @ ((self.mean - self.site_mean) / self.site)
         g = g - (self.mean / variances) @ self.spread
-        right = np.stack([g, np.broadcast_to(self.on_w, g.shape)], axis=-1)
-        solved = np.linalg.solve(lower, right)
-        with_g, with_w = solved[..., 0], solved[..., 1]
+        on_w = np.broadcast_to(self.on_w, (len(g), *self.on_w.shape))
+        solved = np.linalg.solve(lower, np.concatenate([g[..., None], on_w], axis=-1))
+        with_g, with_w = solved[..., 0], solved[..., 1:]
         logs = logs + 0.5 * np.square(with_g).sum(axis=1)
         logs -= 0.5 * (np.square(self.mean) / variances).sum(axis=1)
         logs -= np.log(np.einsum("nii->ni", lower)).sum(axis=1)
         logs -= 0.5 * np.log(variances).sum(axis=1)
-        means = self.w_mean + (with_g * with_w).sum(axis=1)
-        return means, np.sqrt(self.rest + np.square(with_w).sum(axis=1)), logs
+        means = self.w_mean + (with_g[..., None] * with_w).sum(axis=1)
+        return means, self.rest + with_w.transpose(0, 2, 1) @ with_w, logs
 
 
 class _Drawn:

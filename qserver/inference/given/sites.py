@@ -10,6 +10,7 @@ have mean 0 and variance 2, and the normal law is that of least variance.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -130,6 +131,11 @@ class NormalLaw:
         """The law of each error without its own site."""
         return _cavity(self.mean, np.diag(self.covariance), self.sites, self.counts)
 
+    @cached_property
+    def shapes(self) -> tuple[FloatArray, FloatArray]:
+        """Sizes of skewness and excess kurtosis of each error's law, shape (n,)."""
+        return self.cavity.shapes()
+
 
 def _ratio(x: FloatArray) -> FloatArray:
     """Density over distribution function of the standard normal law, without underflow."""
@@ -138,7 +144,7 @@ def _ratio(x: FloatArray) -> FloatArray:
 
 def normal_law(known: Reduced) -> NormalLaw:
     """The normal law of the errors given the known sums. It depends on nothing else."""
-    n = len(known.weights)
+    n = len(known.counts)
     sites = Sites(np.zeros(n), np.full(n, LAPLACE_VARIANCE))
     if not known.n_disagreements:
         return NormalLaw(sites.means, np.diag(sites.variances), sites, known.counts)

@@ -15,6 +15,7 @@ from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
 from qserver.inference.posterior.stated import Stated
+from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement
@@ -61,20 +62,24 @@ class CellsAndRows:
         known = wanted.known
         with self._lock:
             rows = self._in_play()
-            found = rows.combinations(wanted.row)
+            found = _by_weights(rows, wanted)
             if found is None:
                 return None
-            weights, noise = found.least, found.noise
-            variance = float(np.square(weights * noise.scales).sum())
-            if variance > _AS_GOOD * float(np.square(known.scales).sum()):
-                return None
-            sums = rows.known_sums(found.pairs(np.zeros(found.n_directions)))
-            total = weighted_sum(weights, rows.answers(noise.ids))
+            sums = rows.known_sums(found.weights)
         law = _law_of(sums, wanted.enough)
         if law is None:
             return Stated(known, OF_POSTERIOR)
-        allowance = float(np.abs(weights) @ noise.steps) + found.error + total.error
-        return law.stated(replace(known, allowance=allowance), off=known.estimate - total.value)
+        off = known.estimate - found.estimate
+        return law.stated(replace(known, allowance=found.allowance), off=off)
+
+    def together(self, wanted: tuple[Wanted, Wanted]) -> Together | None:
+        """Both estimates by weights on cells and rows alike, as `stated` has them, or None."""
+        with self._lock:
+            rows = self._in_play()
+            one, other = (_by_weights(rows, of) for of in wanted)
+            if one is None or other is None:
+                return None
+            return Together((one, other), rows.known_sums(one.weights, other.weights))
 
     def _in_play(self) -> RowsInPlay:
         if self._rows is None:
@@ -84,6 +89,37 @@ class CellsAndRows:
                 self._rows.note(one)
         self._rows.catch_up()
         return self._rows
+
+
+@dataclass(frozen=True)
+class ByWeights:
+    """An estimate by weights on rows, with a bound on the error that lattice and floats add."""
+
+    estimate: float
+    allowance: float
+    weights: Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Two estimates, and the sums of errors that bear on them."""
+
+    estimates: tuple[ByWeights, ByWeights]
+    sums: KnownSums
+
+
+def _by_weights(rows: RowsInPlay, wanted: Wanted) -> ByWeights | None:
+    """The estimate of least variance; None if there is none, or a worse one than is known."""
+    found = rows.combinations(wanted.row)
+    if found is None:
+        return None
+    weights, noise = found.least, found.noise
+    variance = float(np.square(weights * noise.scales).sum())
+    if variance > _AS_GOOD * float(np.square(wanted.known.scales).sum()):
+        return None
+    total = weighted_sum(weights, rows.answers(noise.ids))
+    allowance = float(np.abs(weights) @ noise.steps) + found.error + total.error
+    return ByWeights(total.value, allowance, found.pairs(np.zeros(found.n_directions)))
 
 
 def by_sums(sums: KnownSums, wanted: Wanted) -> Stated:
@@ -112,7 +148,7 @@ class _Law:
         error = self.error
         if not error.largest_error <= _ROUGHEST:
             raise EvaluationError
-        shift = self.given.shift + off
+        shift = float(self.given.shift) + off
         found = GivenPosterior(known.estimate, error, shift, 1.0, known.allowance)
         told = Statement("posterior", error.largest_error, self.given.n_disagreements)
         return Stated(found, told)

@@ -87,9 +87,9 @@ def _cells(partition: ProductPartition) -> tuple[LinearQuery, ...]:
 
 
 def linked(
-    row: LinearQuery, measurements: Sequence[AnyMeasurement], apart: int
+    queries: Sequence[LinearQuery], measurements: Sequence[AnyMeasurement], apart: int
 ) -> frozenset[int] | None:
-    """The periods of a question, and those that rows link them to; of tables the cells there.
+    """The periods of questions, and those that rows link them to; of tables the cells there.
 
     Where these are too many together, its own periods. None where these are too many, too, or where
     no table has a cell there.
@@ -98,7 +98,7 @@ def linked(
         measurements: all live rows and tables by id.
         apart: the attribute of the periods.
     """
-    own = asked_periods(row, apart)
+    own = frozenset[int]().union(*(asked_periods(query, apart) for query in queries))
     rows = [asked_periods(m.row, apart) for m in measurements if isinstance(m, Measurement)]
     found, grown = own, True
     while grown:

@@ -61,7 +61,7 @@ class SummedCells(Measurement):
 
 @dataclass(frozen=True)
 class Merging:
-    """What is merged for one question.
+    """What is merged for one question, or for some together.
 
     Args:
         as_they_are: the rows.
@@ -72,12 +72,16 @@ class Merging:
     tables: Sequence[tuple[TableMeasurement, ProductPartition]]
 
     @classmethod
-    def of(cls, query: LinearQuery, measurements: Sequence[AnyMeasurement]) -> Merging | None:
+    def of(
+        cls, queries: Sequence[LinearQuery], measurements: Sequence[AnyMeasurement]
+    ) -> Merging | None:
         """What is merged; None where that leaves too many rows."""
         rows = [one for one in measurements if isinstance(one, Measurement)]
         if len(rows) > MOST_MERGED:
             return None
-        classes = {axis.axis: axis.dense for axis in class_grid(query, *(m.row for m in rows)).axes}
+        classes = {
+            axis.axis: axis.dense for axis in class_grid(*queries, *(m.row for m in rows)).axes
+        }
         left, tables = MOST_MERGED - len(rows), list[tuple[TableMeasurement, ProductPartition]]()
         for table in measurements:
             if isinstance(table, TableMeasurement):

@@ -6,12 +6,19 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import numpy as np
 
 from qserver.errors import EvaluationError
 from qserver.inference.given.law_given import ENOUGH
-from qserver.inference.posterior.by_rows import CellsAndRows, Wanted, by_sums
+from qserver.inference.posterior.by_rows import (
+    ByWeights,
+    CellsAndRows,
+    Together,
+    Wanted,
+    by_sums,
+)
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
     cells_as_rows,
@@ -32,12 +39,14 @@ from qserver.records.history import AnyMeasurement, TableMeasurement
 from qserver.records.statement import EXACT, OF_ESTIMATOR
 
 _Key = tuple[LinearQuery, float, float, Weights, tuple[int, ...], float]
+TwoRows = tuple[LinearQuery, LinearQuery]
+TwoEstimates = tuple[RowEstimate, RowEstimate]
 _Way = Callable[[], Stated | None]
 
 _MOST_KNOWN, _MOST_WITH_CELLS = 1_024, 16
 """A table of 1,000 numbers is among the known ones as a whole."""
 # ValueError is what the solvers raise where a number is not finite.
-_FAULTS_OF_FLOATS = (EvaluationError, np.linalg.LinAlgError, ValueError)
+FAULTS_OF_FLOATS: Final = (EvaluationError, np.linalg.LinAlgError, ValueError)
 
 
 class Posteriors:
@@ -85,27 +94,56 @@ class Posteriors:
             self._known[key] = ToState(partial(_first, wanted, self._ways(wanted, estimate)))
         return self._known[key]
 
+    def together(self, rows: TwoRows, estimates: TwoEstimates) -> Together | None:
+        """Two estimates with what disagrees about them; None where that is not known."""
+        if any(one.method == "independent" for one in estimates):
+            return None
+        over, under = (
+            Wanted(row, estimate.posterior, ENOUGH)
+            for row, estimate in zip(rows, estimates, strict=True)
+        )
+        ways = self._cells_and_rows(rows, estimates)
+        for way in ways:
+            with contextlib.suppress(*FAULTS_OF_FLOATS):
+                found = way.together((over, under))
+                if found is not None:
+                    return found
+        if ways or any(map(_uses_cells, estimates)):
+            return None
+        with contextlib.suppress(*FAULTS_OF_FLOATS):
+            sums = self._rows.known_sums(*(one.weights for one in estimates))
+            return Together((_as_known(over), _as_known(under)), sums)
+        return None
+
     def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way]:
         """Ways to the posterior, the best first. They need the history no more."""
-        uses_cells = bool(estimate.tables or estimate.beside)
-        used = (*estimate.ids, *estimate.tables)
-        ways = list[_Way]()
-        # Cells may disagree with rows also where the estimate uses rows alone.
-        if self._apart is not None:
-            near = self._nearby(wanted.row, self._apart)
-            ways = [] if near is None else [partial(near.stated, wanted)]
-        elif self._size:
-            ways = [partial(rows.stated, wanted) for rows in self._with_tables(wanted, used)]
-        if not ways and not uses_cells:
+        found = self._cells_and_rows((wanted.row,), (estimate,))
+        ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
+        if not ways and not _uses_cells(estimate):
             try:
                 ways.append(partial(by_sums, self._rows.known_sums(estimate.weights), wanted))
-            except _FAULTS_OF_FLOATS:
+            except FAULTS_OF_FLOATS:
                 return ()
         return ways
 
-    def _nearby(self, row: LinearQuery, apart: int) -> CellsAndRows | None:
-        """The rows and cells whose disagreements may bear on a question; None if all are rows."""
-        periods = linked(row, self._measurements, apart)
+    def _cells_and_rows(
+        self, rows: Sequence[LinearQuery], estimates: Sequence[RowEstimate]
+    ) -> list[CellsAndRows]:
+        """Cells and rows whose disagreements may bear on questions, the best first.
+
+        Cells may disagree with rows also where the estimates use rows alone.
+        """
+        if self._apart is not None:
+            near = self._nearby(rows, self._apart)
+            return [] if near is None else [near]
+        if not self._size:
+            return []
+        used = sorted({i for one in estimates for i in (*one.ids, *one.tables)})
+        return self._with_tables(rows, used)
+
+    def _nearby(self, rows: Sequence[LinearQuery], apart: int) -> CellsAndRows | None:
+        """The rows and cells whose disagreements may bear on questions; None if all are rows."""
+        periods = linked(rows, self._measurements, apart)
         if periods is None:
             return None
         key = tuple(sorted(periods))
@@ -115,13 +153,13 @@ class Posteriors:
             self._with_cells[key] = CellsAndRows(make, self._rows.most_records)
         return self._with_cells[key]
 
-    def _with_tables(self, wanted: Wanted, used: Sequence[int]) -> list[CellsAndRows]:
-        """Cells and rows: merged for the question where they are many, and then as they are."""
+    def _with_tables(self, rows: Sequence[LinearQuery], used: Sequence[int]) -> list[CellsAndRows]:
+        """Cells and rows: merged for the questions where they are many, and then as they are."""
         ways = list[CellsAndRows]()
         if self._size > MOST_MERGED:
-            of_used = [self._measurements[i] for i in sorted(set(used))]
+            of_used = [self._measurements[i] for i in used]
             for some in (self._measurements, of_used):
-                merging = Merging.of(wanted.row, some)
+                merging = Merging.of(rows, some)
                 if merging is not None:
                     ways.append(CellsAndRows(merging.rows, self._rows.most_records))
                     break
@@ -151,10 +189,18 @@ class Posteriors:
         return self._n_rows
 
 
+def _uses_cells(estimate: RowEstimate) -> bool:
+    return bool(estimate.tables or estimate.beside)
+
+
+def _as_known(wanted: Wanted) -> ByWeights:
+    return ByWeights(wanted.known.estimate, wanted.known.allowance, ())
+
+
 def _first(wanted: Wanted, ways: Sequence[_Way]) -> Stated:
     """What the first way finds that finds something; the law of the estimate's error if none."""
     for way in ways:
-        with contextlib.suppress(*_FAULTS_OF_FLOATS):
+        with contextlib.suppress(*FAULTS_OF_FLOATS):
             found = way()
             if found is not None:
                 return found

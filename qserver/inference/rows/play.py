@@ -187,23 +187,29 @@ class Play:
             else:
                 self.left_out.add(number)
 
-    def known_sums(self, weights: Sequence[tuple[int, float]]) -> KnownErrors | None:
+    def known_sums(self, *weights: Sequence[tuple[int, float]]) -> KnownErrors | None:
         """An error by weights on rows in play, and all sums of errors that bear on it.
+
+        Args:
+            weights: of one error, or of two errors together.
 
         Returns:
             None if too many rows are in reach of these.
         """
-        full = np.zeros(len(self))
-        full[[self._place[i] for i, _ in weights]] = [w for _, w in weights]
-        directions = self.grown.directions(full)
+        full = np.zeros((len(weights), len(self)))
+        for row, pairs in zip(full, weights, strict=True):
+            row[[self._place[i] for i, _ in pairs]] = [w for _, w in pairs]
+        reached = np.abs(full).sum(axis=0)
+        directions = self.grown.directions(reached)
         if directions is None:
             return None
         noise, directions = self.noise, directions * self.rows.units
-        used = ((full != 0.0) | directions.any(axis=0)) & (noise.scales > 0.0)
+        used = ((reached != 0.0) | directions.any(axis=0)) & (noise.scales > 0.0)
         scales = noise.scales[used]
+        found = (full if len(weights) > 1 else full[0])[..., used]
         # These weights give nothing of the truth, so they give the sum of the errors.
         values = directions @ noise.answers
-        sums = KnownSums(full[used] * scales, directions[:, used] * scales, values)
+        sums = KnownSums(found * scales, directions[:, used] * scales, values)
         return KnownErrors(noise.ids[used], sums)
 
     def holds(self, number: int) -> bool:

@@ -244,30 +244,34 @@ class RowsInPlay:
             error=self._bias.error(vector, found) + shift,
         )
 
-    def known_sums(self, weights: Weights) -> KnownSums:
-        """An error by weights on rows, and the known sums of errors that bear on it.
+    def known_sums(self, *weights: Weights) -> KnownSums:
+        """An error by weights on rows, or two, and the known sums of errors that bear on it.
 
         Where too many rows are in reach, the sums are those among the rows that weigh most. The law
         given fewer sums is right, too: it only says less.
         """
         live = self._live
-        inside = [(i, w) for i, w in weights if self._play.holds(i)]
-        found = self._play.known_sums(inside)
+        inside = {i for pairs in weights for i, _ in pairs if self._play.holds(i)}
+        found = self._play.known_sums(*_only(weights, inside))
         if found is None:
-            most = sorted(inside, key=lambda pair: -abs(pair[1]) * live[pair[0]].scale)
-            inside = sorted(most[:MOST_FOR_DIRECTIONS])
-            rows = [live[i] for i, _ in inside]
-            found = Play.of(rows, self._vector_of, len(self._names)).known_sums(inside)
+            sizes = dict.fromkeys(inside, 0.0)
+            for i, w in (pair for pairs in _only(weights, inside) for pair in pairs):
+                sizes[i] = max(sizes[i], abs(w) * live[i].scale)
+            inside = set(sorted(inside, key=lambda i: (-sizes[i], i))[:MOST_FOR_DIRECTIONS])
+            rows = [live[i] for i in sorted(inside)]
+            some = Play.of(rows, self._vector_of, len(self._names))
+            found = some.known_sums(*_only(weights, inside))
         if found is None:
-            sums, inside = KnownSums.nothing(), []
+            sums, inside = KnownSums.nothing(len(weights)), set()
         else:
             counts = [live[i].n_summed for i in found.ids.tolist()]
             sums = replace(found.sums, counts=np.array(counts, dtype=np.float64))
-        used = {i for i, _ in inside}
-        rest = [(live[i], w) for i, w in weights if i not in used]
+        rest = list(dict.fromkeys(i for pairs in weights for i, _ in pairs if i not in inside))
+        loads = np.array([[of.get(i, 0.0) for i in rest] for of in map(dict, weights)])
+        loads *= np.array([live[i].scale for i in rest])
         return sums.with_independent(
-            np.array([abs(w) * m.scale for m, w in rest]),
-            np.array([float(m.n_summed) for m, _ in rest]),
+            loads if len(weights) > 1 else loads[0],
+            np.array([float(live[i].n_summed) for i in rest]),
         )
 
     def polished(self, query: LinearQuery, weights: Weights) -> Polished:
@@ -329,3 +333,8 @@ class _Making(Thread):
         """Factor the rows; `made` stays None where that fails."""
         with contextlib.suppress(np.linalg.LinAlgError, RuntimeError, MemoryError):
             self.made = self._make()
+
+
+def _only(weights: Sequence[Weights], ids: set[int]) -> list[list[tuple[int, float]]]:
+    """The pairs of these ids."""
+    return [[(i, w) for i, w in pairs if i in ids] for pairs in weights]

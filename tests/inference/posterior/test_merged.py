@@ -48,7 +48,7 @@ def _history(rng: np.random.Generator) -> list[AnyMeasurement]:
 def test_merged_cells_are_sums_of_the_cells_within() -> None:
     """Two classes of a, two of b by the row; groups of four values meet one class of a, or both."""
     history = _history(np.random.default_rng(1))
-    merging = Merging.of(_query(a=(2, 3)), history)
+    merging = Merging.of([_query(a=(2, 3))], history)
     assert merging is not None
     rows = merging.rows()
     first, second, third = (np.array(m.indices, dtype=object) for m in history[:3])
@@ -131,5 +131,5 @@ def test_too_many_rows_are_not_merged() -> None:
         measured(i, linear_query((1000,), [(1, {0: interval(1000, 0, i + 1)})]))
         for i in range(MOST_MERGED + 1)
     ]
-    assert Merging.of(rows[0].row, rows) is None
-    assert Merging.of(rows[0].row, rows[:-1]) is not None
+    assert Merging.of([rows[0].row], rows) is None
+    assert Merging.of([rows[0].row], rows[:-1]) is not None
