@@ -83,6 +83,8 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     for text in ("description", "licence"):
         if said := dataset["domain"].get(text):
             console.line(f"{text}: {said}")
+    if within := dataset["domain"].get("within"):
+        console.line(f"SQL without WITHIN: counts within {within}")
     worker = "alive" if dataset["worker_alive"] else "not alive; only history is answered"
     console.line(f"worker: {worker}")
     console.line(f"cells: {int(dataset['n_cells']):,}")

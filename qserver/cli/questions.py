@@ -309,5 +309,10 @@ def show_problem(console: Console, problem: ServerProblemError) -> None:
     if not isinstance(free, list):
         console.note(offer_text(free))
         return
-    for i, offer in enumerate(free):
+    known = [(i, offer) for i, offer in enumerate(free) if offer is not None]
+    for i, offer in known:
         console.note(f"question {i + 1}, {offer_text(offer)}")
+    if len(known) < len(free):
+        # Medians and groups are hundreds of questions, of which most often nothing is known.
+        of = f" of the other {len(free) - len(known)}" if known else ""
+        console.note(f"known at no cost{of}: nothing yet")

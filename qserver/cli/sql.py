@@ -9,13 +9,13 @@ from dataclasses import asdict
 from typing import Any
 
 from qserver.cli.console import Console
-from qserver.cli.questions import show_choices, unpayable
+from qserver.cli.questions import show_choices, show_remaining, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of
 from qserver.client import Client, Price, Table
 from qserver.errors import ConfigError
-from qserver.query.sql.tokens import MAX_CHARACTERS, explains
-from qserver.text import left_text, price_text
+from qserver.query.sql.plain.reads import MAX_CHARACTERS, explains
+from qserver.text import price_text
 
 _TEXT = """\
 Ask a statement of SQL and show the table that answers it. The dataset is the one behind FROM.
@@ -44,6 +44,9 @@ def register(commands: Commands, runtime: Runtime) -> None:
     parser.add_argument(
         "--confidence", type=float, metavar="C", help="their confidence without CONFIDENCE"
     )
+    parser.add_argument(
+        "--no-spend", action="store_true", help="answer from history alone, or refuse with a price"
+    )
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime, run_sql)
 
@@ -71,7 +74,7 @@ def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         _show_price(runtime.console, price, as_json=args.json)
         return ExitCode.OK
     with runtime.console.progress("Waiting for the answer"):
-        table = client.sql(text, **said)
+        table = client.sql(text, **said, spend=not args.no_spend)
     _show_table(runtime.console, table, as_json=args.json)
     return ExitCode.OK
 
@@ -103,6 +106,7 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
 
 
 def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
+    own = None if price.own is None else asdict(price.own)
     if as_json:
         console.json(
             {
@@ -112,6 +116,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
                 "remaining": price.remaining,
                 "kind": price.kind,
                 "measure": None if price.measure is None else asdict(price.measure),
+                "own": own,
             }
         )
         return
@@ -121,7 +126,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
     if price.whole_table:
         console.line("that is for the whole table; which rows are shown follows from its numbers")
     show_choices(console, None if price.measure is None else asdict(price.measure))
-    console.line(f"remaining: {left_text(price.remaining)} epsilon")
+    show_remaining(console, {"remaining": price.remaining, "own": own})
     known = [str(interval) for interval in price.free if interval is not None]
     shown = "; ".join(known[:6]) + (f" and {len(known) - 6} more" if len(known) > 6 else "")
     console.line(f"known at no cost: {shown or 'nothing yet'}")

@@ -279,6 +279,7 @@ class Domain:
 
     Args:
         description, licence: of the data, for people; they change no question.
+        within: half the length of the interval of a count where SQL does not say it; else None.
 
     Raises:
         DomainError: no attribute, too many, a name twice, too many values in all, or a second
@@ -288,6 +289,7 @@ class Domain:
     attributes: tuple[Attribute, ...]
     description: str = field(default="", compare=False)
     licence: str = field(default="", compare=False)
+    within: Fraction | None = field(default=None, compare=False)
     _axis: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
     _levels: dict[str, tuple[int, Level]] = field(init=False, repr=False, compare=False, hash=False)
 

@@ -25,7 +25,7 @@ from qserver.query.numbers import exact_number
 
 _TEXTS = ("description", "licence")
 # A JSON file may name its schema, as editors like it.
-_TOP = ("attributes", "$schema", *_TEXTS)
+_TOP = ("attributes", "$schema", "within", *_TEXTS)
 _SAME_KIND = {"timestamp": "date"}
 
 
@@ -39,7 +39,8 @@ def domain_from_document(document: object) -> Domain:
         raise DomainError("domain", "be an object with the key `attributes`")
     if unknown := [str(key) for key in document if key not in _TOP]:
         raise DomainError(
-            min(unknown)[:120], "be absent: a domain has `attributes`, `description`, `licence`"
+            min(unknown)[:120],
+            "be absent: a domain has `attributes`, `description`, `licence`, `within`",
         )
     items = document["attributes"]
     if not isinstance(items, list):
@@ -55,7 +56,16 @@ def domain_from_document(document: object) -> Domain:
         check_n_values(n_values)
         _check_names(attributes, names, f"attributes[{i}]")
     texts = {name: document[name] for name in _TEXTS if name in document}
-    return Domain(tuple(attributes), **texts)
+    return Domain(tuple(attributes), **texts, within=_within(document))
+
+
+def _within(document: Mapping[str, object]) -> Fraction | None:
+    if "within" not in document:
+        return None
+    found = exact_number(document["within"], "within", DomainError)
+    if found <= 0:
+        raise DomainError("within", "be > 0", decimal_text(found))
+    return found
 
 
 def _check_names(attributes: Sequence[Attribute], names: set[str], place: str) -> None:
@@ -81,6 +91,8 @@ def domain_to_document(domain: Domain) -> dict[str, object]:
     """The domain as plain JSON values; `domain_from_document` reads it back equal."""
     texts = {"description": domain.description, "licence": domain.licence}
     said: dict[str, object] = {name: text for name, text in texts.items() if text}
+    if domain.within is not None:
+        said["within"] = _json_number(domain.within)
     return {**said, "attributes": [_attribute_document(a) for a in domain.attributes]}
 
 

@@ -1,4 +1,7 @@
-"""The steps in which quotients, and parts of numbers, are asked; each looks at history first."""
+"""The steps in which quotients, functions of sums and parts of numbers are asked.
+
+Each looks at history first.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,17 @@ from qserver.query.sql.cells import (
     asked,
     askings,
     cell_value,
-    centred,
     quotient_confidences,
 )
+from qserver.query.sql.combined.asked import OfSeveral
 from qserver.query.sql.parts import Halves, KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
+from qserver.query.sql.tables.bounds import centred
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
 from qserver.records.answer import Offer
 from qserver.service.service import Service
+from qserver.service.unmeasured.several import SeveralSteps
 
 MOST_STEPS = 12
 """After so many the questions that suffice in every case are asked."""
@@ -48,6 +53,7 @@ class QuotientSteps:
         self._statement = statement
         self._relatives = relatives(statement)
         self._confidences = quotient_confidences(statement)
+        self._several = SeveralSteps(history, name, statement)
         self._known = self._look()
         self._askings = askings(statement, known=self._known)
         self._met = {r for r, a in self._askings.items() if a.is_met(self._known[r])}
@@ -56,13 +62,14 @@ class QuotientSteps:
     @property
     def is_one(self) -> bool:
         """Whether there is one step: no quotient or part, or all intervals must hold together."""
-        is_plain = not self._askings and not self._relatives
+        is_plain = not self._askings and not self._relatives and self._several.is_none
         return is_plain or self._statement.clauses.simultaneous
 
     @property
     def goes_on(self) -> bool:
         """Whether the interval of some quotient, or of a part of a number, is still too wide."""
         unmet = any(not target.is_met(self._sums[r]) for r, target in self._relatives.items())
+        unmet = unmet or self._several.goes_on
         return not self.is_one and (unmet or len(self._met) < len(self._askings))
 
     def look(self) -> None:
@@ -70,20 +77,25 @@ class QuotientSteps:
         self._known = self._look()
         self._met |= {r for r, a in self._askings.items() if a.is_enough(self._known[r])}
         self._sums = self._look_at_sums()
+        self._several.look()
 
     def next_step(self) -> StatementQuestions:
         """The next questions; their intervals are never narrower than those of `last_step`."""
         of_sums = {r: t.next_half(self._sums[r]) for r, t in self._relatives.items()}
         halves = {r: a.next_step(self._known[r]) for r, a in self._askings.items()}
-        return self._asked(halves, of_sums)
+        return self._asked(halves, of_sums, self._several.next_step())
 
     def last_step(self) -> StatementQuestions:
         """The questions that always suffice; where history is better, with its interval."""
         of_sums = {r: t.most for r, t in self._relatives.items()}
-        return self._asked({r: a.most for r, a in self._askings.items()}, of_sums)
+        of_several = self._several.last_step(at_once=self.is_one)
+        return self._asked({r: a.most for r, a in self._askings.items()}, of_sums, of_several)
 
     def _asked(
-        self, halves: Mapping[Ratio, Halves], of_sums: Mapping[Relative, float]
+        self,
+        halves: Mapping[Ratio, Halves],
+        of_sums: Mapping[Relative, float],
+        of_several: OfSeveral,
     ) -> StatementQuestions:
         """The questions with these half-widths; one that is met is asked at its known width."""
         met = {
@@ -94,7 +106,12 @@ class QuotientSteps:
             for r, target in self._relatives.items()
             if target.is_met(self._sums[r]) and not self.is_one
         }
-        return asked(self._statement, halves={**halves, **met}, of_sums={**of_sums, **met_sums})
+        return asked(
+            self._statement,
+            halves={**halves, **met},
+            of_sums={**of_sums, **met_sums},
+            of_several=of_several,
+        )
 
     def _look_at_sums(self) -> dict[Relative, KnownSum]:
         found = dict[Relative, KnownSum]()
@@ -127,7 +144,9 @@ class QuotientSteps:
     ) -> dict[Ratio, KnownQuotient]:
         """The same, with the interval of each quotient whose two parts are known."""
         halves = {ratio: known.halves.scaled(_ROOM) for ratio, known in found.items()}
-        questions = asked(self._statement, halves=halves)
+        questions = asked(
+            self._statement, halves=halves, of_several=self._several.last_step(at_once=False)
+        )
         best = [
             offers.get((question.query, question.requirement.confidence))
             for question in questions.questions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from qserver.answering.explain import explain_question, explain_workload, payable_charges
 from qserver.config import Settings
@@ -141,6 +142,14 @@ class Service:
         """
         found = self._datasets.domain(name)
         return as_of(found, at) if at else found
+
+    def within(self, name: str) -> Fraction | None:
+        """Half the length of a count's interval where SQL says none, as the owner said; or None.
+
+        Raises:
+            NotFoundError: there is no dataset of this name.
+        """
+        return self._datasets.meta(name).domain.within
 
     def parse(self, name: str, document: object, *, at: str = "") -> LinearQuery:
         """The linear query that a structured question, or a text of SQL, means.

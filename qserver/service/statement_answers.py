@@ -23,7 +23,7 @@ from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.shaping.shape import PLAIN
-from qserver.query.sql.statement import Bounds, Ratio, Row, Statement, Sum
+from qserver.query.sql.statement import Bounds, Cell, Row, Statement, Sum
 from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.records.answer import (
@@ -131,10 +131,6 @@ class StatementExplanation:
 AnyStatement = StatementAnswer | StatementExplanation
 
 
-_MOST_QUOTIENTS = 64
-"""Most quotients of a table that get posteriors: the search for one takes a sixth of a second."""
-
-
 def by_posterior(
     questions: StatementQuestions, cell: CellQuestions, found: AnsweredCell, of: PosteriorOf
 ) -> AnsweredCell:
@@ -144,8 +140,7 @@ def by_posterior(
     the laws of errors.
     """
     chosen = questions.statement.clauses.looking.selected_from is not None
-    n_quotients = sum(one.denominator is not None for row in questions.cells for one in row)
-    if questions.simultaneous or chosen or n_quotients > _MOST_QUOTIENTS:
+    if questions.simultaneous or chosen:
         return found
     better = posterior_value(questions, cell, found.value, of)
     if better is None:
@@ -276,7 +271,7 @@ def _with_rank_exactness(statement: Statement) -> tuple[Exactness, ...]:
     return (*own, *(own[rank.column] for rank in statement.ranks)) if own else own
 
 
-def _without_binning(cell: Sum | Ratio) -> Sum | Ratio:
+def _without_binning(cell: Cell) -> Cell:
     """A cell whose value bins do not hide."""
     return replace(cell, binning=None)
 
@@ -313,7 +308,7 @@ def cell_readings(
         sums = [
             (i, end)
             for i, row in enumerate(questions.cells)
-            if row[k].denominator is None and (end := ends[row[k].main]) is not None
+            if len(row[k].parts) == 1 and (end := ends[row[k].main]) is not None
         ]
         readings = table_readings([end for _, end in sums])
         for (i, _), reading in zip(sums, readings, strict=True):
@@ -353,7 +348,7 @@ def probability_table(
     number.
     """
 
-    def cell_of(cell: Sum | Ratio, bounds: Bounds) -> AnsweredCell:
+    def cell_of(cell: Cell, bounds: Bounds) -> AnsweredCell:
         if isinstance(cell, Sum):
             with contextlib.suppress(NotEstimableError):
                 found = probability(cell.query, low=bounds.low, high=bounds.high)

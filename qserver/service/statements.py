@@ -27,7 +27,7 @@ from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.intervals import CellInterval
-from qserver.query.sql.tables.unconfirmed import is_free_to_ask
+from qserver.query.sql.tables.unconfirmed import by_owner, says_none
 from qserver.records.answer import (
     Answer,
     Explanation,
@@ -52,7 +52,7 @@ from qserver.service.statement_answers import (
     probability_table,
     shaped,
 )
-from qserver.service.unmeasured.first import from_history, priced
+from qserver.service.unmeasured.first import from_history, refuse_unless_free
 from qserver.service.unmeasured.steps import dearest, with_earlier
 from qserver.service.visits import hold_thread, present_visit, visiting
 
@@ -77,6 +77,7 @@ class Statements:
         measure: Measure | None = None,
         at: str = "",
         default: Exactness = UNSAID,
+        spends: bool = True,
         idempotency: Idempotency | None = None,
         by: str = "",
     ) -> AnyStatement | JobStatus:
@@ -87,9 +88,10 @@ class Statements:
             measure: what may be measured where the text does not say; None is the owner's choice.
             at: the last period to count, as for `Service.domain`.
             default: how exact the answers shall be where the text does not say it.
+            spends: whether it may; else what is not free is refused with its price.
 
         Raises:
-            UnconfirmedError: neither says it, and history does not answer; with a price.
+            UnconfirmedError: history does not answer, and neither says it or it may not spend.
             SqlError: the text cannot be answered; points at the place.
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
@@ -101,18 +103,19 @@ class Statements:
         if statement.bounds:
             if explain:
                 raise statement.without_price()
-            status = self._questions.dataset(name)
             reading = statement.clauses.reading
             probability = partial(self._questions.insight.probability, name, reading=reading)
-            return probability_table(statement, probability, status)
-        statement = statement.with_default(default)
+            return probability_table(statement, probability, self._questions.dataset(name))
+        said = statement.with_default(default)
+        statement = by_owner(said, self._questions.within(name))
         is_explained = explain or statement.explains
-        if not statement.has_lengths and is_free_to_ask(statement):
-            if is_explained:
-                raise priced(self, name, statement, by=by)
-            return from_history(self, self._questions, name, statement, by=by)
+        # The owner's lengths are as if typed, but what may not spend need not be as exact.
+        if not (statement.has_lengths and (spends or is_explained)) and says_none(said):
+            return from_history(self, self._questions, name, said, is_priced=is_explained, by=by)
         if is_explained:
             return self.explain(name, statement, by=by)
+        if not spends:
+            refuse_unless_free(self, name, statement, by=by)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
 
     def answer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from qserver.answering.consistency import public_total
@@ -103,6 +104,10 @@ class FakeService:
     def domain(self, name: str, *, at: str = "") -> Domain:
         self._enter("domain", name, at=at)
         return DOMAIN
+
+    def within(self, name: str) -> Fraction | None:
+        self._enter("within", name)
+        return DOMAIN.within
 
     def offer(self, name: str, query: LinearQuery, *, confidence: float) -> Offer | None:
         self._enter("offer", name, query=query, confidence=confidence)

@@ -202,7 +202,7 @@ def _questioned(path: str) -> dict[tuple[int, str], Provoke]:
 def _wrong_queries(path: str) -> dict[tuple[int, str], Provoke]:
     return {
         (422, "invalid_query"): _post(path, _wrong(path, {"where": {"height": 1}})),
-        (422, "invalid_sql"): _post(path, _wrong(path, "SELECT MAX(age) FROM adult")),
+        (422, "invalid_sql"): _post(path, _wrong(path, "SELECT EXP(age) FROM adult")),
         (422, "too_large"): _raised(errors.CapacityError("Too large."), "POST", path, "parse"),
         (422, "period_not_sealed"): _raised(not_sealed(), "POST", path, "parse"),
     }
@@ -225,7 +225,7 @@ def _proposed(path: str) -> dict[tuple[int, str], Provoke]:
 def _wrong_texts(path: str) -> dict[tuple[int, str], Provoke]:
     far = "SELECT COUNT(*) FROM adult WITHIN 1e6 PERCENT OF 1e12"
     return {
-        (422, "invalid_sql"): _post(path, {"sql": "SELECT MAX(age) FROM adult"}),
+        (422, "invalid_sql"): _post(path, {"sql": "SELECT EXP(age) FROM adult"}),
         (409, "unconfirmed"): _post(path, {"sql": "EXPLAIN SELECT COUNT(*) FROM adult"}),
         (422, "invalid_requirement"): _post(path, {"sql": far}),
         (422, "too_large"): _post(path, {"sql": f"SELECT {'(' * 40}"}),

@@ -77,3 +77,17 @@ def test_fields_say_what_the_text_leaves_out(caller: Caller) -> None:
         body = {"sql": text, name: wrong}
         problem = assert_problem(caller.post(f"{D}/sql", body), 422, "invalid_input")
         assert problem["errors"][0]["field"] == name
+
+
+def test_a_statement_is_sent_so_that_it_does_not_spend(
+    caller: Caller, service: FakeService
+) -> None:
+    body = {"sql": "SELECT COUNT(*) FROM adult WITHIN 50", "spend": False}
+    problem = assert_problem(caller.post(f"{D}/sql", body), 409, "unconfirmed")
+    assert problem["price"] > 0
+    assert problem["add"] == ""
+    assert "Nothing was spent" in problem["detail"]
+    assert not service.calls_of("ask")
+    assert caller.post(f"{D}/sql", {**body, "spend": True}).status == 200
+    wrong = caller.post(f"{D}/sql", {**body, "spend": 0})
+    assert assert_problem(wrong, 422, "invalid_input")["errors"][0]["field"] == "spend"

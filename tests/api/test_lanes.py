@@ -27,6 +27,7 @@ from qserver.portal.blueprint import Portal
 from qserver.query import domain, linear, partition, question
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql import parser, tokens
+from qserver.query.sql.plain.reads import MAX_CHARACTERS
 from qserver.query.structured import parse_query
 from qserver.service import history, ledger, models, quotient_steps
 
@@ -106,8 +107,7 @@ def test_the_bounds_that_the_page_states_are_those_of_the_code() -> None:
         f"{linear.MAX_TERMS:,} terms, {linear.MAX_FACTORS:,} weight vectors",
         f"{linear.MAX_RUNS:,} runs of weights;",
         f"{question.MAX_QUESTIONS:,} questions, {question.MAX_TERMS:,} terms in all",
-        f"{tokens.MAX_CHARACTERS:,} characters, {tokens.MAX_TOKENS:,} words, {parser.MAX_CELLS:,} "
-        "numbers",
+        f"{MAX_CHARACTERS:,} characters, {tokens.MAX_TOKENS:,} words, {parser.MAX_CELLS:,} numbers",
         f"model: {question.MAX_SPECIFICATION:,} characters",
         f"the domain file's {domain.MAX_VALUES_IN_ALL:,} values",
         f"{MAX_LIMIT:,} items, {history.MAX_PAGE_RUNS:,} runs",

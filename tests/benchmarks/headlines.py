@@ -71,6 +71,31 @@ _STREAM = {"stream": "stream", "neighbours": "relation"}
 _MARGINALS = {"data": "data", "mechanism": "mechanism", "setting": "setting"}
 
 HEADLINES: Mapping[str, Headline] = {
+    "adult_median": Headline(
+        {
+            "± asked": "within",
+            "± given": "half_width",
+            "cost, median": "median_cost",
+            "cost, most": "most_cost",
+            "`EXPLAIN`, at most": "at_most",
+            "quartiles afterwards": "again",
+            "held": "held",
+            "runs": "runs",
+        }
+    ),
+    "aggregates": Headline(
+        {
+            "number": "number",
+            "records": "records",
+            "sums": "sums",
+            "stated": "stated",
+            "measured": "share",
+            "standard error": "standard_error",
+            "± asked": "within",
+            "± given": "half_width",
+            "95 percent are off": "error",
+        }
+    ),
     "answer_times": Headline(
         {
             "datasets": "datasets",

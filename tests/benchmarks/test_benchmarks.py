@@ -28,6 +28,8 @@ from tests.benchmarks.tables import table_text, with_table
 from tests.benchmarks.workloads import QuerySource
 
 NAMES = [
+    "adult_median",
+    "aggregates",
     "answer_times",
     "apex",
     "blocks_spend",

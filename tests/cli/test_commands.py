@@ -267,12 +267,14 @@ def test_dataset_show_lists_attributes_with_their_values(
 def test_dataset_show_tells_what_the_owner_says_of_the_data(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    about = {"description": "Adults.", "licence": "CC BY 4.0", "attributes": []}
+    about = {"description": "Adults.", "licence": "CC BY 4.0", "within": 50, "attributes": []}
     about["attributes"] = [{"name": "sex", "kind": "labels", "labels": ["F", "M"]}]
     server.reply({**DATASET, "domain": about})
     assert call(server, "dataset", "show", "adult") == ExitCode.OK
     output = capsys.readouterr().out
-    assert "description: Adults.\nlicence: CC BY 4.0\n" in output
+    assert (
+        "description: Adults.\nlicence: CC BY 4.0\nSQL without WITHIN: counts within 50\n" in output
+    )
 
 
 def test_dataset_show_tells_periods_by_unit_first_and_number(

@@ -82,6 +82,16 @@ def test_what_bins_hide_and_what_holds_at_once_is_said(
     ]
 
 
+def test_what_bins_hide_of_a_deviation_is_that_of_the_number_itself(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = {**OPEN, "binning": {"error": 2.5, "of": "value"}}
+    rows = [{"group": ["Male"], "cells": [cell]}]
+    server.reply({"table": {**TABLE, "rows": rows}, "price": None})
+    assert call(server, "sql", TEXT) == ExitCode.OK
+    assert "COUNT(*): by the middles of bins, 2.5 off at most\n" in capsys.readouterr().out
+
+
 def test_json_holds_null_where_there_is_no_number(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +113,21 @@ def test_a_price_says_that_it_is_the_whole_tables(
     server.reply({"table": None, "price": {**PRICE, "whole_table": True}})
     assert call(server, "sql", f"EXPLAIN {TEXT}") == ExitCode.OK
     assert "that is for the whole table;" in capsys.readouterr().out.splitlines()[1]
+
+
+def test_a_price_shows_the_askers_own_allowance(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spent = {"spent": 0.4, "spent_today": 0.0, "limit": 0.42, "per_day": None}
+    own = {"price": 0.05, "affordable": False, "more_at": None, **spent}
+    for arguments in ((), ("--json",)):
+        server.reply({"table": None, "price": {**PRICE, "own": own}})
+        assert call(server, "sql", TEXT, "--explain", *arguments) == ExitCode.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == (
+        "your allowance: it costs 0.05 epsilon of it, 0.4 of 0.42 spent in all, which is too little"
+    )
+    assert json.loads("\n".join(lines[4:]))["own"] == own
 
 
 @pytest.mark.parametrize("arguments", [[TEXT, "--explain"], [f"EXPLAIN {TEXT}"]])
@@ -132,10 +157,10 @@ def test_a_text_is_read_from_standard_input(
 def test_a_refusal_points_at_the_place(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    excerpt = "SELECT MAX(age) FROM adult\n       ^^^"
-    detail = "`sql` must not use MAX."
+    excerpt = "SELECT EXP(age) FROM adult\n       ^^^"
+    detail = "`sql` must select COUNT."
     server.refuse(422, "invalid_sql", detail, line=1, column=8, excerpt=excerpt)
-    assert call(server, "sql", "SELECT MAX(age) FROM adult") == ExitCode.USAGE
+    assert call(server, "sql", "SELECT EXP(age) FROM adult") == ExitCode.USAGE
     assert capsys.readouterr().err == f"invalid_sql: {detail}\n{excerpt}\n"
 
 
@@ -182,3 +207,13 @@ def test_a_price_that_a_guard_forbids_is_said_to_be_forbidden(
     assert call(server, "sql", TEXT, "--explain") == ExitCode.OK
     first = capsys.readouterr().out.splitlines()[0]
     assert first == "price: 0.25 epsilon, but the owner's guard forbids it"
+
+
+def test_nothing_is_spent_where_that_is_said(server: FakeServer) -> None:
+    for _ in range(2):
+        server.reply({"table": TABLE, "price": None})
+    assert call(server, "sql", TEXT, "--no-spend") == ExitCode.OK
+    assert call(server, "sql", TEXT) == ExitCode.OK
+    one, other = (request.document for request in server.requests)
+    assert one == {"sql": TEXT, "spend": False}
+    assert other == {"sql": TEXT}

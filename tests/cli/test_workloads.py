@@ -99,14 +99,17 @@ def test_a_job_is_waited_for(server: FakeServer, capsys: pytest.CaptureFixture[s
 def test_a_refusal_shows_what_each_question_has_for_nothing(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    free = [None, {"interval": [1.0, 9.0], "confidence": 0.95}]
+    free = [None, {"interval": [1.0, 9.0], "confidence": 0.95}, None]
     server.refuse(409, "budget_exhausted", "It costs 3.", price=3, remaining=1, free=free)
     assert call(server, json.dumps(QUESTIONS)) == ExitCode.REFUSED
     assert capsys.readouterr().err.splitlines() == [
         "budget_exhausted: It costs 3.",
-        "question 1, known at no cost: nothing yet",
         "question 2, known at no cost: between 1.0 and 9.0 with 95 percent confidence",
+        "known at no cost of the other 2: nothing yet",
     ]
+    server.refuse(409, "budget_exhausted", "It costs 3.", price=3, remaining=1, free=[None] * 224)
+    assert call(server, json.dumps(QUESTIONS)) == ExitCode.REFUSED
+    assert capsys.readouterr().err.splitlines()[1:] == ["known at no cost: nothing yet"]
 
 
 @pytest.mark.parametrize("text", ["{}", "[", '{"questions": 3}', '[{"query": {}, "length": "x"}]'])

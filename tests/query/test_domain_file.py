@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import DomainError
+from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.files.load import load_domain
@@ -261,6 +262,31 @@ def test_description_and_licence_are_kept_and_change_no_question() -> None:
     document = domain_to_document(found)
     assert (document["description"], document["licence"]) == ("People of a town.", "CC BY 4.0")
     assert set(domain_to_document(domain_from_document(plain))) == {"attributes"}
+
+
+@pytest.mark.parametrize("value", [50, 2.5, "2.5", "1/3"])
+def test_the_length_of_counts_is_kept_exactly_and_changes_no_question(value: object) -> None:
+    plain = {"attributes": [{"name": "sex", "labels": ["F", "M"]}]}
+    found = domain_from_document({**plain, "within": value})
+    assert found.within == Fraction(str(value))
+    assert found == domain_from_document(plain)
+    assert domain_from_document(domain_to_document(found)).within == found.within
+
+
+def test_equal_domains_keep_what_each_says_while_periods_are_sealed() -> None:
+    week = {"name": "week", "kind": "period", "every": "week", "first": "2024-W01", "count": 9}
+    plain = domain_from_document({"attributes": [week]})
+    said = domain_from_document({"attributes": [week], "within": 7, "licence": "CC BY 4.0"})
+    assert said == plain
+    sealed = [sealed_domain(domain, "week", 3) for domain in (plain, said, plain)]
+    assert [(d.within, d.licence) for d in sealed] == [(None, ""), (7, "CC BY 4.0"), (None, "")]
+
+
+@pytest.mark.parametrize("value", [0, -1, "x", True, None, [], 1e13])
+def test_a_length_of_counts_that_is_none_is_refused(value: object) -> None:
+    plain = {"attributes": [{"name": "sex", "labels": ["F", "M"]}]}
+    with pytest.raises(DomainError, match="`within` must"):
+        domain_from_document({**plain, "within": value})
 
 
 @pytest.mark.parametrize(

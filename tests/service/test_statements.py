@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -142,14 +143,21 @@ def test_a_quotients_interval_is_that_of_the_joint_law_where_rows_were_measured(
         if abs(joint.over.estimate - s * joint.under.estimate) <= law.half_width(0.9):
             inside.append(t)
     step = (union.high - union.low) / 256 + (union.high - union.low) / 400
-    assert inside[0] - 2 * step <= low <= inside[0]
-    assert inside[-1] <= high <= inside[-1] + 2 * step
+    # The numbers that were tried are a step apart.
+    apart = (union.high - union.low) / 400
+    assert inside[0] - step <= low <= inside[0] + apart / 100
+    assert inside[-1] - apart / 100 <= high <= inside[-1] + step
+    # What is known before asking is by the law of the errors, whose ends are rounded more.
     known = explained(town, text).known[0][0]
     assert known is not None
-    assert (known.low, known.high) == pytest.approx((low, high), abs=step / 100)
+    assert known.low is not None
+    assert known.high is not None
+    assert low - step <= known.low <= low
+    assert high <= known.high <= high + step
 
 
-def test_a_quotient_from_tables_keeps_the_interval_of_the_union_bound(town: Deployment) -> None:
+def test_a_quotient_from_tables_is_shorter_than_by_the_union_bound(town: Deployment) -> None:
+    """Its ends are quantiles, as probabilities of sums of both parts tell."""
     text = "SELECT COUNT_IF(age < 23) / COUNT(*) FROM people WITHIN 0.5 CONFIDENCE 0.9"
     found = answered(town, f"{text} ASSUMING AT LEAST 300")
     questions = found.asked
@@ -158,7 +166,18 @@ def test_a_quotient_from_tables_keeps_the_interval_of_the_union_bound(town: Depl
     numbers = town.service().insight.known_numbers("people", workload_of(questions))
     parts = [CellInterval(k.answer.low, k.answer.high) for k in numbers if k is not None]
     union = cell_value(questions.cells[0][0], [0.0, 0.0], parts).interval
-    assert interval(found) == (union.low, union.high)
+    low, high = interval(found)
+    assert union.low is not None
+    assert union.high is not None
+    assert high - low < 0.9 * (union.high - union.low)
+    assert found.cells[0][0].statement is not None
+    assert found.cells[0][0].statement.law == "posterior"
+    middle = questions.cells[0][0].centred
+    assert middle is not None
+    for end, ends in ((low, (-math.inf, 0.0)), (high, (0.0, math.inf))):
+        query = over.query - under.query.scaled(Fraction(end) - Fraction(middle.middle))
+        missed = town.service().insight.probability("people", query, low=ends[0], high=ends[1])
+        assert 0.045 < missed.probability <= 0.0501
 
 
 def test_intervals_that_hold_at_once_never_use_the_joint_law(
@@ -239,8 +258,9 @@ def test_groups_of_averages_cost_no_more_than_quoted_and_small_groups_no_more_th
     found = answered(town, text)
     assert spent(town) <= price.price_nano
     assert max(half(found, 0), half(found, 1)) <= 0.5
-    # Nobody is in `other`: what is known of it are the public bounds.
-    assert half(found, 2) > 0.5
+    # Nobody is in `other`: whatever the noise says of it stays within the public bounds.
+    low, high = interval(found, 2)
+    assert 20 <= low <= high <= 30
     before = spent(town)
     assert answered(town, text).charged_nano == 0
     assert spent(town) == before

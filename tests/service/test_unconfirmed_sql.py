@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,11 @@ import pytest
 from qserver.api.bodies.sql import SqlBody
 from qserver.client import Table
 from qserver.errors import SqlError
-from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
-from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
-from tests.deployment import ROWS, Deployment
+from tests.deployment import PEOPLE, ROWS, Deployment
 from tests.query.sql.people import read
 from tests.service.test_statements import SURE, answered, explained, interval, spent
 
@@ -128,3 +130,86 @@ def test_names_alone_cost_nothing(town: Deployment) -> None:
         Statements(town.service()).run(
             "people", "EXPLAIN SELECT DISTINCT sex FROM people", wait_s=0
         )
+
+
+def test_what_may_not_spend_is_answered_once_it_is_free_and_priced_before(town: Deployment) -> None:
+    """Whatever the text says: a length, a default, an average, or fresh noise."""
+    texts = {
+        f"{BY_SEX} WITHIN 20 {SURE}": UNSAID,
+        f"{BY_SEX} {SURE}": Exactness(Fraction(10), None),
+        f"SELECT AVG(age) FROM people WITHIN 9 {SURE} ASSUMING AT LEAST 2": UNSAID,
+    }
+    for text, default in texts.items():
+        before = spent(town)
+        run = partial(Statements(town.service()).run, "people", text, wait_s=0, default=default)
+        with pytest.raises(UnconfirmedError, match="Nothing was spent") as caught:
+            run(spends=False)
+        price = run(explain=True)
+        assert isinstance(price, StatementExplanation)
+        assert caught.value.price_nano == price.price_nano > 0
+        assert spent(town) == before
+        paid = answered(town, text if default is UNSAID else f"{text} WITHIN 10")
+        again = run(spends=False)
+        assert isinstance(again, StatementAnswer)
+        assert again.charged_nano == 0
+        assert [c.value for row in again.cells for c in row] == [
+            c.value for row in paid.cells for c in row
+        ]
+        town.work_off()
+    alone = f"SELECT COUNT(*) FROM people WITHIN 20 {SURE} INDEPENDENT"
+    with pytest.raises(UnconfirmedError):
+        Statements(town.service()).run("people", alone, wait_s=0, spends=False)
+
+
+def test_a_price_of_nothing_says_who_is_charged(town: Deployment) -> None:
+    """Men lose what women have lost already; the largest loss stays."""
+    text = "SELECT COUNT(*) FROM people WHERE sex = '{}' WITHIN 20"
+    answered(town, text.format("Female"))
+    with pytest.raises(UnconfirmedError, match="adds nothing to the largest loss") as caught:
+        Statements(town.service()).run("people", text.format("Male"), wait_s=0, spends=False)
+    assert caught.value.price_nano == 0
+
+
+@pytest.fixture
+def owned(tmp_path: Path, store_url: str) -> Deployment:
+    """A town whose owner said how exact counts are where SQL does not say it."""
+    said = replace(PEOPLE, within=Fraction(20))
+    return Deployment.make(tmp_path, store_url, limit="1000", domain=said)
+
+
+def test_a_length_of_the_owner_is_as_if_typed(owned: Deployment) -> None:
+    for text, length in ((BY_SEX, 20), ("SELECT SUM(age) FROM people", 580)):
+        price = explained(owned, text)
+        assert price.price_nano == explained(owned, f"{text} WITHIN {length}").price_nano > 0
+    found = answered(owned, f"{BY_SEX} {SURE}")
+    assert spent(owned) > 0
+    low, high = interval(found)
+    assert high - low <= 40
+    # What is typed counts, and what a session says counts before what the owner says.
+    longer = explained(owned, "SELECT COUNT(*) FROM people WHERE age > 25 WITHIN 50")
+    run = partial(Statements(owned.service()).run, "people", wait_s=0, explain=True)
+    session = run("SELECT COUNT(*) FROM people WHERE age > 25", default=Exactness(Fraction(50)))
+    assert isinstance(session, StatementExplanation)
+    assert session.price_nano == longer.price_nano
+
+
+def test_a_length_of_the_owner_never_makes_a_tool_spend(owned: Deployment) -> None:
+    run = partial(Statements(owned.service()).run, "people", wait_s=0, spends=False)
+    text = f"{BY_SEX} {SURE}"
+    with pytest.raises(UnconfirmedError, match="With WITHIN 20 it costs") as caught:
+        run(text)
+    assert caught.value.price_nano == explained(owned, text).price_nano
+    assert spent(owned) == 0
+    # What history gives is the answer, also where it is less exact than the owner said.
+    answered(owned, f"{BY_SEX} WITHIN 90 {SURE}")
+    before = spent(owned)
+    found = run(text)
+    assert isinstance(found, StatementAnswer)
+    assert (found.charged_nano, spent(owned)) == (0, before)
+    low, high = interval(found)
+    assert high - low > 40
+
+
+def test_averages_are_confirmed_also_where_the_owner_said_a_length(owned: Deployment) -> None:
+    error = refused(owned, "SELECT COUNT(*) AS n, AVG(age) AS a FROM people")
+    assert error.words == "n WITHIN 20, a WITHIN 0.45 ASSUMING AT LEAST 1000"

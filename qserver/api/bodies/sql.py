@@ -8,12 +8,12 @@ from typing import Annotated, Self
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
 from qserver.api.bodies.answers import SelectionBody, StatementBody
-from qserver.api.bodies.plan import BothChoicesBody
+from qserver.api.bodies.plan import BothChoicesBody, OwnPriceBody
 from qserver.api.bodies.record_body import AsOf, Epsilon, OpenInterval, RecordBody
 from qserver.api.bodies.requests import AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
+from qserver.query.sql.plain.reads import MAX_CHARACTERS
 from qserver.query.sql.tables.exactness import Exactness
-from qserver.query.sql.tokens import MAX_CHARACTERS
 from qserver.records.answer import PlanKind, Source
 from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
 
@@ -46,6 +46,12 @@ class SqlRequest(RequestBody):
         strict=True,
     )
 
+    spend: StrictBool = Field(
+        default=True,
+        description="whether it may cost anything; if not, and history does not answer it, the "
+        "error `unconfirmed` has its price",
+    )
+
     def default(self) -> Exactness:
         """How exact answers shall be where the text does not say it."""
         half_width, confidence = (
@@ -64,8 +70,8 @@ class BinningBody(BaseModel):
         description="the true value is within +- this of the one by the middles"
     )
     of: str = Field(
-        description="whose value: of each `record`, of each record of the `numerator`, or the "
-        "`average` itself"
+        description="whose value: of each `record`, of each record of the `numerator`, the "
+        "`average` itself, or the `value` of the cell itself"
     )
 
 
@@ -198,6 +204,9 @@ class SqlPriceBody(RecordBody):
         description="whether HAVING, ORDER BY or LIMIT choose among the numbers once they are "
         "released: price and `free` are those of the whole table",
         validation_alias="of_whole_table",
+    )
+    own: OwnPriceBody | None = Field(
+        description="the asker's own allowance; null where only the budget bounds it"
     )
 
     @classmethod

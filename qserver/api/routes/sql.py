@@ -62,6 +62,7 @@ class SqlViews(Views):
             explain=asked.explain,
             measure=asked.measure,
             default=asked.default(),
+            spends=asked.spend,
             at=asked.as_of or "",
             wait_s=terms.wait_s,
             idempotency=terms.idempotency,

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from qserver.errors import InputError
-from qserver.query.primitive import Primitive
+
+if TYPE_CHECKING:
+    from qserver.query.primitive import Primitive
 
 PriorKind = Literal["non-negative", "known-total", "between"]
 PRIOR_KINDS: tuple[PriorKind, ...] = get_args(PriorKind)

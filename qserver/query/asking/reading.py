@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from qserver.errors import InputError
 from qserver.query.asking.prior import Prior, prior_text
-from qserver.query.primitive import Primitive
+
+if TYPE_CHECKING:
+    from qserver.query.primitive import Primitive
 
 Method = Literal["auto", "convolution", "monte-carlo"]
 """`auto`: the exact law. The others are algorithms 2 and 1 of Xiao and Xiong (2012)."""

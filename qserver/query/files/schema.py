@@ -24,6 +24,9 @@ _NAME = r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$"
 _CODE = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}, {"type": "boolean"}]}
 _CODES = {"type": "array", "minItems": 1, "items": _CODE}
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "minLength": 1}]}
+_POSITIVE = {
+    "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "minLength": 1}]
+}
 _GROUPS = {"type": "object", "minProperties": 1, "additionalProperties": _CODES}
 _VALUES: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": _NAME},
@@ -94,6 +97,7 @@ def domain_schema() -> dict[str, Any]:
             "$schema": {"type": "string"},
             "description": {"type": "string", "maxLength": MAX_DESCRIPTION},
             "licence": {"type": "string", "maxLength": MAX_LICENCE},
+            "within": _POSITIVE,
             "attributes": {
                 "type": "array",
                 "minItems": 1,

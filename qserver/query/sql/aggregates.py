@@ -3,142 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
-from qserver.errors import CapacityError, SqlError
-from qserver.query.linear import MAX_TERMS
+from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.combined.meaning import Event, Linear, Quotient, Several, Wide
+from qserver.query.sql.combined.reading import SeveralReader
 from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.shaping.windows import Over, Windows
-
-_NOT_LINEAR: dict[type[exp.Expr], str] = {
-    exp.Max: "the greatest value depends on single records",
-    exp.Min: "the least value depends on single records",
-    exp.Median: "a median is no sum over records",
-    exp.Quantile: "a quantile is no sum over records",
-    exp.Stddev: "a deviation is no sum over records",
-    exp.StddevPop: "a deviation is no sum over records",
-    exp.StddevSamp: "a deviation is no sum over records",
-    exp.Variance: "a variance is no sum over records",
-    exp.VariancePop: "a variance is no sum over records",
-}
-_INSTEAD: dict[type[exp.Expr], str] = {
-    exp.Max: "Nearest: COUNT(*) FILTER (WHERE ... >= t), the records above a value of yours.",
-    exp.Min: "Nearest: COUNT(*) FILTER (WHERE ... < t), the records below a value of yours.",
-    exp.Median: "Nearest: COUNT(*) FILTER (WHERE ... < t), the records below a value of yours.",
-    exp.Quantile: "Nearest: COUNT(*) FILTER (WHERE ... < t), the records below a value of yours.",
-}
-_SQUARES = "Nearest: SUM(x), SUM(x * x) and COUNT(*), from which it follows."
-
-
-@dataclass(frozen=True)
-class Wide:
-    """Part of an item that is summed over more records than those of its group.
-
-    Args:
-        over: which groups of the table; None for all records, whatever WHERE says.
-    """
-
-    terms: tuple[ProductTerm, ...]
-    over: Over | None
-
-
-@dataclass(frozen=True)
-class Linear:
-    """A linear combination of counts and sums: the sum of a function over all records.
-
-    Args:
-        terms: the function.
-        error: most distance of a record's true part from its part by the middles of bins.
-        wide: what is summed over more than the records of the group.
-        offset: a number that is added once it is released.
-    """
-
-    terms: tuple[ProductTerm, ...]
-    error: Fraction = Fraction(0)
-    wide: tuple[Wide, ...] = ()
-    offset: Fraction = Fraction(0)
-
-    def scaled(self, factor: Fraction) -> Linear:
-        """`factor` times it."""
-        wide = tuple(Wide(_scaled(part.terms, factor), part.over) for part in self.wide)
-        error, offset = self.error * abs(factor), self.offset * factor
-        return Linear(_scaled(self.terms, factor), error, wide, offset)
-
-    def plus(self, other: Linear) -> Linear:
-        """The sum; CapacityError if it has too many terms."""
-        terms, wide = (*self.terms, *other.terms), (*self.wide, *other.wide)
-        if len(terms) + sum(len(part.terms) for part in wide) > MAX_TERMS:
-            raise CapacityError(f"A query has at most {MAX_TERMS:,} terms. Ask its parts.")
-        return Linear(terms, self.error + other.error, wide, self.offset + other.offset)
-
-
-def _scaled(terms: tuple[ProductTerm, ...], factor: Fraction) -> tuple[ProductTerm, ...]:
-    return tuple(ProductTerm(t.coefficient * factor, t.factors) for t in terms)
-
-
-@dataclass(frozen=True)
-class Quotient:
-    """A linear combination divided by another.
-
-    Args:
-        low, high: public bounds on its value, None if unknown here.
-        is_average: whether the numerator is a sum over the records that the denominator counts.
-    """
-
-    numerator: Linear
-    denominator: Linear
-    low: Fraction | None = None
-    high: Fraction | None = None
-    is_average: bool = False
-
-    def scaled(self, factor: Fraction) -> Quotient:
-        """`factor` times it."""
-        bounds = self.low, self.high
-        if self.low is not None and self.high is not None:
-            low, high = sorted((self.low * factor, self.high * factor))
-            bounds = low, high
-        return replace(
-            self,
-            numerator=self.numerator.scaled(factor),
-            low=bounds[0],
-            high=bounds[1],
-        )
-
-    def plus(self, other: Quotient) -> Quotient:
-        """The sum of two with the same denominator."""
-        known = None not in (self.low, self.high, other.low, other.high)
-        low, high = (
-            ((self.low or 0) + (other.low or 0), (self.high or 0) + (other.high or 0))
-            if known
-            else (None, None)
-        )
-        return Quotient(
-            self.numerator.plus(other.numerator),
-            self.denominator,
-            None if low is None else Fraction(low),
-            None if high is None else Fraction(high),
-            is_average=self.is_average and other.is_average,
-        )
-
-    def moved(self, by: Fraction) -> Quotient:
-        """The same plus a number: (N + c D) / D."""
-        same = Quotient(self.denominator.scaled(by), self.denominator, by, by, is_average=True)
-        return self.plus(same)
-
-
-@dataclass(frozen=True)
-class Event:
-    """That a linear combination lies between two ends; None for an open end."""
-
-    of: Linear
-    low: Fraction | None
-    high: Fraction | None
+from qserver.query.sql.rewriting.counted import CountedGroups
+from qserver.query.sql.shaping.windows import Windows
 
 
 class Aggregates:
@@ -147,6 +25,7 @@ class Aggregates:
     Args:
         windows: the groups that OVER sums over.
         inner: what a SELECT of one number in parentheses means.
+        counted: how many groups a SELECT shows; of a column, those of its values with a record.
     """
 
     def __init__(
@@ -155,26 +34,54 @@ class Aggregates:
         regions: Regions,
         windows: Windows,
         inner: Callable[[exp.Select], Linear | Quotient],
+        counted: Callable[[exp.Select | exp.Column], Several],
     ) -> None:
         self._source = names.source
         self._records = RecordExpressions(names, regions)
         self._functions = Functions(regions)
+        self._several = SeveralReader(names, self._functions)
         self._windows = windows
         self._inner = inner
+        self._counted_groups = counted
 
-    def item(self, node: exp.Expr) -> Linear | Quotient:
+    def item(self, node: exp.Expr) -> Linear | Quotient | Several:
         """The meaning of an item of SELECT.
 
         Raises:
-            SqlError: it is neither linear nor a quotient of two linear ones.
+            SqlError: it is neither linear, a quotient of two linear ones, nor a function of sums.
             CapacityError: it takes too many terms or steps.
         """
+        is_filtered = isinstance(node, exp.Filter)
+        kept = self.condition(node.expression.this) if is_filtered else ONE
+        several = self._several_of(node.this if is_filtered else node, kept)
+        if several is not None:
+            return several
         found = self._value(node)
         if isinstance(found, Fraction):
             raise self._source.refuse(
                 "count or sum records, not only hold numbers", node, hint="Nearest: COUNT(*)."
             )
         return found
+
+    def _several_of(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Several | None:
+        """The function of several sums that an item is, of the records that meet a condition."""
+        if isinstance(node, CountedGroups):
+            return self._counted_groups(node.this)
+        distinct = node.this if isinstance(node, exp.Count | exp.ApproxDistinct) else None
+        if isinstance(node, exp.Count) and not isinstance(distinct, exp.Distinct):
+            return self._several.read(node, where)
+        if distinct is None:
+            return self._several.read(node, where)
+        of = distinct.expressions if isinstance(distinct, exp.Distinct) else [distinct]
+        if len(of) != 1 or not isinstance(column := of[0].unnest(), exp.Column):
+            raise self._source.refuse(
+                "count the different values of one attribute",
+                node,
+                hint="Nearest: COUNT(*) FROM (SELECT a, b FROM ... GROUP BY a, b).",
+            )
+        present = self._functions.indicator(self._records.counted(column))
+        kept = self._functions.multiplied(present, where)
+        return self._several.on(self._counted_groups(column), kept)
 
     def event(self, node: exp.Expr) -> Event | None:
         """What PROBABILITY(...) asks about; None for any other item.
@@ -341,7 +248,7 @@ class Aggregates:
     def _aggregate(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Linear | Quotient:
         if isinstance(node, exp.CountIf):
             return self._on(self._records.indicator(node.this), where)
-        if isinstance(node, exp.Count):
+        if isinstance(node, exp.Count) and not isinstance(node.this, exp.Distinct):
             return self._on(self._counted(node), where)
         if isinstance(node, exp.Sum):
             found = self._records.function(node.this)
@@ -387,11 +294,12 @@ class Aggregates:
             return self._source.refuse(
                 "count records, not list them", node, hint="Nearest: COUNT(*)."
             )
-        reason = _NOT_LINEAR.get(type(node))
-        if reason is not None:
-            called = node.sql_name() if isinstance(node, exp.Func) else name
-            hint = _INSTEAD.get(type(node), _SQUARES)
-            return self._source.refuse(f"not use {called}: {reason}", node, hint=hint)
+        if self._several_of(node, ONE) is not None:
+            return self._source.refuse(
+                "not calculate with this number, whose interval is no sum's",
+                node,
+                hint="Select it by itself. ROUND may stand around it.",
+            )
         return self._source.refuse(
             "select COUNT, SUM and AVG, and + - * / of these",
             node,

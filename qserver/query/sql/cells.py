@@ -17,13 +17,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from qserver.errors import RequirementError, SqlError
-from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.measure import Measure
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.query.sql.combined.asked import OfSeveral, several_at_most, several_confidence
+from qserver.query.sql.combined.function import Combined, FunctionOfSums, KnownPart
 from qserver.query.sql.parts import Halves, KnownQuotient, QuotientTarget
 from qserver.query.sql.statement import Ratio, Row, Statement
+from qserver.query.sql.tables.bounds import centred
 from qserver.query.sql.tables.intervals import CellInterval, Centred, moved, quotient_interval
 from qserver.query.sql.tables.relative import (
     Relative,
@@ -31,9 +33,6 @@ from qserver.query.sql.tables.relative import (
     relative_of,
     relatives,
 )
-
-# Bounds of a quotient are searched on grids of at most this many cells.
-_MAX_GRID = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class CellQuestions:
     Args:
         offset: a number that is added to the answer of a count or sum.
         confidence: of its interval.
+        several: all questions of a function of several sums, and the function.
     """
 
     main: int
@@ -50,10 +50,14 @@ class CellQuestions:
     centred: Centred | None = None
     offset: float = 0.0
     confidence: float = 0.95
+    several: tuple[int, ...] = ()
+    function: FunctionOfSums | None = None
 
     @property
     def parts(self) -> tuple[int, ...]:
         """The indexes of its questions."""
+        if self.several:
+            return self.several
         return (self.main,) if self.denominator is None else (self.main, self.denominator)
 
 
@@ -113,9 +117,12 @@ def ratios(statement: Statement) -> tuple[Ratio, ...]:
 
 
 def has_steps(statement: Statement) -> bool:
-    """Whether it has a quotient, or asks for a part of a number."""
-    return bool(ratios(statement)) or any(
-        statement.exactness_of(k).part for k in range(len(statement.columns))
+    """Whether it has a quotient, a function of sums, or asks for a part of a number."""
+    combined = any(isinstance(cell, Combined) for row in statement.rows for cell in row.cells)
+    return (
+        combined
+        or bool(ratios(statement))
+        or any(statement.exactness_of(k).part for k in range(len(statement.columns)))
     )
 
 
@@ -185,7 +192,8 @@ def _half_width_of(cell: Ratio, statement: Statement, column: int) -> Fraction:
 def at_most(statement: Statement, *, known: Mapping[Ratio, KnownQuotient]) -> StatementQuestions:
     """The questions that suffice for all data; raises as `askings` and `asked` do."""
     found = askings(statement, known=known)
-    return asked(statement, halves={ratio: asking.most for ratio, asking in found.items()})
+    halves = {ratio: asking.most for ratio, asking in found.items()}
+    return asked(statement, halves=halves, of_several=several_at_most(statement))
 
 
 def asked(
@@ -193,6 +201,7 @@ def asked(
     *,
     halves: Mapping[Ratio, Halves],
     of_sums: Mapping[Relative, float] | None = None,
+    of_several: OfSeveral | None = None,
 ) -> StatementQuestions:
     """The questions that answer a statement.
 
@@ -200,6 +209,7 @@ def asked(
         halves: per quotient the half-widths of both parts; cut to the range of requirements.
         of_sums: the half-width of each number of which a part is asked; those that suffice in
             every case where left out.
+        of_several: the half-widths of the sums behind each function of several.
 
     Raises:
         SqlError: the statement gives no length of intervals.
@@ -210,9 +220,13 @@ def asked(
         of_sums = {one: target.most for one, target in relatives(statement).items()}
     collected = _Collected()
     cells = []
-    for row in statement.rows:
+    for i, row in enumerate(statement.rows):
         found = []
         for k, cell in enumerate(row.cells):
+            if isinstance(cell, Combined):
+                lengths = map(_length, (of_several or {})[i, k])
+                found.append(_several(collected, cell, statement, k, tuple(lengths)))
+                continue
             if isinstance(cell, Ratio):
                 confidence = exact[cell][1]
                 part = part_confidence(statement, confidence)
@@ -232,6 +246,20 @@ def asked(
         min((confidence_of(statement, k) for k in range(len(statement.columns))), default=1.0),
         simultaneous=statement.clauses.simultaneous,
     )
+
+
+def _several(
+    collected: _Collected,
+    cell: Combined,
+    statement: Statement,
+    column: int,
+    lengths: Sequence[Fraction],
+) -> CellQuestions:
+    confidence = several_confidence(statement, column, cell)
+    asked_of = zip(cell.queries, lengths, strict=True)
+    places = tuple(collected.add(query, length, confidence) for query, length in asked_of)
+    own = confidence_of(statement, column)
+    return CellQuestions(places[0], confidence=own, several=places, function=cell.function)
 
 
 def _length(half: float) -> Fraction:
@@ -262,38 +290,6 @@ def quotient_confidences(statement: Statement) -> dict[Ratio, float]:
     """Per quotient the confidence of both of its parts."""
     exact = _of_ratios(statement)
     return {ratio: part_confidence(statement, c) for ratio, (_, c) in exact.items()}
-
-
-def centred(cell: Ratio) -> Centred:
-    """The quotient about the middle of its bounds, or of the guess -1 to 1."""
-    low, high = cell.low, cell.high
-    if low is None or high is None:
-        low, high = public_bounds(cell.numerator, cell.denominator) or (None, None)
-    is_bounded = low is not None and high is not None
-    middle = (low + high) / 2 if low is not None and high is not None else Fraction(0)
-    radius = (high - low) / 2 if low is not None and high is not None else Fraction(1)
-    part = cell.numerator - cell.denominator.scaled(middle)
-    return Centred(middle, radius, part, cell.denominator, is_bounded)
-
-
-def public_bounds(
-    numerator: LinearQuery, denominator: LinearQuery
-) -> tuple[Fraction, Fraction] | None:
-    """The least and the greatest value of the quotient for all data, or None if unknown.
-
-    If no record has a negative weight in the denominator, and none with weight 0 there counts in
-    the numerator, then it is a weighted average of the quotients of single records.
-    """
-    grid = class_grid(numerator, denominator)
-    if grid.n_cells > _MAX_GRID:
-        return None
-    over, under = grid.values(numerator).ravel(), grid.values(denominator).ravel()
-    if (under < 0).any() or (over[under == 0] != 0).any() or not (under > 0).any():
-        return None
-    scale = Fraction(denominator.denominator, numerator.denominator)
-    pairs = set(zip(over[under > 0].tolist(), under[under > 0].tolist(), strict=True))
-    found = [scale * Fraction(a, b) for a, b in pairs]
-    return min(found), max(found)
 
 
 def _base(statement: Statement, row: Row, known: KnownQuotient) -> float:
@@ -339,6 +335,10 @@ def cell_value(
     cell: CellQuestions, estimates: Sequence[float], intervals: Sequence[CellInterval]
 ) -> CellValue:
     """The value of a cell, from the answers of all questions."""
+    if cell.function is not None:
+        return _value_of_several(
+            cell.function, [(estimates[i], intervals[i]) for i in cell.several]
+        )
     if cell.denominator is None or cell.centred is None:
         return CellValue(
             estimates[cell.main] + cell.offset, moved(intervals[cell.main], cell.offset)
@@ -348,11 +348,24 @@ def cell_value(
     return CellValue(_estimate(cell, estimates, interval), interval)
 
 
+def _value_of_several(
+    function: FunctionOfSums, parts: Sequence[tuple[float, CellInterval]]
+) -> CellValue:
+    found = function.value(
+        [KnownPart.of(estimate, ends.low, ends.high) for estimate, ends in parts]
+    )
+    low, high = (end if math.isfinite(end) else None for end in (found.low, found.high))
+    return CellValue(found.estimate, CellInterval(low, high))
+
+
 def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float | None:
     """The value of a cell by the consistent answers of all questions; None if it divides by zero.
 
     A table has one value for each quotient.
     """
+    if cell.function is not None:
+        exact = [KnownPart(estimates[i], estimates[i], estimates[i]) for i in cell.several]
+        return cell.function.value(exact).estimate
     if cell.denominator is None or cell.centred is None:
         return estimates[cell.main] + cell.offset
     if estimates[cell.denominator] <= 0.0:

@@ -12,6 +12,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN
 from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
@@ -24,12 +25,12 @@ class Binning:
 
     Args:
         error: most distance of the true value from the value by the middles of bins.
-        of: which value: of each `record`, of each record of the `numerator`, or the `average`
-            itself.
+        of: which value: of each `record`, of each record of the `numerator`, the `average`
+            itself, or the `value` itself.
     """
 
     error: Fraction
-    of: Literal["record", "numerator", "average"]
+    of: Literal["record", "numerator", "average", "value"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class Ratio:
     binning: Binning | None = None
 
 
+Cell = Sum | Ratio | Combined
+"""A number of a table."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """The ends between which PROBABILITY asks whether a number lies; they may be infinite."""
@@ -92,7 +97,7 @@ class Row:
     """
 
     group: tuple[str | None, ...]
-    cells: tuple[Sum | Ratio, ...]
+    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from sqlglot import Token, exp
+from typing import TYPE_CHECKING, Any
 
 from qserver.errors import SqlError
 from qserver.text import printable
+
+if TYPE_CHECKING:
+    # A client that sends texts and never parses them has no sqlglot.
+    from sqlglot import Token, exp
 
 # Characters of a long line that an excerpt shows on each side of its carets; most carets.
 _MARGIN = 60
@@ -66,10 +69,10 @@ class SqlText:
         stop = len(self.text.rstrip())
         return TextPlace(stop, stop)
 
-    def _place(self, at: TextPlace | Token | exp.Expr) -> TextPlace:
+    def _place(self, at: Any) -> TextPlace:
         if isinstance(at, TextPlace):
             return at
-        if isinstance(at, Token):
+        if not hasattr(at, "walk"):  # a token
             return TextPlace(at.start, at.end + 1)
         places = [node.meta for node in at.walk() if "start" in node.meta]
         if not places:

@@ -5,7 +5,6 @@ Everything else in SQL is refused here, with the reason, before it reaches the p
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -16,24 +15,12 @@ from sqlglot import Tokenizer as StandardTokenizer
 from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar.units import unit_of
 from qserver.query.sql.periods.last import with_calls
+from qserver.query.sql.plain.reads import EXPLAIN, bounded, explains
 from qserver.query.sql.text import SqlText, TextPlace
 
-MAX_CHARACTERS = 1 << 16
 MAX_TOKENS = 1 << 14
 MAX_NESTING = 32
 
-_EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
-_LISTS = "`qserver dataset list`, `Client.datasets()` and GET /v1/datasets list the datasets."
-DESCRIBED = re.compile(
-    r"\s*(?:DESCRIBE|DESC|SHOW\s+COLUMNS\s+FROM)\s+(?:TABLE\s+)?"
-    r'(?:"?public"?\.)?(?:"([^"]*)"|([A-Za-z0-9_.-]+))',
-    re.IGNORECASE,
-)
-_CATALOGUED = re.compile(
-    r"FROM\s+\"?information_schema\"?\s*\..*\btable_name\"?\s*=\s*'([^']*)'",
-    re.IGNORECASE | re.DOTALL,
-)
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _CLAUSES = frozenset(
     {"WITHIN", "CONFIDENCE", "SIMULTANEOUS", "CONSISTENT", "ASSUMING", "ONLY", "INDEPENDENT"}
 )
@@ -130,7 +117,7 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
         SqlError: it has a part that no question has, or a quoted text that does not end.
         CapacityError: it is too long, or nested too deep.
     """
-    source = _bounded(text, field)
+    source = bounded(text, field)
     tokens = with_calls(_named(_scan(source), source, set(names)))
     if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
@@ -142,60 +129,9 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
     return TokenizedSql(source, explains(text), tuple(tokens[:cut]), tuple(tokens[cut:]), behind)
 
 
-def explains(text: str) -> bool:
-    """Whether a text begins with EXPLAIN."""
-    return _EXPLAIN.match(text) is not None
-
-
-def dataset_of(text: str) -> str:
-    """The name after a text's FROM; looks at nothing else.
-
-    Raises:
-        SqlError: there is none.
-        CapacityError: the text is too long.
-    """
-    source = _bounded(text, "sql")
-    if (named := DESCRIBED.match(text)) is not None:
-        return named[1] or named[2]
-    if (named := _CATALOGUED.search(text)) is not None:
-        return named[1]
-    tokens = _scan(source)
-    # A FROM before a parenthesis reads a SELECT that has one of its own.
-    start = next((i for i in range(len(tokens)) if _reads_a_name(tokens, i)), None)
-    if start is None or start + 1 == len(tokens):
-        hint = _LISTS if text.lstrip()[:4].upper() == "SHOW" else "Nearest: FROM and a dataset."
-        raise source.refuse("say what it reads", source.end, hint=hint)
-    first = tokens[start + 1]
-    after = tokens[start + 2 : start + 4]
-    # A schema before it: its name alone may not be that of a dataset with a dot inside.
-    if first.text.lower() == "public" and len(after) > 1 and after[0].token_type is TokenType.DOT:
-        first = after[1]
-    if first.token_type is TokenType.IDENTIFIER:
-        return str(first.text)
-    # A name may hold `-` and `.`, which are separate tokens: read to the next space or sign.
-    found = _NAME.match(text, first.start)
-    if found is None:
-        raise source.refuse("name a dataset after FROM", first)
-    return found[0]
-
-
-def _reads_a_name(tokens: Sequence[Token], i: int) -> bool:
-    """Whether FROM stands here, and no parenthesis after it, but not that of EXTRACT(part FROM."""
-    after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
-    extracts = i >= 3 and tokens[i - 3].text.upper() == "EXTRACT"
-    is_from = tokens[i].token_type is TokenType.FROM and after is not TokenType.L_PAREN
-    return is_from and not (extracts and tokens[i - 2].token_type is TokenType.L_PAREN)
-
-
-def _bounded(text: str, field: str) -> SqlText:
-    if len(text) > MAX_CHARACTERS:
-        raise CapacityError(f"A text of SQL has at most {MAX_CHARACTERS:,} characters.")
-    return SqlText(text, field)
-
-
 def _scan(source: SqlText) -> list[Token]:
     """The tokens of a text, without EXPLAIN."""
-    found = _EXPLAIN.match(source.text)
+    found = EXPLAIN.match(source.text)
     # Blanked out, since places count from the start of the whole text.
     skipped = 0 if found is None else found.end()
     text = " " * skipped + source.text[skipped:]
@@ -320,6 +256,8 @@ def _is_clause(tokens: Sequence[Token], i: int) -> bool:
     if word == "ONLY":
         return i + 1 < len(tokens) and tokens[i + 1].text.upper() == "THIS"
     follows = tokens[i + 1].token_type if i + 1 < len(tokens) else None
+    if word == "WITHIN" and follows is not None and tokens[i + 1].text.upper() == "GROUP":
+        return False  # PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)
     followed = (None, TokenType.NUMBER, TokenType.VAR, TokenType.ALIAS)
     return word == "SIMULTANEOUS" or follows in followed
 
@@ -329,8 +267,10 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
     for i, token in enumerate(tokens):
         kind = token.token_type
         before = tokens[i - 1].token_type if i else TokenType.L_PAREN
-        # SELECT DISTINCT leaves groups as they are; within COUNT it is another question.
-        is_plain = kind is TokenType.DISTINCT and before in (TokenType.SELECT, TokenType.UNION)
+        # SELECT DISTINCT leaves groups as they are; COUNT(DISTINCT x) counts groups.
+        is_count = [one.text.upper() for one in tokens[max(i - 2, 0) : i]] == ["COUNT", "("]
+        is_plain = before in (TokenType.SELECT, TokenType.UNION) or is_count
+        is_plain = is_plain and kind is TokenType.DISTINCT
         is_known = kind in _ALLOWED | _ALSO_NAMES or is_plain
         if kind is TokenType.DATE and tokens[i + 1 : i + 2]:
             is_known = tokens[i + 1].token_type is not TokenType.STRING

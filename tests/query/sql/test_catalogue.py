@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from qserver.errors import SqlError
+from qserver.query.sql.plain.reads import dataset_of
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
-from qserver.query.sql.tokens import dataset_of
 from tests.query.sql.people import DOMAIN, read
 
 COLUMNS = "FROM information_schema.columns"
@@ -83,6 +83,37 @@ def test_other_facts_are_refused(text: str, condition: str) -> None:
 def test_other_texts_are_no_catalogue() -> None:
     for text in ("SELECT COUNT(*) FROM people", "DESCRIBE people; DROP TABLE people", "SHOW"):
         assert catalogue_statement(text, DOMAIN, dataset="people") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM people WHERE 1=0",
+        "select * from public.people limit 0;",
+        'SELECT t.* FROM "people" AS t WHERE (0 = 1)',
+        "SELECT *\nFROM people p\nWHERE FALSE",
+    ],
+)
+def test_columns_are_told_where_no_row_is_asked_for(text: str) -> None:
+    found = catalogue_statement(text, DOMAIN, dataset="people")
+    assert found is not None
+    assert found.groups == ("age", "income", "height", "region", "sex-at-birth")
+    assert (found.rows, found.columns) == ((), ())
+    assert dataset_of(text) == "people"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM other LIMIT 0",
+        "SELECT * FROM people LIMIT 1",
+        "SELECT * FROM people WHERE 1 = 0 OR TRUE",
+        "SELECT * FROM people WHERE 1 = 1",
+        "SELECT COUNT(*) FROM people LIMIT 0",
+    ],
+)
+def test_whatever_asks_for_rows_is_no_catalogue(text: str) -> None:
+    assert catalogue_statement(text, DOMAIN, dataset="people") is None
 
 
 def test_groups_without_numbers_are_those_of_the_domain() -> None:

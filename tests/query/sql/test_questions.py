@@ -17,13 +17,12 @@ from qserver.query.sql.cells import (
     StatementQuestions,
     at_most,
     cell_value,
-    centred,
     consistent_value,
-    public_bounds,
     ratios,
 )
 from qserver.query.sql.parts import KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
+from qserver.query.sql.tables.bounds import centred, public_bounds
 from qserver.query.sql.tables.intervals import CellInterval, quotient_interval
 from tests.query.sql.people import DOMAIN, People, read
 

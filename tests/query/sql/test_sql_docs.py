@@ -13,7 +13,8 @@ from qserver.query.domain_file import domain_from_document
 from qserver.query.files.load import load_domain
 from qserver.query.sql.cells import at_most
 from qserver.query.sql.parser import MAX_CELLS, parse_statement
-from qserver.query.sql.tokens import MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS
+from qserver.query.sql.plain.reads import MAX_CHARACTERS
+from qserver.query.sql.tokens import MAX_NESTING, MAX_TOKENS
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
 ADULT = load_domain(adult_domain())

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.rewriting.columns import Output, Renaming
+from qserver.query.sql.rewriting.counted import CountedGroups, counts_groups
 from qserver.query.sql.rewriting.written import keep_written, written_of
 
 PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct"}) | {
@@ -124,6 +125,8 @@ class Subselects:
         is_grouped = any(inner.args.get(key) for key in ("group", "having")) or any(
             isinstance(part, _SUMS) for item in inner.expressions for part in item.walk()
         )
+        # The different values of records are groups.
+        is_grouped = is_grouped or bool(inner.args.get("distinct") and counts_groups(outer))
         return (
             self._shaped(outer, inner, output)
             if is_grouped
@@ -179,7 +182,12 @@ class Subselects:
         return found
 
     def _shaped(self, outer: exp.Select, inner: exp.Select, output: Output) -> exp.Select:
-        """An outer SELECT that filters, renames and orders a table of groups."""
+        """An outer SELECT that filters, renames and orders a table of groups, or counts them."""
+        if counts_groups(outer):
+            every = exp.Select(expressions=[exp.Star()])
+            # No copy: the parts keep their places in the text.
+            every.args["where"] = outer.args.get("where")
+            return self._counted(outer, self._shaped(every, inner, output))
         again = [part for item in outer.expressions for part in item.walk()]
         if outer.args.get("group") or any(isinstance(part, _SUMS) for part in again):
             raise self._source.refuse(
@@ -207,6 +215,15 @@ class Subselects:
             if value := outer.args.get(key) or inner.args.get(key):
                 found.set(key, self._renaming.copied(value))
         return found
+
+    def _counted(self, outer: exp.Select, groups: exp.Select) -> exp.Select:
+        """The SELECT of one number: how many groups a SELECT shows."""
+        item = outer.expressions[0]
+        source = self._renaming.copied(groups.args["from_"])
+        node: exp.Expr = CountedGroups(this=groups)
+        if isinstance(item, exp.Alias):
+            node = exp.Alias(this=node, alias=self._renaming.copied(item.args["alias"]))
+        return exp.Select(expressions=[keep_written(node, item)], from_=source)
 
     def _check_once(self, outer: exp.Select, inner: exp.Select) -> None:
         """Refuse what comes in another order than HAVING, windows, ORDER BY and LIMIT do."""

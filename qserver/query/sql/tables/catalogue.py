@@ -1,6 +1,7 @@
 """What is public of a dataset, as SQL asks for it: its name, its attributes, their kinds.
 
-SHOW TABLES, DESCRIBE a, SHOW COLUMNS FROM a, and SELECT from information_schema.tables and columns.
+SHOW TABLES, DESCRIBE a, SHOW COLUMNS FROM a, SELECT from information_schema.tables and columns, and
+SELECT * that asks for no row, by which tools read the names of columns.
 A statement of this kind has rows without numbers, and costs nothing.
 """
 
@@ -14,13 +15,20 @@ from sqlglot import ParseError, TokenError, exp
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.plain.reads import DESCRIBED
 from qserver.query.sql.statement import Row, Statement
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.tokens import DESCRIBED, MAX_TOKENS, Words
+from qserver.query.sql.tokens import MAX_TOKENS, Words
 
 SCHEMA = "information_schema"
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+(?:FULL\s+)?TABLES\s*;?\s*", re.IGNORECASE)
 _CATALOGUE = re.compile(rf"\bFROM\s+\"?{SCHEMA}\"?\s*\.", re.IGNORECASE)
+_NO_ROW = re.compile(
+    r"""\s*SELECT\s+(?:\w+\s*\.\s*)?\*\s*FROM\s+(?:"?public"?\s*\.\s*)?
+    (?:"([^"]*)"|([A-Za-z0-9_.-]+))(?:\s+(?:AS\s+)?(?!WHERE\b|LIMIT\b)\w+)?\s+
+    (?:WHERE\s+\(?(?:1\s*=\s*0|0\s*=\s*1|1\s*<>\s*1|FALSE)\)?|LIMIT\s+0)\s*;?\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _TYPES = {"integer": "integer", "real": "double precision", "date": "date", "period": "date"}
 _TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
 _COLUMNS = (
@@ -69,6 +77,10 @@ def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement
             for level in a.levels
         ]
         return _statement(source, ("column_name", "data_type", "n_values", "kind"), named)
+    empty = _NO_ROW.fullmatch(text)
+    if empty is not None and (empty[1] or empty[2]).lower() == dataset.lower():
+        names = [attribute.name for attribute in domain.attributes]
+        return _statement(source, (*names, *domain.level_names), ())
     if not is_catalogue(text):
         return None
     try:

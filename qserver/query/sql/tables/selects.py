@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Literal
 
@@ -13,10 +12,23 @@ from qserver.errors import CapacityError, InputError
 from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, checked_span, linear_query
-from qserver.query.sql.aggregates import Aggregates, Event, Linear, Quotient, Wide
+from qserver.query.sql.aggregates import Aggregates
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.combined.meaning import (
+    Event,
+    Item,
+    Linear,
+    Quotient,
+    Several,
+    Wide,
+    changed,
+    fitted,
+    n_parts,
+)
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.regions import Regions
+from qserver.query.sql.rewriting.counted import with_some_record
 from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
 from qserver.query.sql.rewriting.subselects import PARTS
 from qserver.query.sql.rewriting.tidy import SCHEMA, tidied
@@ -26,8 +38,9 @@ from qserver.query.sql.shaping.layout import Group, Layout
 from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shaping.windows import Over, Windows
-from qserver.query.sql.statement import Binning, Bounds, Course, Ratio, Row, Sum
+from qserver.query.sql.statement import Binning, Bounds, Cell, Course, Ratio, Row, Sum
 from qserver.query.sql.tables.part import Part
+from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.text import SqlText
 
 MAX_CELLS = 1000
@@ -73,7 +86,9 @@ class SelectReading:
         is_whole = sets.is_one and not having.others
         windows = Windows(self._source, groupings, self._groups, is_whole=is_whole)
         self._windows = windows
-        self._aggregates = Aggregates(self._names, self._regions, windows, self._inner)
+        self._aggregates = Aggregates(
+            self._names, self._regions, windows, self._inner, self._counted
+        )
         reader = ShapeReader(self._names, items, groupings, self._groups, columns)
         found = self._meanings(columns, 0)
         ranks = reader.ranks(windows)
@@ -133,17 +148,39 @@ class SelectReading:
             )
         items = items_of(source, select)
         windows = Windows(source, (), self._groups, is_whole=True)
-        aggregates = Aggregates(self._names, self._regions, windows, self._inner)
+        aggregates = Aggregates(self._names, self._regions, windows, self._inner, self._counted)
         where = select.args.get("where")
         kept = aggregates.condition(None if where is None else where.this)
-        return self._limited(aggregates.item(items.found[0].node), kept)
+        found = aggregates.item(items.found[0].node)
+        if isinstance(found, Several):
+            raise source.refuse(
+                "count, sum or average in an inner SELECT among the items", select.expressions[0]
+            )
+        return changed(found, lambda part: self._limited(part, kept))
 
     def _inner(self, select: exp.Select) -> Linear | Quotient:
         return SelectReading(
             self._source, select, self._domain, self._dataset, self._regions
         ).number()
 
-    def _bounds(self, items: Sequence[Linear | Quotient | Event]) -> tuple[Bounds, ...]:
+    def passing(self) -> Several:
+        """How many groups the SELECT shows; raises as `part` does."""
+        if not Having.of(self._select, self._names).others:
+            self._select = with_some_record(self._select)
+        return passing_groups(self.part(), self._source)
+
+    def _counted(self, of: exp.Select | exp.Column) -> Several:
+        """How many groups a SELECT shows; of a column, those that WHERE leaves, with a record."""
+        if isinstance(of, exp.Column):
+            args = {key: self._select.args.get(key) for key in ("from_", "where")}
+            of = exp.Select(
+                expressions=[of.copy()],
+                group=exp.Group(expressions=[of.copy()]),
+                **{key: part.copy() for key, part in args.items() if part is not None},
+            )
+        return SelectReading(self._source, of, self._domain, self._dataset, self._regions).passing()
+
+    def _bounds(self, items: Sequence[Item | Event]) -> tuple[Bounds, ...]:
         """What PROBABILITY asks about each column."""
         events = [item for item in items if isinstance(item, Event)]
         if events and len(events) < len(items):
@@ -189,7 +226,7 @@ class SelectReading:
             )
         return (name.name, table.alias) if table.alias else (name.name,)
 
-    def _meanings(self, columns: Columns, first: int) -> tuple[Linear | Quotient | Event, ...]:
+    def _meanings(self, columns: Columns, first: int) -> tuple[Item | Event, ...]:
         """What the columns of numbers mean, from the `first` on."""
         nodes = columns.nodes[first:]
         return tuple(self._aggregates.event(node) or self._aggregates.item(node) for node in nodes)
@@ -197,7 +234,7 @@ class SelectReading:
     def _rows(
         self,
         layout: Layout,
-        items: tuple[Linear | Quotient, ...],
+        items: tuple[Item, ...],
         kept: tuple[ProductTerm, ...],
     ) -> tuple[tuple[Group, ...], tuple[Row, ...]]:
         """The groups that are measured, and a row for each.
@@ -205,13 +242,14 @@ class SelectReading:
         Raises:
             CapacityError: they hold too many numbers.
         """
-        limited = [self._limited(item, kept) for item in items]
-        if layout.most_rows * len(items) > MAX_CELLS:
+        items = fitted(items, MAX_CELLS // max(layout.most_rows, 1))
+        n_numbers = layout.most_rows * n_parts(items)
+        if n_numbers > MAX_CELLS:
             raise CapacityError(
-                f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one "
-                f"{layout.most_rows * len(items):,}. "
+                f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one {n_numbers:,}. "
                 "Group by fewer values: WHERE leaves groups out."
             )
+        limited = [changed(item, lambda part: self._limited(part, kept)) for item in items]
         groups = layout.groups(self._regions)
         totals: dict[tuple[Over, tuple[int, ...]], tuple[ProductTerm, ...]] = {}
 
@@ -233,26 +271,23 @@ class SelectReading:
                 terms = (*own, *(term for part in wide for term in part))
                 return Linear(terms, item.error, offset=item.offset)
 
-            return Row(group.names, tuple(self._cell(_both(item, within)) for item in limited))
+            return Row(group.names, tuple(self._cell(changed(item, within)) for item in limited))
 
         return groups, tuple(map(row, groups))
 
-    def _limited(self, item: Linear | Quotient, kept: tuple[ProductTerm, ...]) -> Linear | Quotient:
-        """An item on the records that a condition keeps."""
+    def _limited(self, part: Linear, kept: tuple[ProductTerm, ...]) -> Linear:
+        """A linear combination on the records that a condition keeps."""
+        wide = tuple(
+            one if one.over is None else Wide(self._functions.multiplied(one.terms, kept), one.over)
+            for one in part.wide
+        )
+        terms = self._functions.multiplied(part.terms, kept)
+        return Linear(terms, part.error, wide, part.offset)
 
-        def limited(part: Linear) -> Linear:
-            wide = tuple(
-                one
-                if one.over is None
-                else Wide(self._functions.multiplied(one.terms, kept), one.over)
-                for one in part.wide
-            )
-            terms = self._functions.multiplied(part.terms, kept)
-            return Linear(terms, part.error, wide, part.offset)
-
-        return _both(item, limited)
-
-    def _cell(self, item: Linear | Quotient) -> Sum | Ratio:
+    def _cell(self, item: Item) -> Cell:
+        if isinstance(item, Several):
+            binning = Binning(item.error, "value") if item.error else None
+            return Combined(tuple(map(self._query, item.parts)), item.function, binning)
         if isinstance(item, Linear):
             binning = Binning(item.error, "record") if item.error else None
             return Sum(self._query(item), binning, item.offset)
@@ -279,13 +314,6 @@ def _course(groupings: Sequence[Grouping]) -> Course | None:
     """The first of the groupings that follows the course of time, or None."""
     found = (Course(k, one.course) for k, one in enumerate(groupings) if one.course)
     return next(found, None)
-
-
-def _both(item: Linear | Quotient, change: Callable[[Linear], Linear]) -> Linear | Quotient:
-    """An item with its parts changed."""
-    if isinstance(item, Linear):
-        return change(item)
-    return replace(item, numerator=change(item.numerator), denominator=change(item.denominator))
 
 
 def _given(node: exp.Expr) -> Iterator[str]:

@@ -13,11 +13,14 @@ from qserver.errors import SqlError
 from qserver.query.asking.reading import AS_EVER
 from qserver.query.domain import decimal_text
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.cells import centred
-from qserver.query.sql.statement import Ratio, Statement, Sum
+from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
+from qserver.query.sql.tables.bounds import centred
+from qserver.text import ADDS_NOTHING
 
 STATED_COUNT = Fraction(100)
-"""Half-width of a count; of a sum so many times the largest weight of a record."""
+"""Half-width of a count where its dataset has no other; of a sum so many times the largest weight
+of a record."""
 STATED_PART = Fraction(1, 20)
 """Half-width of a quotient, as a part of its public range, or by itself where there is none."""
 STATED_BASE = Fraction(1000)
@@ -40,24 +43,44 @@ class UnconfirmedError(SqlError):
         self.price_nano, self.remaining_nano, self.words = price_nano, remaining_nano, words
 
 
-def is_free_to_ask(statement: Statement) -> bool:
-    """Whether history may answer it: it does not ask for fresh noise, or another reading."""
+def says_none(statement: Statement) -> bool:
+    """Whether it lacks a length, and history may answer it.
+
+    History does not where it asks for fresh noise, another reading, or all intervals at once.
+    """
     clauses = statement.clauses
-    return (
-        not clauses.looking.independent and clauses.reading == AS_EVER and not clauses.simultaneous
-    )
+    is_plain = not clauses.looking.independent and clauses.reading == AS_EVER
+    return is_plain and not clauses.simultaneous and not statement.has_lengths
 
 
-def stated(statement: Statement) -> Statement:
-    """The statement with the stated lengths where it says none."""
+def by_owner(statement: Statement, count: Fraction | None) -> Statement:
+    """The statement with the lengths of its dataset where it says none, if these are all it lacks.
+
+    They are for counts and sums: a quotient still has to be confirmed.
+
+    Args:
+        count: the half-width of a count, as the dataset's owner said; None for no length.
+    """
+    if count is None or statement.has_lengths or not _has_sums_alone(statement):
+        return statement
+    return stated(statement, count)
+
+
+def stated(statement: Statement, count: Fraction | None = None) -> Statement:
+    """The statement with the stated lengths where it says none.
+
+    Args:
+        count: the half-width of a count; None for `STATED_COUNT`.
+    """
+    most = STATED_COUNT if count is None else count
     exactness = tuple(
-        own if own.has_length else replace(own, half_width=_half_width(statement, k))
+        own if own.has_length else replace(own, half_width=_half_width(statement, k, most))
         for k in range(len(statement.columns))
         if (own := statement.exactness_of(k)) is not None
     )
     clauses = statement.clauses
-    has_ratio = any(isinstance(cell, Ratio) for row in statement.rows for cell in row.cells)
-    if has_ratio and clauses.assuming is None:
+    has_base = any(_has_base(cell) for row in statement.rows for cell in row.cells)
+    if has_base and clauses.assuming is None:
         clauses = replace(clauses, assuming=STATED_BASE)
     return replace(statement, exactness=exactness, clauses=clauses)
 
@@ -74,12 +97,19 @@ def unconfirmed(
     refused = statement.source.refuse(
         "say how long the intervals may be, since history does not give all of these numbers",
         statement.source.end,
-        hint=f"With {words} it costs {price_nano / 1e9:.4g} epsilon at most, of "
-        f"{remaining_nano / 1e9:.4g}. Nothing was spent: send it so to pay that.",
+        hint=f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent: send it so "
+        "to pay that.",
     )
     return UnconfirmedError(
         refused, price_nano=price_nano, remaining_nano=remaining_nano, words=words
     )
+
+
+def costs(price_nano: int, remaining_nano: int) -> str:
+    """What a statement costs, of what is left, in 1e-9 epsilon: a verb and what follows it."""
+    if not price_nano:
+        return f"{ADDS_NOTHING}, but charges people who have lost less"
+    return f"costs {price_nano / 1e9:.4g} epsilon at most, of {remaining_nano / 1e9:.4g}"
 
 
 def _words(statement: Statement, full: Statement) -> str:
@@ -103,16 +133,29 @@ def _text(number: Fraction) -> str:
     return decimal_text(Fraction(f"{float(number):.3g}"))
 
 
-def _half_width(statement: Statement, column: int) -> Fraction:
-    """A length that the text alone decides, to three digits."""
+def _has_sums_alone(statement: Statement) -> bool:
+    """Whether every column that says no length has counts and sums alone."""
+    missing = [k for k in range(len(statement.columns)) if not statement.exactness_of(k).has_length]
+    return all(isinstance(row.cells[k], Sum) for row in statement.rows for k in missing)
+
+
+def _half_width(statement: Statement, column: int, count: Fraction) -> Fraction:
+    """A length that the text and the dataset alone decide, to three digits."""
     cells = [row.cells[column] for row in statement.rows]
-    found = [_of_cell(cell) for cell in cells]
-    return Fraction(f"{float(max(found, default=STATED_COUNT)):.3g}")
+    found = [_of_cell(cell, count) for cell in cells]
+    return Fraction(f"{float(max(found, default=count)):.3g}")
 
 
-def _of_cell(cell: Sum | Ratio) -> Fraction:
+def _has_base(cell: Cell) -> bool:
+    """Whether how exactly it is measured depends on the number of records."""
+    return isinstance(cell, Ratio) or (isinstance(cell, Combined) and cell.function.has_base)
+
+
+def _of_cell(cell: Cell, count: Fraction) -> Fraction:
+    if isinstance(cell, Combined):
+        return cell.function.stated_half_width
     if isinstance(cell, Sum):
-        return STATED_COUNT * (_largest_weight(cell.query) or 1)
+        return count * (_largest_weight(cell.query) or 1)
     shape = centred(cell)
     return STATED_PART * 2 * shape.radius if shape.is_bounded and shape.radius else STATED_PART
 

@@ -1,0 +1,7 @@
+"""What an item of SELECT means: a linear combination, a quotient, or a function of several sums.
+
+`meaning` holds the three as they are read. `function` says what a function of several sums must
+know, `reading` finds which one an item asks for, and `values` of which numbers. Each has a file:
+`quantile`, `extreme`, `passing`, and by the ranges of `moments` also `spread` and `correlation`.
+`target` says how exact the sums must be.
+"""

@@ -1,0 +1,171 @@
+"""What an item of SELECT means: linear combinations of counts and sums, and functions of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import overload
+
+from qserver.errors import CapacityError
+from qserver.query.linear import MAX_TERMS
+from qserver.query.sql.combined.function import FunctionOfSums
+from qserver.query.sql.functions import ProductTerm
+from qserver.query.sql.shaping.windows import Over
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Part of an item that is summed over more records than those of its group.
+
+    Args:
+        over: which groups of the table; None for all records, whatever WHERE says.
+    """
+
+    terms: tuple[ProductTerm, ...]
+    over: Over | None
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear combination of counts and sums: the sum of a function over all records.
+
+    Args:
+        terms: the function.
+        error: most distance of a record's true part from its part by the middles of bins.
+        wide: what is summed over more than the records of the group.
+        offset: a number that is added once it is released.
+    """
+
+    terms: tuple[ProductTerm, ...]
+    error: Fraction = Fraction(0)
+    wide: tuple[Wide, ...] = ()
+    offset: Fraction = Fraction(0)
+
+    def scaled(self, factor: Fraction) -> Linear:
+        """`factor` times it."""
+        wide = tuple(Wide(_scaled(part.terms, factor), part.over) for part in self.wide)
+        error, offset = self.error * abs(factor), self.offset * factor
+        return Linear(_scaled(self.terms, factor), error, wide, offset)
+
+    def plus(self, other: Linear) -> Linear:
+        """The sum; CapacityError if it has too many terms."""
+        terms, wide = (*self.terms, *other.terms), (*self.wide, *other.wide)
+        if len(terms) + sum(len(part.terms) for part in wide) > MAX_TERMS:
+            raise CapacityError(f"A query has at most {MAX_TERMS:,} terms. Ask its parts.")
+        return Linear(terms, self.error + other.error, wide, self.offset + other.offset)
+
+
+def _scaled(terms: tuple[ProductTerm, ...], factor: Fraction) -> tuple[ProductTerm, ...]:
+    return tuple(ProductTerm(t.coefficient * factor, t.factors) for t in terms)
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A linear combination divided by another.
+
+    Args:
+        low, high: public bounds on its value, None if unknown here.
+        is_average: whether the numerator is a sum over the records that the denominator counts.
+    """
+
+    numerator: Linear
+    denominator: Linear
+    low: Fraction | None = None
+    high: Fraction | None = None
+    is_average: bool = False
+
+    def scaled(self, factor: Fraction) -> Quotient:
+        """`factor` times it."""
+        bounds = self.low, self.high
+        if self.low is not None and self.high is not None:
+            low, high = sorted((self.low * factor, self.high * factor))
+            bounds = low, high
+        return replace(
+            self,
+            numerator=self.numerator.scaled(factor),
+            low=bounds[0],
+            high=bounds[1],
+        )
+
+    def plus(self, other: Quotient) -> Quotient:
+        """The sum of two with the same denominator."""
+        known = None not in (self.low, self.high, other.low, other.high)
+        low, high = (
+            ((self.low or 0) + (other.low or 0), (self.high or 0) + (other.high or 0))
+            if known
+            else (None, None)
+        )
+        return Quotient(
+            self.numerator.plus(other.numerator),
+            self.denominator,
+            None if low is None else Fraction(low),
+            None if high is None else Fraction(high),
+            is_average=self.is_average and other.is_average,
+        )
+
+    def moved(self, by: Fraction) -> Quotient:
+        """The same plus a number: (N + c D) / D."""
+        same = Quotient(self.denominator.scaled(by), self.denominator, by, by, is_average=True)
+        return self.plus(same)
+
+
+@dataclass(frozen=True)
+class Event:
+    """That a linear combination lies between two ends; None for an open end."""
+
+    of: Linear
+    low: Fraction | None
+    high: Fraction | None
+
+
+@dataclass(frozen=True)
+class Several:
+    """A function of several linear combinations, such as a median of counts.
+
+    Args:
+        function: it has as many arguments as there are parts.
+        error: most distance of the true value from the one by the middles of bins.
+    """
+
+    parts: tuple[Linear, ...]
+    function: FunctionOfSums
+    error: Fraction = Fraction(0)
+
+    def fitted(self, most: int) -> Several:
+        """The function of at most so many parts, where it may leave some out."""
+        kept = self.function.fitted(most)
+        if kept is None:
+            return self
+        return replace(
+            self, parts=tuple(self.parts[i] for i in kept.places), function=kept.function
+        )
+
+
+Item = Linear | Quotient | Several
+"""What an item of SELECT means."""
+
+
+def n_parts(items: Sequence[Item]) -> int:
+    """How many numbers a row of these items asks for, a quotient counted as one."""
+    return sum(len(item.parts) if isinstance(item, Several) else 1 for item in items)
+
+
+def fitted(items: Sequence[Item], most: int) -> tuple[Item, ...]:
+    """The items, with so few parts that a row has at most so many, where that can be."""
+    several = [item for item in items if isinstance(item, Several)]
+    room = (most - (len(items) - len(several))) // max(len(several), 1)
+    return tuple(item.fitted(room) if isinstance(item, Several) else item for item in items)
+
+
+@overload
+def changed(item: Linear | Quotient, change: Callable[[Linear], Linear]) -> Linear | Quotient: ...
+@overload
+def changed(item: Item, change: Callable[[Linear], Linear]) -> Item: ...
+def changed(item: Item, change: Callable[[Linear], Linear]) -> Item:
+    """An item with each of its linear combinations changed."""
+    if isinstance(item, Linear):
+        return change(item)
+    if isinstance(item, Several):
+        return replace(item, parts=tuple(map(change, item.parts)))
+    return replace(item, numerator=change(item.numerator), denominator=change(item.denominator))

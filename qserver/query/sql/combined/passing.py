@@ -1,0 +1,181 @@
+"""How many groups pass a test of their counts, with an interval for all groups at once.
+
+A group that passes whatever the intervals of its counts allow is surely one of them; one that fails
+whatever they allow is surely none. The number lies between those that surely pass and those that
+may, whenever the intervals of all counts hold: each may miss with its part of the number's chance.
+Where the test is one comparison of a count with a constant, a group is judged wrongly only by one
+end of its interval, which misses half as often. So each may miss with twice the part then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
+from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
+
+_STATED_COUNT = Fraction(100)
+_STATED_SHARE = Fraction(1, 20)
+_LEAST_WIDTH = 0.5
+"""Whole numbers are told apart by intervals that are this long to each side."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """The number of groups that pass, by the counts of each group in turn.
+
+    Args:
+        columns: which columns of the groups the counts of one group are.
+        is_whole: per count of a group whether it is a whole number.
+    """
+
+    test: Test
+    columns: tuple[int, ...]
+    is_whole: tuple[bool, ...]
+    n_groups: int
+
+    has_base = False
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether WITHIN is about the number of groups.
+
+        Not if groups pass with one record: nearly none is ever sure to have none.
+        """
+        return self._scale > 1.0
+
+    @property
+    def stated_half_width(self) -> Fraction:
+        """A twentieth of the groups; without steps that of a count."""
+        if not self.has_steps:
+            return _STATED_COUNT
+        return max(self.n_groups * _STATED_SHARE, Fraction(1, 2))
+
+    def part_confidence(self, confidence: float) -> float:
+        """Of each count, so that all groups are judged rightly with `confidence`."""
+        if _is_one_sided(self.test):
+            return max(1 - 2 * (1 - confidence) / self.n_groups, confidence)
+        return 1 - (1 - confidence) / (self.n_groups * len(self.columns))
+
+    def widths(self, half_width: float, _base: float, /) -> tuple[float, ...]:
+        """As exactly as groups need whose counts are spread evenly up to twice the constant."""
+        width = half_width
+        if self.has_steps:
+            most = max(half_width * self._scale / self.n_groups, _LEAST_WIDTH)
+            width = min(most, self._scale / 2.0)
+        return (width,) * (self.n_groups * len(self.columns))
+
+    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
+        """Of the first group; no number of records matters."""
+        return parts[0]
+
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
+        """How many pass by the estimates, surely pass, and may.
+
+        Where one record suffices, what surely passes is given: by their estimates half of the
+        groups without a record would pass.
+        """
+        size, found = len(self.columns), [0, 0, 0]
+        for start in range(0, len(parts), size):
+            group = {
+                column: _whole(part) if is_whole else part
+                for column, is_whole, part in zip(
+                    self.columns, self.is_whole, parts[start : start + size], strict=True
+                )
+            }
+            estimates = {k: KnownPart(p.estimate, p.estimate, p.estimate) for k, p in group.items()}
+            found[0] += _may_hold(self.test, estimates)
+            found[1] += not _may_fail(self.test, group)
+            found[2] += _may_hold(self.test, group)
+        low, high = found[1:]
+        estimate = min(max(found[0], low), high) if self.has_steps else low
+        return Combination(float(estimate), float(low), float(high))
+
+    def fitted(self, _most: int, /) -> Fitted | None:
+        """It needs all groups."""
+        return None
+
+    @property
+    def _scale(self) -> float:
+        return max((abs(float(c)) for c in _constants(self.test)), default=0.0)
+
+
+_Group = dict[int, KnownPart]
+
+
+def columns_of(test: Test) -> tuple[int, ...]:
+    """The columns that a test names, in order."""
+    if isinstance(test, Compare):
+        return tuple(sorted({s for s in (test.left, test.right) if isinstance(s, int)}))
+    if isinstance(test, Missing):
+        return (test.column,)
+    inner = test.parts if isinstance(test, Every) else (test.of,)
+    return tuple(sorted({column for part in inner for column in columns_of(part)}))
+
+
+def _constants(test: Test) -> list[Fraction]:
+    if isinstance(test, Compare):
+        return [side for side in (test.left, test.right) if isinstance(side, Fraction)]
+    if isinstance(test, Missing):
+        return []
+    inner = test.parts if isinstance(test, Every) else (test.of,)
+    return [constant for part in inner for constant in _constants(part)]
+
+
+def _is_one_sided(test: Test) -> bool:
+    if isinstance(test, Every) and len(test.parts) == 1:
+        return _is_one_sided(test.parts[0])
+    if isinstance(test, Opposite):
+        return _is_one_sided(test.of)
+    is_compare = isinstance(test, Compare) and test.by not in ("=", "<>")
+    return is_compare and len(columns_of(test)) == len(_constants(test)) == 1
+
+
+def _may_hold(test: Test, group: _Group) -> bool:
+    if isinstance(test, Compare):
+        return _compared(test, group, holds=True)
+    if isinstance(test, Every):
+        return all(_may_hold(part, group) for part in test.parts)
+    return _may_fail(test.of, group) if isinstance(test, Opposite) else False
+
+
+def _may_fail(test: Test, group: _Group) -> bool:
+    if isinstance(test, Compare):
+        return _compared(test, group, holds=False)
+    if isinstance(test, Every):
+        return any(_may_fail(part, group) for part in test.parts)
+    return _may_hold(test.of, group) if isinstance(test, Opposite) else True
+
+
+def _compared(test: Compare, group: _Group, *, holds: bool) -> bool:
+    """Whether some numbers in the intervals make a comparison hold, or fail."""
+    one, other = (_side(side, group) for side in (test.left, test.right))
+    if test.by in ("=", "<>"):
+        if holds == (test.by == "="):
+            return one.low <= other.high and other.low <= one.high
+        return not one.low == one.high == other.low == other.high
+    if test.by in ("<", "<="):
+        one, other = other, one
+    is_strict = test.by in ("<", ">")
+    if holds:
+        return one.high > other.low or (one.high == other.low and not is_strict)
+    return one.low < other.high or (one.low == other.high and is_strict)
+
+
+def _side(side: int | Fraction, group: _Group) -> KnownPart:
+    if isinstance(side, Fraction):
+        return KnownPart(float(side), float(side), float(side))
+    return group[side]
+
+
+def _whole(part: KnownPart) -> KnownPart:
+    """The whole numbers of an interval; the interval itself if it holds none."""
+    low = math.ceil(part.low) if math.isfinite(part.low) else part.low
+    high = math.floor(part.high) if math.isfinite(part.high) else part.high
+    middle = float(round(part.estimate))
+    if low > high:
+        low, high = part.low, part.high
+    return KnownPart(middle, low, high)

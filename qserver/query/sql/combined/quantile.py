@@ -1,0 +1,109 @@
+"""Quantiles of one numeric attribute, from the counts below its values.
+
+For a threshold v let D(v) be the number of values up to v less the part p of all values. It rises
+with v, and its last one is (1 - p) N. All usual definitions of the p-quantile agree on this:
+
+    a <= quantile <= b,   D(a) >= -1,   D(b - 1) <= 1,
+
+where a and b are values of the data, and b - 1 the threshold before b: the definitions differ by
+less than one record. So a and b are fixed before any noise is drawn. The interval goes from the
+least v at which the upper end of D(v) is at least -1 to the greatest v at which the lower end of
+D(v - 1) is at most 1. It begins above a only if the upper end of D(a) is too low, and it ends below
+b only if the lower end of D(b - 1) is too high. Each happens with half of the miss probability of
+one interval, so the quantile's interval holds with the confidence of the intervals of the D(v), one
+by one. They need not hold all at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
+
+_RECORD = 1.0
+"""How far the definitions of a quantile are apart, in records."""
+_STATED_SHARE = Fraction(1, 20)
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """The p-quantile by the counts D at thresholds.
+
+    Args:
+        p: in (0, 1).
+        lows, highs: per threshold the least and the greatest value since the threshold before.
+    """
+
+    p: Fraction
+    lows: tuple[Fraction, ...]
+    highs: tuple[Fraction, ...]
+
+    has_steps = True
+    has_base = True
+
+    @property
+    def stated_half_width(self) -> Fraction:
+        """A twentieth of the public range."""
+        return (self.highs[-1] - self.lows[0]) * _STATED_SHARE or Fraction(1)
+
+    def part_confidence(self, confidence: float) -> float:
+        """That of the value: only two of the intervals can make it miss, each at one end."""
+        return confidence
+
+    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
+        """As exactly as `base` records need that are spread evenly over the public range."""
+        span = float(self.highs[-1] - self.lows[0]) or 1.0
+        share = min(half_width / span, 1.0)
+        return (max(share * base / 2.0, _RECORD),) * len(self.lows)
+
+    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
+        """The last threshold counts 1 - p of all values."""
+        last, rest = parts[-1], float(1 - self.p)
+        return KnownPart(last.estimate / rest, last.low / rest, last.high / rest)
+
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
+        """The quantile: its interval need not hold its estimate's bin alone."""
+        places = bracket(parts, reached=-_RECORD, not_yet=_RECORD)
+        rising = list(accumulate((d.estimate for d in parts), max))
+        at = min(max(bisect_left(rising, 0.0), places.first), places.last)
+        middle = (self.lows[at] + self.highs[at]) / 2
+        low, high = self.lows[places.first], self.highs[places.last]
+        return Combination(float(middle), float(low), float(high))
+
+    def fitted(self, most: int, /) -> Fitted | None:
+        """With fewer thresholds, as even as can be; the last one stays."""
+        stops = even_stops(len(self.lows), most)
+        starts = [0, *stops[:-1]]
+        lows, highs = (self.lows[i] for i in starts), (self.highs[i - 1] for i in stops)
+        function = Quantile(self.p, tuple(lows), tuple(highs))
+        return Fitted(tuple(i - 1 for i in stops), function)
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """The first and the last of the thresholds between which something lies."""
+
+    first: int
+    last: int
+
+
+def bracket(parts: Sequence[KnownPart], *, reached: float, not_yet: float) -> Bracket:
+    """From the first threshold that may be `reached` to the last before which it may be `not_yet`.
+
+    It misses thresholds a <= b with D(a) >= reached and D(b - 1) <= not_yet only if the upper end
+    of D(a) or the lower end of D(b - 1) is wrong.
+    """
+    last = len(parts) - 1
+    first = next((i for i, d in enumerate(parts) if d.high >= reached), last)
+    final = next((i for i in range(last, 0, -1) if parts[i - 1].low <= not_yet), 0)
+    return Bracket(min(first, final), max(first, final))
+
+
+def even_stops(n: int, most: int) -> list[int]:
+    """Where the parts of n values end: all of them, or `most` parts, as even as can be."""
+    k = max(1, min(n, most))
+    return list(accumulate(n // k + (i < n % k) for i in range(k)))

@@ -1,0 +1,216 @@
+"""Which function of several sums an item of SELECT asks for, and of which sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.domain import decimal_text
+from qserver.query.sql.attributes import Names, constant, quoted
+from qserver.query.sql.combined.correlation import Correlation
+from qserver.query.sql.combined.extreme import Extreme
+from qserver.query.sql.combined.meaning import Linear, Several
+from qserver.query.sql.combined.quantile import Quantile
+from qserver.query.sql.combined.spread import Spread
+from qserver.query.sql.combined.values import Values, product_term
+from qserver.query.sql.functions import Functions, ProductTerm
+from qserver.query.weights import ScaledWeights
+
+MOST_THRESHOLDS = 128
+"""Most thresholds of a quantile or an extreme; of an attribute with more bins some are left out."""
+MOST_HIDDEN = Fraction(1, 8)
+"""Of a correlation, the most that bins may hide: errors as parts of half the public ranges."""
+_QUANTILES = (exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
+_CALLED = {"QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE", "APPROX_PERCENTILE"}
+_HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    is_root: bool
+    is_sample: bool
+
+
+_VARIANCE = _Kind(is_root=False, is_sample=True)
+_VARIANCE_POP = _Kind(is_root=False, is_sample=False)
+_DEVIATION = _Kind(is_root=True, is_sample=True)
+_DEVIATION_POP = _Kind(is_root=True, is_sample=False)
+_SPREADS: Mapping[type[exp.Expr], _Kind] = {
+    exp.Variance: _VARIANCE,
+    exp.VariancePop: _VARIANCE_POP,
+    exp.Stddev: _DEVIATION,
+    exp.StddevSamp: _DEVIATION,
+    exp.StddevPop: _DEVIATION_POP,
+}
+_SPREADS_CALLED: Mapping[str, _Kind] = {
+    "VAR": _VARIANCE,
+    "STD": _DEVIATION,
+    "VARP": _VARIANCE_POP,
+    "STDEVP": _DEVIATION_POP,
+}
+
+
+class SeveralReader:
+    """Items on one domain."""
+
+    def __init__(self, names: Names, functions: Functions) -> None:
+        self._names = names
+        self._source = names.source
+        self._functions = functions
+
+    def read(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Several | None:
+        """The function that an aggregate asks for, of the records that meet a condition.
+
+        None for any other item.
+
+        Raises:
+            SqlError: it is one, but not of a numeric attribute, or not for a share between 0 and 1.
+        """
+        kinds = (self._quantile, self._spread, self._extreme, self._correlation)
+        found = next((found for kind in kinds if (found := kind(node)) is not None), None)
+        return None if found is None else self.on(found, where)
+
+    def on(self, found: Several, where: tuple[ProductTerm, ...]) -> Several:
+        """A function of sums over the records that meet a condition."""
+        parts = (Linear(self._functions.multiplied(part.terms, where)) for part in found.parts)
+        return Several(tuple(parts), found.function, found.error)
+
+    def _quantile(self, node: exp.Expr) -> Several | None:
+        if isinstance(node, exp.Median):
+            return self._of_thresholds(node.this, _HALF)
+        if isinstance(node, exp.WithinGroup) and isinstance(
+            node.this, exp.PercentileCont | exp.PercentileDisc
+        ):
+            return self._within_group(node)
+        if isinstance(node, _QUANTILES):
+            share = node.args.get("quantile") or node.args.get("expression")
+            return self._of_thresholds(node.this, self._share(share, node))
+        if isinstance(node, exp.Anonymous) and node.name.upper() in _CALLED:
+            if len(node.expressions) != 2:
+                raise self._no_share(node)
+            of, share = node.expressions
+            return self._of_thresholds(of, self._share(share, node))
+        return None
+
+    def _within_group(self, node: exp.WithinGroup) -> Several:
+        keys = node.expression.expressions if node.expression is not None else []
+        if len(keys) != 1:
+            raise self._source.refuse(
+                "order by one attribute in WITHIN GROUP",
+                node,
+                hint="Nearest: PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age).",
+            )
+        share = self._share(node.this.this, node)
+        if keys[0].args.get("desc"):
+            share = 1 - share
+        return self._of_thresholds(keys[0].this, share)
+
+    def _share(self, node: exp.Expr | None, whole: exp.Expr) -> Fraction:
+        share = None if node is None else constant(node, self._source)
+        if share is None or not 0 < share < 1:
+            raise self._no_share(whole)
+        return share
+
+    def _no_share(self, node: exp.Expr) -> SqlError:
+        return self._source.refuse(
+            "say which quantile, by a number between 0 and 1",
+            node,
+            hint="Nearest: PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x), or QUANTILE(x, 0.5).",
+        )
+
+    def _of_thresholds(self, node: exp.Expr, p: Fraction) -> Several:
+        values = self._numeric(node)
+        stops = range(1, len(values.lows) + 1)
+        parts = tuple(Linear((values.prefix(stop, 1 - p, -p),)) for stop in stops)
+        return Several(parts, Quantile(p, values.lows, values.highs)).fitted(MOST_THRESHOLDS)
+
+    def _extreme(self, node: exp.Expr) -> Several | None:
+        if not isinstance(node, exp.Min | exp.Max):
+            return None
+        if node.expressions:
+            raise self._source.refuse("take one attribute there", node, hint="Nearest: MAX(age).")
+        values, is_greatest = self._numeric(node.this), isinstance(node, exp.Max)
+        firsts, lasts, n = values.lows, values.highs, len(values.lows)
+        if is_greatest:
+            firsts, lasts = values.highs[::-1], values.lows[::-1]
+            terms = [values.prefix(stop, Fraction(0), Fraction(1)) for stop in reversed(range(n))]
+        else:
+            terms = [values.prefix(stop, Fraction(1), Fraction(0)) for stop in range(1, n + 1)]
+        parts = tuple(Linear((term,)) for term in terms)
+        return Several(parts, Extreme(is_greatest, firsts, lasts)).fitted(MOST_THRESHOLDS)
+
+    def _spread(self, node: exp.Expr) -> Several | None:
+        """A variance or a deviation; as in most databases of a sample, where it does not say."""
+        called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
+        if called in _SPREADS_CALLED and len(node.expressions) == 1:
+            kind, of = _SPREADS_CALLED[called], node.expressions[0]
+        elif type(node) in _SPREADS:
+            kind, of = _SPREADS[type(node)], node.this
+        else:
+            return None
+        values = self._numeric(of)
+        terms = (product_term({values.axis: w}) for w in _moments(values))
+        function = Spread(values.radius, is_root=kind.is_root, is_sample=kind.is_sample)
+        return Several(
+            tuple(Linear((term,)) for term in terms), function, function.error(values.error)
+        )
+
+    def _correlation(self, node: exp.Expr) -> Several | None:
+        if not isinstance(node, exp.Corr):
+            return None
+        x, y = self._numeric(node.this), self._numeric(node.expression)
+        if x.axis == y.axis:
+            raise self._source.refuse(
+                "correlate two attributes", node, hint="Nearest: CORR(age, income)."
+            )
+        self._check_bins(node, x, y)
+        (one_x, first_x, second_x), (one_y, first_y, second_y) = _moments(x), _moments(y)
+        pairs = (
+            *((one_x, one_y), (first_x, one_y), (second_x, one_y)),
+            *((one_x, first_y), (one_x, second_y), (first_x, first_y)),
+        )
+        terms = (product_term({x.axis: of_x, y.axis: of_y}) for of_x, of_y in pairs)
+        function = Correlation((x.radius, y.radius), (x.error, y.error))
+        return Several(tuple(Linear((term,)) for term in terms), function)
+
+    def _check_bins(self, node: exp.Corr, *both: Values) -> None:
+        """Refuse bins so wide that no counts could tell the correlation."""
+        hidden = [values.error / values.radius if values.radius else Fraction(1) for values in both]
+        if sum(hidden) >= MOST_HIDDEN:
+            worst = both[hidden.index(max(hidden))]
+            name = self._names.domain.names[worst.axis]
+            raise self._source.refuse(
+                f"correlate attributes with narrow bins: in `{name}` values may be "
+                f"{decimal_text(worst.error)} from the middle of their bin",
+                node,
+                hint="Nearest: averages of one by groups of the other.",
+            )
+
+    def _numeric(self, node: exp.Expr) -> Values:
+        node = node.unnest()
+        hint = "Nearest: MEDIAN(age), of one numeric attribute."
+        if not isinstance(node, exp.Column) or self._names.level(node) is not None:
+            raise self._source.refuse("name one numeric attribute there", node, hint=hint)
+        axis = self._names.axis(node)
+        attribute = self._names.domain.attributes[axis]
+        if not attribute.is_numeric:
+            raise self._source.refuse(
+                f"have numbers there: `{attribute.name}` has none",
+                node,
+                hint=f"Nearest: COUNT(*) with GROUP BY {quoted(attribute.name)}.",
+            )
+        return Values.of(attribute, axis)
+
+
+def _moments(values: Values) -> tuple[ScaledWeights, ScaledWeights, ScaledWeights]:
+    """1, y and y^2 - r^2 / 2 of each value, where y is its distance from the middle."""
+    half = values.radius**2 / 2
+    return (
+        values.weights(lambda _: Fraction(1)),
+        values.weights(lambda y: y),
+        values.weights(lambda y: y * y - half),
+    )

@@ -1,0 +1,76 @@
+"""The values of a numeric attribute, bin by bin, and functions of them as weights of records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from qserver.query.domain import Attribute
+from qserver.query.sql.functions import ProductTerm
+from qserver.query.weights import ScaledWeights, from_runs
+
+
+@dataclass(frozen=True)
+class Values:
+    """The bins of a numeric attribute; a value of it without a number is in none.
+
+    Args:
+        axis: the attribute's place in the domain.
+        size: the number of its values, with those that are no numbers.
+        lows, highs: per bin the least and the greatest value in it.
+    """
+
+    axis: int
+    size: int
+    lows: tuple[Fraction, ...]
+    highs: tuple[Fraction, ...]
+
+    @classmethod
+    def of(cls, attribute: Attribute, axis: int) -> Values:
+        """Those of a numeric attribute."""
+        # The last whole number of a bin is one below its end.
+        gap = Fraction(int(attribute.kind == "integer"))
+        lows, ends = zip(*pairwise(attribute.edges), strict=True)
+        return cls(axis, attribute.size, tuple(lows), tuple(end - gap for end in ends))
+
+    @property
+    def middle(self) -> Fraction:
+        """The middle of the public range."""
+        return (self.lows[0] + self.highs[-1]) / 2
+
+    @property
+    def radius(self) -> Fraction:
+        """Half of the public range."""
+        return (self.highs[-1] - self.lows[0]) / 2
+
+    @property
+    def error(self) -> Fraction:
+        """Most distance of a value from the middle of its bin."""
+        return max((high - low) / 2 for low, high in zip(self.lows, self.highs, strict=True))
+
+    def weights(self, of: Callable[[Fraction], Fraction]) -> ScaledWeights:
+        """Per value a function of the distance of its bin's middle from `middle`; 0 in no bin."""
+        pairs = zip(self.lows, self.highs, strict=True)
+        return self._runs([of((low + high) / 2 - self.middle) for low, high in pairs])
+
+    def prefix(self, stop: int, inside: Fraction, outside: Fraction) -> ProductTerm:
+        """`inside` on the first `stop` bins, `outside` on the others; 0 in no bin."""
+        rest = len(self.lows) - stop
+        return product_term({self.axis: self._runs([inside] * stop + [outside] * rest)})
+
+    def _runs(self, values: Sequence[Fraction]) -> ScaledWeights:
+        ends, found = list[int](), list[Fraction]()
+        for end, value in enumerate((*values, *(Fraction(0),) * (self.size - len(values))), 1):
+            if found and found[-1] == value:
+                ends[-1] = end
+            else:
+                ends.append(end)
+                found.append(value)
+        return from_runs(ends, found)
+
+
+def product_term(factors: Mapping[int, ScaledWeights]) -> ProductTerm:
+    """The product of these weights."""
+    return ProductTerm(Fraction(1), factors)

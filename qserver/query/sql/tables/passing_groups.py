@@ -1,0 +1,58 @@
+"""The number of groups that a table shows, as a function of the numbers that it tests."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from qserver.query.linear import LinearQuery
+from qserver.query.sql.combined.meaning import Linear, Several
+from qserver.query.sql.combined.passing import Passing, columns_of
+from qserver.query.sql.functions import ProductTerm
+from qserver.query.sql.statement import Sum
+from qserver.query.sql.tables.part import Part
+from qserver.query.sql.text import SqlText
+from qserver.query.weights import ScaledWeights
+
+
+def passing_groups(part: Part, source: SqlText) -> Several:
+    """How many rows of a table pass its test.
+
+    Raises:
+        SqlError: it has no groups, cuts them by LIMIT, or tests other numbers than counts and sums.
+    """
+    shape, rows = part.shape, part.rows
+    if shape.limit is not None or shape.offset or not part.groups or not rows:
+        raise source.refuse(
+            "count the groups of GROUP BY, without LIMIT",
+            source.end,
+            hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
+        )
+    columns = () if shape.test is None else columns_of(shape.test)
+    cells = [[row.cells[k] for k in columns] for row in rows]
+    sums = [[cell for cell in row if isinstance(cell, Sum) and not cell.offset] for row in cells]
+    if shape.test is None or not columns or any(len(row) != len(columns) for row in sums):
+        raise source.refuse(
+            "count groups by counts and sums in HAVING, compared with numbers",
+            source.end,
+            hint="Nearest: HAVING COUNT(*) >= 50.",
+        )
+    is_whole = tuple(all(_is_whole(row[k].query) for row in sums) for k in range(len(columns)))
+    function = Passing(shape.test, columns, is_whole, len(rows))
+    return Several(tuple(_linear(cell.query) for row in sums for cell in row), function)
+
+
+def _is_whole(query: LinearQuery) -> bool:
+    """Whether its value is a whole number for all data."""
+    return all(term.coefficient.denominator == 1 for term in query.terms)
+
+
+def _linear(query: LinearQuery) -> Linear:
+    return Linear(
+        tuple(
+            ProductTerm(
+                term.coefficient,
+                {f.axis: ScaledWeights(Fraction(1), f.weights) for f in term.factors},
+            )
+            for term in query.terms
+        )
+    )

@@ -1,0 +1,189 @@
+"""Medians and other functions of several sums on a real deployment: hold, cost, are free after."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qserver.errors import SqlError
+from qserver.query.domain import Attribute, Domain
+from qserver.query.sql.tables.unconfirmed import UnconfirmedError
+from qserver.service.statements import Statements
+from tests.deployment import ROWS, Deployment
+from tests.service.test_statements import SURE, answered, explained, interval, spent
+
+# 20 to 24 among men and women alike, in equal numbers, so that every quantile is known.
+AGES = sorted(age for age, _ in ROWS)
+PAIRS = Domain(
+    tuple(
+        Attribute(name, "integer", edges=tuple(map(Fraction, range(11))), outside="clamp")
+        for name in ("x", "y")
+    )
+)
+PAIR_ROWS = [(i % 10, (i % 10 + i % 7) * 5 // 8) for i in range(500)]
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url, limit="1000")
+
+
+def test_a_median_holds_and_every_other_quantile_is_then_free(town: Deployment) -> None:
+    text = f"SELECT MEDIAN(age) FROM people WITHIN 0.6 {SURE} ASSUMING AT LEAST 400"
+    price = explained(town, text)
+    found = answered(town, text)
+    low, high = interval(found)
+    assert low <= (AGES[249] + AGES[250]) / 2 <= high
+    assert high - low <= 1.2
+    assert price.is_most
+    assert 0 < spent(town) <= price.price_nano
+    before = spent(town)
+    assert answered(town, text).cells == found.cells
+    quarter = f"SELECT QUANTILE(age, 0.25) AS q FROM people {SURE}"
+    low, high = interval(answered(town, quarter))
+    assert low <= AGES[125] <= high
+    assert spent(town) == before
+
+
+def test_medians_of_groups_hold_and_an_empty_group_does_not_cost_the_most(
+    town: Deployment,
+) -> None:
+    text = (
+        f"SELECT sex, MEDIAN(age), COUNT(*) FROM people GROUP BY sex WITHIN 1 {SURE} "
+        "ASSUMING AT LEAST 150"
+    )
+    price = explained(town, text)
+    found = answered(town, text)
+    for i, sex in enumerate(("Female", "Male")):
+        ages = sorted(age for age, own in ROWS if own == sex)
+        low, high = interval(found, i)
+        assert low <= ages[len(ages) // 2] <= high
+        assert high - low <= 2
+    assert interval(found, 2) == (20, 29)  # nobody: every value may be
+    assert spent(town) <= price.price_nano
+    assert found.cells[0][0].after_looking is not None
+    at_once = found.cells[0][0].after_looking.at_once
+    assert at_once.low is not None
+    assert at_once.low <= interval(found)[0]
+
+
+def test_a_choice_by_medians_and_all_at_once_allow_for_that(town: Deployment) -> None:
+    text = f"SELECT sex, MEDIAN(age) AS m FROM people GROUP BY sex {{}} WITHIN 2 {SURE} {{}}"
+    chosen = answered(town, text.format("ORDER BY m DESC LIMIT 1", "ASSUMING AT LEAST 100"))
+    assert len(chosen.cells) == 1
+    together = answered(town, text.format("", "ASSUMING AT LEAST 100 SIMULTANEOUS"))
+    assert together.simultaneous is not None
+    low, high = interval(together)
+    assert low <= 24 <= high
+
+
+def test_what_a_median_needs_to_be_measured_is_said(town: Deployment) -> None:
+    with pytest.raises(SqlError, match="how many records there are at least"):
+        explained(town, "SELECT MEDIAN(age) FROM people WITHIN 1")
+    with pytest.raises(UnconfirmedError) as caught:
+        Statements(town.service()).run("people", "SELECT MEDIAN(age) FROM people", wait_s=0)
+    assert "ASSUMING AT LEAST 1000" in caught.value.words
+    assert spent(town) == 0
+
+
+def test_a_deviation_holds_and_the_variance_is_then_free(town: Deployment) -> None:
+    text = f"SELECT STDDEV_POP(age) AS s FROM people WITHIN 0.3 {SURE} ASSUMING AT LEAST 400"
+    price = explained(town, text)
+    found = answered(town, text)
+    low, high = interval(found)
+    assert low <= float(np.std(AGES)) <= high
+    assert high - low <= 0.6
+    assert price.is_most
+    assert 0 < spent(town) <= price.price_nano
+    before = spent(town)
+    assert answered(town, text).cells == found.cells
+    low, high = interval(answered(town, f"SELECT VARIANCE(age) FROM people {SURE}"))
+    assert low <= float(np.var(AGES, ddof=1)) <= high
+    assert spent(town) == before
+
+
+def test_deviations_of_groups_hold_and_one_without_records_may_be_anything(
+    town: Deployment,
+) -> None:
+    text = (
+        f"SELECT sex, STDDEV(age), AVG(age) FROM people GROUP BY sex WITHIN 0.6 {SURE} "
+        "ASSUMING AT LEAST 150"
+    )
+    found = answered(town, text)
+    for i, sex in enumerate(("Female", "Male")):
+        ages = [age for age, own in ROWS if own == sex]
+        low, high = interval(found, i)
+        assert low <= float(np.std(ages, ddof=1)) <= high
+        assert high - low <= 1.2
+    low, high = interval(found, 2)
+    assert (low, high) == pytest.approx((0, 4.5 * 2**0.5))
+
+
+def test_extremes_hold_at_the_price_that_was_said_and_follow_from_a_median(
+    town: Deployment,
+) -> None:
+    """Fifty people have each age."""
+    text = f"SELECT MIN(age), MAX(age) FROM people WITHIN 10 {SURE}"
+    price = explained(town, text)
+    found = answered(town, text)
+    assert not price.is_most
+    assert spent(town) == price.price_nano > 0
+    assert interval(found) == (20, 20)
+    assert interval(found, column=1) == (29, 29)
+    assert [cell.value.estimate for cell in found.cells[0]] == [20, 29]
+    before = spent(town)
+    answered(town, f"SELECT MEDIAN(age) FROM people {SURE}")
+    assert spent(town) == before
+
+
+def test_extremes_of_groups_have_no_value_where_nobody_surely_is(town: Deployment) -> None:
+    with pytest.raises(UnconfirmedError) as caught:
+        Statements(town.service()).run("people", "SELECT MIN(age) FROM people", wait_s=0)
+    assert caught.value.words == "WITHIN 100"
+    text = f"SELECT sex, MAX(age) AS m FROM people GROUP BY sex WITHIN 4 {SURE}"
+    found = answered(town, text)
+    assert [row[0].value.estimate for row in found.cells] == [29, 29, None]
+    assert [interval(found, i) for i in range(3)] == [(29, 29), (29, 29), (20, 29)]
+
+
+def test_the_number_of_groups_holds_and_is_then_free(town: Deployment) -> None:
+    """Each of ten ages has 16, 17 men or 33, 34 women."""
+    text = (
+        "SELECT COUNT(*) FROM (SELECT age, sex, COUNT(*) AS n FROM people GROUP BY age, sex "
+        f"HAVING COUNT(*) >= 25) AS g WITHIN 1 {SURE}"
+    )
+    price = explained(town, text)
+    found = answered(town, text)
+    assert price.is_most
+    low, high = interval(found)
+    assert low <= 10 <= high
+    assert high - low <= 2
+    assert 0 < spent(town) <= price.price_nano
+    before = spent(town)
+    assert answered(town, text).cells == found.cells
+    free = answered(town, f"SELECT COUNT(DISTINCT age) FROM people {SURE}")
+    low, high = interval(free)
+    assert low <= 10 <= high
+    assert spent(town) == before
+
+
+def test_a_correlation_holds_at_most_at_its_price_and_is_then_free(
+    tmp_path: Path, store_url: str
+) -> None:
+    pairs = Deployment.make(tmp_path, store_url, limit="100000", rows=PAIR_ROWS, domain=PAIRS)
+    x, y = (np.array([row[i] for row in PAIR_ROWS], dtype=float) for i in (0, 1))
+    text = f"SELECT CORR(x, y) FROM people WITHIN 0.2 {SURE} ASSUMING AT LEAST 400"
+    price = explained(pairs, text)
+    found = answered(pairs, text)
+    low, high = interval(found)
+    assert low <= float(np.corrcoef(x, y)[0, 1]) <= high
+    assert high - low <= 0.4
+    assert price.is_most
+    assert 0 < spent(pairs) <= price.price_nano
+    before = spent(pairs)
+    low, high = interval(answered(pairs, f"SELECT STDDEV_POP(y) FROM people {SURE}"))
+    assert low <= float(y.std()) <= high
+    assert spent(pairs) == before
