@@ -3,12 +3,14 @@
 Begin with `clients`, which lists the methods. `requests` and `model_requests` make the exchange of
 each method, `flows` has the steps that lead to its reply, and `drivers` carries them out. Results
 are in `results`, `tables`, `model_results` and `leaks`; `reading` reads them from JSON, and
-`listing` shows those of many rows. `http` is the connection.
+`listing` shows those of many rows, `drawing` plots them. `facts` looks up budgets, history, jobs
+and posteriors. `http` is the connection.
 """
 
 from __future__ import annotations
 
 from qserver.client.clients import AsyncClient, Client
+from qserver.client.drawing.plot import Plot
 from qserver.client.errors import (
     AccessProblemError,
     BudgetProblemError,
@@ -17,6 +19,8 @@ from qserver.client.errors import (
     ServerProblemError,
     ServerUnreachableError,
 )
+from qserver.client.facts.posterior import Posterior
+from qserver.client.facts.results import Budget, History, Job, Released
 from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
@@ -37,6 +41,7 @@ from qserver.client.results import (
     Cost,
     DatasetInfo,
     Interval,
+    OwnPrice,
     Price,
     Probability,
 )
@@ -49,6 +54,7 @@ __all__ = [
     "Answer",
     "AsyncClient",
     "BothChoices",
+    "Budget",
     "BudgetProblemError",
     "Cell",
     "CheckPrice",
@@ -59,7 +65,9 @@ __all__ = [
     "Distribution",
     "ErrorBounds",
     "Gate",
+    "History",
     "Interval",
+    "Job",
     "LeakAudit",
     "LearningPrice",
     "LearntModel",
@@ -67,10 +75,14 @@ __all__ = [
     "ModelInfo",
     "MostProbable",
     "NotDoneError",
+    "OwnPrice",
     "Picked",
+    "Plot",
+    "Posterior",
     "Price",
     "Probability",
     "QuestionProblemError",
+    "Released",
     "Selection",
     "ServerProblemError",
     "ServerUnreachableError",

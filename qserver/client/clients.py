@@ -9,6 +9,7 @@ from pathlib import Path
 
 from qserver.client import model_requests, requests
 from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, named, waits
+from qserver.client.facts import requests as facts
 from qserver.client.flows import Patience
 from qserver.client.http import HttpClient
 
@@ -143,6 +144,13 @@ class Client:
     workload = waits(requests.workload)
     sql = waits(requests.sql)
     price = waits(requests.price)
+    posterior = waits(facts.posterior)
+    budget = waits(facts.budget)
+    history = waits(facts.history)
+    released = waits(facts.released)
+    submit = waits(facts.submit)
+    job = waits(facts.job)
+    result = waits(facts.result)
 
 
 @named
@@ -180,3 +188,10 @@ class AsyncClient:
     workload = awaits(requests.workload)
     sql = awaits(requests.sql)
     price = awaits(requests.price)
+    posterior = awaits(facts.posterior)
+    budget = awaits(facts.budget)
+    history = awaits(facts.history)
+    released = awaits(facts.released)
+    submit = awaits(facts.submit)
+    job = awaits(facts.job)
+    result = awaits(facts.result)

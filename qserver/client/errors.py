@@ -72,6 +72,14 @@ class ServerUnreachableError(QServerError):
 
 
 class NotDoneError(QServerError):
-    """The time is over before the answer came; its job continues."""
+    """The time is over before the answer came; its job continues.
+
+    Args:
+        job: its id, for `Client.job`.
+    """
 
     code = "not_done"
+
+    def __init__(self, message: str, *, job: str) -> None:
+        self.job = job
+        super().__init__(message)

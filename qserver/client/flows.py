@@ -176,10 +176,10 @@ def answered(patience: Patience, call: Call) -> Flow[Reply]:
         ServerProblemError: the server refused, or the job failed.
     """
     deadline = patience.clock() + patience.wait_s
-    reply = yield from sent(patience, _with_key(patience, call) if patience.always_keyed else call)
+    reply = yield from sent(patience, keyed(patience, call) if patience.always_keyed else call)
     if reply.status != _ACCEPTED:
         return reply
-    result = yield from _done(patience, reply.document, deadline)
+    result = yield from job_result(patience, reply.document, deadline)
     return Reply(json.dumps(result), result)
 
 
@@ -189,11 +189,11 @@ def answered_again(patience: Patience, call: Call) -> Flow[Reply]:
     The question is sent again under the same key once its job is done. That costs nothing.
     Raises as `answered` does.
     """
-    call = _with_key(patience, call)
+    call = keyed(patience, call)
     deadline = patience.clock() + patience.wait_s
     reply = yield from sent(patience, call)
     while reply.status == _ACCEPTED:
-        yield from _done(patience, reply.document, deadline)
+        yield from job_result(patience, reply.document, deadline)
         reply = yield from sent(patience, call)
     return reply
 
@@ -224,18 +224,22 @@ class Exchange(Generic[T]):
         return self.steps in (answered, answered_again)
 
 
-def _with_key(patience: Patience, call: Call) -> Call:
+def keyed(patience: Patience, call: Call) -> Call:
+    """The call with a key of its own, so that it may be sent again."""
     return replace(call, headers={"Idempotency-Key": patience.new_key()})
 
 
-def _done(patience: Patience, job: Mapping[str, Any], deadline: float) -> Flow[Mapping[str, Any]]:
-    """The result of a job, once it is done."""
+def job_result(
+    patience: Patience, job: Mapping[str, Any], deadline: float
+) -> Flow[Mapping[str, Any]]:
+    """The result of a job, once it is done. Raises as `answered` does."""
     pause_s = _FIRST_POLL_S
     while job["state"] in ("queued", "running"):
         if patience.clock() + pause_s > deadline:
             raise NotDoneError(
                 f"The answer is not there yet (job {job['id']}). Ask again: whatever is measured "
-                "meanwhile is answered at no cost."
+                "meanwhile is answered at no cost.",
+                job=str(job["id"]),
             )
         yield Pause(pause_s)
         pause_s = min(_LONGEST_POLL_S, pause_s * _GROWTH)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib import import_module
-from typing import Any
 
-from qserver.errors import ConfigError
+from qserver.client.frames import Framed
 
 MOST_SHOWN = 20
 """How many rows a terminal or a notebook shows."""
 
 
-class Listing(ABC):
+class Listing(Framed):
     """Rows of texts below a header, and the same rows as records."""
-
-    @abstractmethod
-    def records(self) -> list[dict[str, Any]]:
-        """One dict per row."""
 
     @abstractmethod
     def _header(self) -> Sequence[str]:
@@ -32,14 +26,6 @@ class Listing(ABC):
     @abstractmethod
     def _rest(self) -> list[str]:
         """The lines below the rows."""
-
-    def to_pandas(self) -> Any:
-        """`records` as a pandas.DataFrame; ConfigError if pandas is not installed."""
-        return library("pandas").DataFrame.from_records(self.records())
-
-    def to_arrow(self) -> Any:
-        """`records` as a pyarrow.Table; ConfigError if pyarrow is not installed."""
-        return library("pyarrow").Table.from_pylist(self.records())
 
     def __repr__(self) -> str:
         rows = [[*self._header()], *self._lines()]
@@ -57,11 +43,3 @@ class Listing(ABC):
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"<p>{'<br>'.join(map(escape, self._rest()))}</p>"
         )
-
-
-def library(name: str) -> Any:
-    """A library that only some results need; ConfigError where it is not installed."""
-    try:
-        return import_module(name)
-    except ImportError as exc:
-        raise ConfigError(name, "be installed for this", hint=f"`pip install {name}`.") from exc

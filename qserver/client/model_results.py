@@ -11,7 +11,8 @@ from itertools import product
 from math import inf
 from typing import Any
 
-from qserver.client.listing import MOST_SHOWN, Listing, library
+from qserver.client.frames import Column, Framed
+from qserver.client.listing import MOST_SHOWN, Listing
 from qserver.client.reading import FromJson, at
 from qserver.client.results import Answer, Cost, Price
 from qserver.text import cost_text, left_text
@@ -103,6 +104,14 @@ class Distribution(Listing, FromJson):
             {**dict(zip(self.variables, labels, strict=True)), "probability": p}
             for labels, p in self._by_labels.items()
         ]
+
+    def frame(self) -> list[Column]:
+        """The columns of `records`."""
+        found = [
+            Column(name, "text", [labels[i] for labels in self._by_labels])
+            for i, name in enumerate(self.variables)
+        ]
+        return [*found, Column("probability", "number", list(self._by_labels.values()))]
 
     def _lines(self) -> Iterator[list[str]]:
         for labels, p in list(self._by_labels.items())[:MOST_SHOWN]:
@@ -238,7 +247,7 @@ class LearningPrice(FromJson):
 
 
 @dataclass(frozen=True, repr=False)
-class SyntheticRecords:
+class SyntheticRecords(Framed):
     """Records drawn from a model.
 
     Args:
@@ -266,15 +275,13 @@ class SyntheticRecords:
         """One dict per record: labels by attribute."""
         return [dict(zip(self.columns, row, strict=True)) for row in self]
 
-    def to_pandas(self) -> Any:
-        """The records as a pandas.DataFrame of labels; ConfigError if pandas is not installed."""
-        return library("pandas").DataFrame(self._rows[1:], columns=list(self.columns))
-
-    def to_arrow(self) -> Any:
-        """The records as a pyarrow.Table of labels; ConfigError if pyarrow is not installed."""
-        columns = zip(*self, strict=True)
-        named = zip(self.columns, map(list, columns), strict=True)
-        return library("pyarrow").Table.from_pydict(dict(named))
+    def frame(self) -> list[Column]:
+        """The columns of `records`."""
+        columns = zip(*self, strict=True) if len(self) else [()] * len(self.columns)
+        return [
+            Column(name, "text", list(values))
+            for name, values in zip(self.columns, columns, strict=True)
+        ]
 
     def __repr__(self) -> str:
         return f"<SyntheticRecords {len(self):,} records of {', '.join(self.columns)}>"

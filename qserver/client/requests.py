@@ -16,7 +16,7 @@ from qserver.errors import ConfigError
 from qserver.query.asking.reading import Method
 from qserver.query.looking import Selection
 from qserver.query.measure import Measure
-from qserver.query.sql.tokens import dataset_of, explains
+from qserver.query.sql.plain.reads import dataset_of, explains
 
 P = ParamSpec("P")
 PriceResult = TypeVar("PriceResult", bound=FromJson)
@@ -217,28 +217,32 @@ def ledger(
 def sql(
     text: str,
     *,
+    dataset: str | None = None,
     measure: Measure | None = None,
     as_of: str | None = None,
     within: float | None = None,
     confidence: float | None = None,
+    spend: bool = True,
 ) -> Exchange[Table]:
-    """The table that a statement asks for; the dataset is the one in its FROM.
+    """The table that a statement asks for, of `dataset`; by default the one in its FROM.
 
     `within` and `confidence` hold where the text has no WITHIN, or no CONFIDENCE. Without any it is
-    answered from history alone, or BudgetProblemError has its price (`unconfirmed`).
+    answered from history alone, or BudgetProblemError has its price (`unconfirmed`). With
+    `spend=False` that holds for every statement.
     ONLY THIS at its end goes before `measure`, which is as in `query`. AS LARGEST OF m and
     INDEPENDENT are said in the text. `as_of` is as in `query`.
     """
     if explains(text):
         raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
-    document = _choosing({"sql": text}, measure) | _at(as_of)
-    call = Call(path_of(dataset_of(text), "sql"), _exactly(document, within, confidence))
+    document = _choosing({"sql": text}, measure) | _at(as_of) | ({} if spend else {"spend": False})
+    call = Call(path_of(dataset or dataset_of(text), "sql"), _exactly(document, within, confidence))
     return Exchange(call, lambda found: Table.of(found["table"]), answered_again)
 
 
 def price(
     text: str,
     *,
+    dataset: str | None = None,
     measure: Measure | None = None,
     as_of: str | None = None,
     within: float | None = None,
@@ -247,7 +251,7 @@ def price(
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
     # The text goes as it is: a refusal points at places in it.
     document = _choosing({"sql": text, "explain": True}, measure) | _at(as_of)
-    call = Call(path_of(dataset_of(text), "sql"), _exactly(document, within, confidence))
+    call = Call(path_of(dataset or dataset_of(text), "sql"), _exactly(document, within, confidence))
     return Exchange(call, lambda found: Price.of(found["price"]))
 
 

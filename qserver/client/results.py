@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Self
 
+from qserver.client.drawing.bands import plot_of_answer
+from qserver.client.drawing.plot import Plot
+from qserver.client.frames import Column, Framed
 from qserver.client.reading import FromJson, at
 from qserver.query.asking.prior import Prior
 from qserver.query.asking.reading import reading_text
@@ -49,6 +52,15 @@ class Interval:
         return f"{text.low} to {text.high}"
 
 
+def number_columns(name: str, numbers: Sequence[tuple[float, Interval]]) -> list[Column]:
+    """Columns of estimates and of the ends of their intervals: n, n_low and n_high."""
+    return [
+        Column(name, "number", [None if math.isnan(x) else x for x, _ in numbers]),
+        Column(f"{name}_low", "number", [interval.low for _, interval in numbers]),
+        Column(f"{name}_high", "number", [interval.high for _, interval in numbers]),
+    ]
+
+
 def selection_of(plain: Mapping[str, Any] | None) -> Selection | None:
     """The choice that a reply names; earlier servers name none."""
     return None if plain is None else Selection.from_plain(plain)
@@ -57,6 +69,10 @@ def selection_of(plain: Mapping[str, Any] | None) -> Selection | None:
 def prior_of_reply(plain: Mapping[str, Any] | None) -> Prior | None:
     """The prior that a reply names; earlier servers name none."""
     return None if plain is None else Prior.from_plain(plain)
+
+
+# Sources of numbers that charge nobody.
+_NOBODY_CHARGED = {"history", "exact"}
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,12 @@ class Cost(FromJson):
 
     def __str__(self) -> str:
         return f"cost {cost_text(self.charged)}, {left_text(self.remaining)} left"
+
+    def of_sources(self, sources: Iterable[str]) -> str:
+        """The cost of numbers from these sources: a 0 that charged somebody says so."""
+        is_free = self.charged or set(sources) <= _NOBODY_CHARGED
+        more = "" if is_free else f" ({ADDS_NOTHING})"
+        return f"cost {cost_text(self.charged)}{more}, {left_text(self.remaining)} left"
 
 
 @dataclass(frozen=True)
@@ -116,7 +138,7 @@ class Probability(float):
 
 
 @dataclass(frozen=True, repr=False)
-class Answer(FromJson):
+class Answer(Framed, FromJson):
     """One number with its interval.
 
     Args:
@@ -152,20 +174,36 @@ class Answer(FromJson):
     def __float__(self) -> float:
         return self.estimate
 
+    def records(self) -> list[dict[str, Any]]:
+        """One dict: `answer`, `answer_low` and `answer_high`, as a workload's table has them."""
+        return [{column.name: column.values[0] for column in self.frame()}]
+
+    def frame(self) -> list[Column]:
+        """The columns of `records`."""
+        return number_columns("answer", [(self.estimate, self.interval)])
+
+    def plot(self, title: str = "Answer") -> Plot:
+        """The estimate on the band of its interval."""
+        return plot_of_answer(self, title=title, sure=self._sure())
+
     def __repr__(self) -> str:
-        return f"<Answer {self._sentence()}; {self.cost}>"
+        return f"<Answer {self._sentence()}; {self._paid()}>"
 
     def _repr_html_(self) -> str:
-        return (
-            f"<p><b>{escape(self._sentence())}</b><br>{escape(f'{self.source}; {self.cost}')}</p>"
-        )
+        paid = escape(f"{self.source}; {self._paid()}")
+        return f"<p><b>{escape(self._sentence())}</b><br>{paid}</p>"
+
+    def _paid(self) -> str:
+        return self.cost.of_sources([self.source])
 
     def _sentence(self) -> str:
         text = interval_text(estimate=self.estimate, low=self.interval.low, high=self.interval.high)
+        return f"{text.estimate}: between {text.low} and {text.high} {self._sure()}"
+
+    def _sure(self) -> str:
         percent = percent_text(self.confidence)
         return (
-            f"{text.estimate}: between {text.low} and {text.high} with {percent} percent confidence"
-            f"{chosen_text(self.selected_from)}{self._read()}"
+            f"with {percent} percent confidence{chosen_text(self.selected_from)}{self._read()}"
             f"{f', as of {self.as_of}' if self.as_of else ''}"
         )
 
@@ -204,6 +242,27 @@ class BothChoices(FromJson):
         return f"only this: {only}; auto: {auto}, which buys {self.buys or 'nothing more'}"
 
 
+@dataclass(frozen=True)
+class OwnPrice(FromJson):
+    """What an answer costs the allowance of the account that asks, in epsilon.
+
+    Args:
+        price: rise of the account's own ledger.
+        affordable: whether allowance and pace let it.
+        more_at: Unix time when the pace will let it; None if not by waiting.
+        spent, spent_today: by the account, in all and within the last 24 hours.
+        limit, per_day: most that it may spend of these; None for no bound of its own.
+    """
+
+    price: float
+    affordable: bool
+    more_at: int | None
+    spent: float
+    spent_today: float
+    limit: float | None
+    per_day: float | None
+
+
 @dataclass(frozen=True, repr=False)
 class Price(FromJson):
     """The price of an answer; nothing was spent.
@@ -218,6 +277,7 @@ class Price(FromJson):
         measure: the prices of both choices of `measure`; None from an earlier server.
         whole_table: whether HAVING, ORDER BY or LIMIT choose among the numbers once they are
             released: price and `free` are those of the whole table.
+        own: what it costs the account's own allowance; None where it has none.
     """
 
     kind: str
@@ -232,6 +292,7 @@ class Price(FromJson):
     at_most: bool = False
     measure: BothChoices | None = None
     whole_table: bool = False
+    own: OwnPrice | None = None
 
     def __repr__(self) -> str:
         return f"<Price {self._sentence()}>"

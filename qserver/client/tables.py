@@ -7,9 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from qserver.client.drawing.bands import plot_of_table
+from qserver.client.drawing.plot import Plot
+from qserver.client.frames import Column
 from qserver.client.listing import MOST_SHOWN, Listing
 from qserver.client.reading import FromJson, at
-from qserver.client.results import Cost, Interval, Statement, selection_of
+from qserver.client.results import (
+    Cost,
+    Interval,
+    Statement,
+    number_columns,
+    selection_of,
+)
 from qserver.errors import ConfigError
 from qserver.query.looking import Rule, Selection, chosen_text
 from qserver.text import (
@@ -241,6 +250,20 @@ class Table(Listing, FromJson):
             found.append(record)
         return found
 
+    def frame(self) -> list[Column]:
+        """The columns of `records`; where there is no number, None in place of NaN."""
+        found = [
+            Column(name, "text", [key[i] for key in self.keys])
+            for i, name in enumerate(self.groups)
+        ]
+        for i, name in enumerate(self._unique_columns()):
+            cells = [row[i] for row in self.cells]
+            found += number_columns(name, [(c.estimate, c.interval) for c in cells])
+            if self.has_consistent:
+                nearest = [cell.consistent for cell in cells]
+                found.append(Column(f"{name}_consistent", "number", nearest))
+        return found
+
     def _unique_columns(self) -> list[str]:
         """The columns' names; a repeated name gets a number."""
         taken = set(self.groups)
@@ -269,22 +292,37 @@ class Table(Listing, FromJson):
             found.append(text.estimate or "-")
         return found
 
-    def notes(self) -> list[str]:
-        """The facts of the whole table: confidence, cost, and the error of bins."""
+    @property
+    def sure(self) -> str:
+        """What the intervals are: `each with 95 percent confidence`; '' for probabilities."""
+        if self.confidence >= 1.0:
+            return ""
         # The certified confidence has many digits. Round it down to four decimals.
         together = math.floor((self.simultaneous or 0.0) * 1e4) / 1e4
         percent = percent_text(together or self.confidence)
         which = "all at once" if self.simultaneous is not None else "each"
         least = "at least " if self.confidences else ""
-        chosen = chosen_text(self.selected_from)
-        sure = f"{which} with {least}{percent} percent confidence{chosen}; "
+        return f"{which} with {least}{percent} percent confidence{chosen_text(self.selected_from)}"
+
+    def plot(self, title: str | None = None) -> Plot:
+        """The first 40 rows as dots on the bands of their intervals, a panel for each column.
+
+        Raises:
+            ConfigError: there are no numbers.
+        """
+        return plot_of_table(self, title=title)
+
+    def notes(self) -> list[str]:
+        """The facts of the whole table: confidence, cost, and the error of bins."""
         # Probabilities are no intervals.
-        found = [f"{sure if self.confidence < 1.0 else ''}{self.cost}"]
+        cost = self.cost.of_sources(cell.source for cells in self.cells for cell in cells)
+        found = [f"{self.sure}; {cost}" if self.sure else cost]
         found += [note for note in (self.looking, self._laws()) if note]
         for name, cell in zip(self.columns, self.cells[0] if self.cells else (), strict=False):
             if cell.binning is not None:
                 error, of = cell.binning["error"], cell.binning["of"]
-                found.append(f"{name}: by the middles of bins, {error:g} off at most per {of}")
+                whose = "" if of == "value" else f" per {of}"
+                found.append(f"{name}: by the middles of bins, {error:g} off at most{whose}")
         return found
 
     def _laws(self) -> str:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from qserver.api.access import OpenAccess
+from qserver.api.access import Access, OpenAccess, TokenAccess
 from qserver.api.app import create_app
 from qserver.client import Client
+from qserver.storage.accounts import AccountBook
+from qserver.storage.rates import RateLimiter
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 
 if TYPE_CHECKING:
@@ -68,10 +71,18 @@ class Served:
         return self.town.service().ledger.loss("people", where=None, attribute=None).n_charges
 
 
+def by_token(town: Deployment) -> Access:
+    """Access by the tokens of the deployment's accounts."""
+    client = Store.open(town.settings).client
+    return TokenAccess(AccountBook(client), RateLimiter(client), token_rate=0, address_rate=0)
+
+
 @contextmanager
-def serving(town: Deployment, *, wait_s: float) -> Iterator[Served]:
-    """The deployment behind HTTP for as long as the block runs."""
-    app = create_app(town.service(), access=OpenAccess(), wait_s=wait_s, max_body_bytes=1 << 16)
+def serving(town: Deployment, *, wait_s: float, access: Access | None = None) -> Iterator[Served]:
+    """The deployment behind HTTP for as long as the block runs; open without `access`."""
+    app = create_app(
+        town.service(), access=access or OpenAccess(), wait_s=wait_s, max_body_bytes=1 << 16
+    )
     front = Unreliable(app.wsgi_app)
     server = make_server("127.0.0.1", 0, front, threaded=True, request_handler=_Quiet)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

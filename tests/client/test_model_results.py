@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
 from qserver.client import (
     Distribution,
     SyntheticRecords,
 )
-from qserver.errors import ConfigError
 
 DISTRIBUTION = {
     "answer": {
@@ -41,24 +34,3 @@ def test_records_keep_commas_quotes_and_line_ends() -> None:
     drawn = SyntheticRecords('a,b\n"x, ""y""","1\n2"\nz,3\n')
     assert list(drawn) == [('x, "y"', "1\n2"), ("z", "3")]
     assert drawn.records()[1] == {"a": "z", "b": "3"}
-
-
-def test_data_frames_are_made_of_distributions_and_records(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    frame = SimpleNamespace(from_records=tuple)
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=frame))
-    table = SimpleNamespace(from_pylist=tuple, from_pydict=dict)
-    monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(Table=table))
-    found = Distribution.of(DISTRIBUTION)
-    assert list(found.to_pandas()) == list(found.to_arrow()) == found.records()
-    drawn = SyntheticRecords("a,b\nx,1\ny,2\n")
-    assert drawn.to_arrow() == {"a": ["x", "y"], "b": ["1", "2"]}
-    made: list[Any] = []
-    frames = SimpleNamespace(DataFrame=lambda rows, columns: made.append((rows, columns)))
-    monkeypatch.setitem(sys.modules, "pandas", frames)
-    drawn.to_pandas()
-    assert made == [([("x", "1"), ("y", "2")], ["a", "b"])]
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ConfigError, match="pip install pyarrow"):
-        drawn.to_arrow()

@@ -18,6 +18,7 @@ from qserver import client as client_package
 from qserver.client import (
     Answer,
     AsyncClient,
+    Budget,
     Cell,
     CheckPrice,
     Client,
@@ -25,14 +26,20 @@ from qserver.client import (
     DatasetInfo,
     Distribution,
     ErrorBounds,
+    History,
     Interval,
+    Job,
     LeakAudit,
     LearningPrice,
     LearntModel,
     ModelCount,
     ModelInfo,
     MostProbable,
+    OwnPrice,
+    Plot,
+    Posterior,
     Price,
+    Released,
     StructureProposal,
     SyntheticRecords,
     Table,
@@ -70,18 +77,22 @@ def test_the_notebook_runs_and_shows_what_it_says(demo_url: str) -> None:
     assert abs(answer.estimate - N_WOMEN_IN_THEIR_THIRTIES) < 300
     assert isinstance(table, Table)
     assert ("history", 0.0) in shown
-    assert "single records" in printed.getvalue()
+    assert "group by it" in printed.getvalue()
     assert "The answer costs" in printed.getvalue()
+    assert [v.title for v in shown if isinstance(v, Plot)] == ["Women of 30 to 39", "Income by sex"]
     for value in shown:
         assert repr(value)
         if isinstance(value, Answer | Table):
             assert value._repr_html_().startswith("<")
 
 
-def test_the_examples_of_the_reference_run(demo_url: str) -> None:
+def test_the_examples_of_the_reference_run(
+    demo_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     text = (DOCS / "python.md").read_text(encoding="utf-8")
     examples = re.findall(r"(?m)^```python\n(.*?)^```$", text, flags=re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 8
     printed = io.StringIO()
     with redirect_stdout(printed):
         values = [_run(example.replace(DEMO_URL, demo_url), {}) for example in examples]
@@ -90,6 +101,7 @@ def test_the_examples_of_the_reference_run(demo_url: str) -> None:
     assert any("held to be at least 0" in line for line in lines)
     assert any("The largest" in line for line in lines)
     assert all(isinstance(answer, Answer) for answer in values[1])
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"education.svg", "women.svg"}
 
 
 @pytest.mark.parametrize("client", [Client, AsyncClient])
@@ -139,6 +151,7 @@ def test_the_reference_has_every_field_of_every_result() -> None:
     models = (LearntModel, ModelInfo, Distribution, MostProbable, ModelCount, LeakAudit)
     for result in (
         *(Answer, Interval, Cost, Table, Cell, Price, DatasetInfo),
+        *(Posterior, Budget, History, Released, Job, OwnPrice),
         *(*models, SyntheticRecords, CheckPrice, LearningPrice, ErrorBounds, StructureProposal),
     ):
         [line] = re.findall(rf"(?m)^- `{result.__name__}`: .*$", text)

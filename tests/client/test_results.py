@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from qserver.client import Answer, Interval, Price, Table
-from qserver.errors import ConfigError
 
 ANSWER: dict[str, Any] = {
     "estimate": 2720.5,
@@ -64,13 +61,29 @@ def test_an_answer_reads_as_a_sentence() -> None:
     assert answer.evidence == (0, 3)
 
 
+@pytest.mark.parametrize(
+    ("charged", "source", "said"),
+    [
+        (0.0, "history", "cost 0, 1.94 left"),
+        (0.0, "exact", "cost 0, 1.94 left"),
+        (0.0, "refined", "cost 0 (adds nothing to the largest loss), 1.94 left"),
+        (0.25, "refined", "cost 0.25, 1.94 left"),
+    ],
+)
+def test_a_cost_of_nothing_says_whether_somebody_was_charged(
+    charged: float, source: str, said: str
+) -> None:
+    answer = Answer.of({**ANSWER, "epsilon_charged": charged, "source": source})
+    assert repr(answer).endswith(f"; {said}>")
+
+
 def test_a_table_reads_as_one_and_escapes_what_owners_named() -> None:
     shown = repr(table())
     assert shown.splitlines() == [
         "<b>sex</b>  n                     n",
         "v0          5.00  [4.00 to 6.00]  -  [-infinity to infinity]",
         "v1          5.00  [4.00 to 6.00]  -  [-infinity to infinity]",
-        "each with 95 percent confidence; cost 0, 1.5 left",
+        "each with 95 percent confidence; cost 0 (adds nothing to the largest loss), 1.5 left",
     ]
     page = table()._repr_html_()
     assert "<th>&lt;b&gt;sex&lt;/b&gt;</th>" in page
@@ -101,24 +114,6 @@ def test_cells_are_found_by_their_group() -> None:
         _ = table()["v2"]
     with pytest.raises(ValueError, match="unpack"):
         _ = table().only
-
-
-@pytest.mark.parametrize(
-    ("library", "method", "stand_in"),
-    [
-        ("pandas", "to_pandas", SimpleNamespace(DataFrame=SimpleNamespace(from_records=tuple))),
-        ("pyarrow", "to_arrow", SimpleNamespace(Table=SimpleNamespace(from_pylist=tuple))),
-    ],
-)
-def test_data_frames_are_made_of_the_records_where_the_library_is_there(
-    library: str, method: str, stand_in: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = table(columns=["n", "m"])
-    monkeypatch.setitem(sys.modules, library, stand_in)
-    assert [list(row) for row in getattr(given, method)()] == [list(r) for r in given.records()]
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ConfigError, match=f"pip install {library}"):
-        getattr(given, method)()
 
 
 def test_a_price_says_whether_it_can_be_paid() -> None:

@@ -9,6 +9,7 @@ from qserver.answering.plots.bars import Bar, BarChart, svg_of_bars
 from qserver.answering.plots.chart import Axis, Chart, Line
 from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
 from qserver.answering.plots.render import svg_of
+from qserver.client import Table
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.benchmarks.endurance.figure import endurance
 from tests.benchmarks.purchases.figure import purchases
@@ -28,6 +29,7 @@ def figures() -> dict[str, str]:
         "endurance.svg": endurance(),
         "purchases.svg": purchases(),
         "weeks.svg": weeks(),
+        "education.svg": education(),
     }
 
 
@@ -45,6 +47,36 @@ def posterior() -> str:
         confidence=_CONFIDENCE,
     )
     return svg_of(posterior_chart(curve, title="What is known of a count"))
+
+
+def education() -> str:
+    """A table of six groups as a client draws it; the numbers are made up."""
+    names = ("9th", "HS-grad", "Some-college", "Bachelors", "Masters", "Doctorate")
+    rows = [
+        {
+            "group": [name],
+            "cells": [
+                {"estimate": n, "interval": [n - half, n + half], "source": "history"},
+            ],
+        }
+        for name, n, half in zip(
+            names,
+            (512, 10_501, 7_290, 5_355, 1_723, 413),
+            (198, 640, 410, 198, 198, 198),
+            strict=True,
+        )
+    ]
+    document = {
+        "groups": ["education"],
+        "columns": ["n"],
+        "rows": rows,
+        "confidence": _CONFIDENCE,
+        "simultaneous": None,
+        "epsilon_charged": 0.0,
+        "epsilon_remaining": 2.0,
+        "version": 1,
+    }
+    return Table.of(document).plot("Adults by education").svg
 
 
 def refinement() -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-
-import numpy as np
 
 from qserver.answering.plots.chart import Area, Axis, Chart, Line, Rule
 from qserver.errors import InputError
@@ -84,7 +83,7 @@ def posterior_chart(curve: PosteriorCurve, *, title: str) -> Chart:
         f"{percent} between {curve.low:,.10g} and {curve.high:,.10g}",
         ends,
         [0.0] * len(ends),
-        np.interp(ends, xs, densities).tolist(),
+        [_between(x, xs, densities) for x in ends],
     )
     middle = (curve.low + curve.high) / 2
     return Chart(
@@ -99,3 +98,12 @@ def posterior_chart(curve: PosteriorCurve, *, title: str) -> Chart:
             Rule(f"middle {middle:,.10g}", x=middle),
         ),
     )
+
+
+def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+    """The height at x of the line through points, which beyond its ends goes on level."""
+    i = bisect_left(xs, x)
+    if i in (0, len(xs)):
+        return ys[min(i, len(ys) - 1)]
+    part = (x - xs[i - 1]) / (xs[i] - xs[i - 1])
+    return ys[i - 1] + part * (ys[i] - ys[i - 1])

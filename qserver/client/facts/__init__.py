@@ -1,0 +1,5 @@
+"""What a client may look up without asking anything new; nothing here spends.
+
+`requests` makes the exchanges: budget, history, jobs and posteriors. `results` and `posterior` have
+what they give.
+"""

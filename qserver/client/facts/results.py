@@ -1,0 +1,177 @@
+"""A budget, what was released, and a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from qserver.answering.plots.bars import svg_of_bars
+from qserver.answering.plots.budget import BudgetFacts, budget_chart
+from qserver.client.drawing.plot import Plot
+from qserver.client.errors import ServerProblemError
+from qserver.client.frames import Column
+from qserver.client.http import problem_of
+from qserver.client.listing import MOST_SHOWN, Listing
+from qserver.client.reading import FromJson, at
+from qserver.client.results import Answer
+from qserver.text import cost_text, left_text
+
+
+@dataclass(frozen=True, repr=False)
+class Budget(Listing, FromJson):
+    """Where the budget of a dataset went, in epsilon.
+
+    Args:
+        limit, spent, remaining: of the dataset.
+        n_charges: how many charges there were.
+        loss: the largest loss of any record that was asked for.
+        attribute, by_value: the largest loss of the records with each value of an attribute; None
+            where none was asked for.
+    """
+
+    dataset: str
+    limit: float
+    spent: float
+    remaining: float
+    n_charges: int
+    loss: float
+    attribute: str | None = None
+    by_value: Mapping[str, float] | None = None
+
+    def plot(self) -> Plot:
+        """The loss by value, or what is spent and what remains, below the limit.
+
+        Raises:
+            InputError: there are more than 60 values.
+        """
+        facts = BudgetFacts(self.dataset, self.limit, self.spent, self.remaining)
+        chart = budget_chart(facts, self.by_value or {}, attribute=self.attribute or "")
+        return Plot(chart.title, svg_of_bars(chart))
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dict per value, with its `loss`; without an attribute, one of the whole."""
+        names = [column.name for column in self.frame()]
+        rows = zip(*(column.values for column in self.frame()), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def frame(self) -> list[Column]:
+        """The columns of `records`."""
+        if self.by_value is None:
+            names = ("limit", "spent", "remaining")
+            return [Column(name, "number", [getattr(self, name)]) for name in names]
+        return [
+            Column(self.attribute or "value", "text", list(self.by_value)),
+            Column("loss", "number", list(self.by_value.values())),
+        ]
+
+    def _header(self) -> Sequence[str]:
+        return [column.name for column in self.frame()]
+
+    def _lines(self) -> Iterator[list[str]]:
+        if self.by_value is None:
+            yield [cost_text(self.limit), cost_text(self.spent), left_text(self.remaining)]
+            return
+        for value, loss in list(self.by_value.items())[:MOST_SHOWN]:
+            yield [value, cost_text(loss)]
+
+    def _rest(self) -> list[str]:
+        more = len(self.by_value or ()) - MOST_SHOWN
+        spent = f"{cost_text(self.spent)} of {cost_text(self.limit)} epsilon spent"
+        return [
+            *([f"{more} more values"] if more > 0 else []),
+            f"{spent} in {self.n_charges:,} charges; the largest loss is {cost_text(self.loss)}",
+        ]
+
+
+@dataclass(frozen=True)
+class Released(FromJson):
+    """A noisy answer that was released, or a table of them.
+
+    Args:
+        value: of a row; None of a table.
+        values: of a table, the last attribute running fastest; None of a row, and in a list.
+        n_cells: of a table; 1 of a row.
+        scale: of its Laplace noise, in records.
+        alpha: 1 / scale as it was charged, in epsilon.
+        document: as the server sent it, with what was counted.
+    """
+
+    id: int
+    scale: float
+    alpha: float
+    value: float | None = None
+    values: tuple[float, ...] | None = None
+    n_cells: int = 1
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, metadata=at())
+
+
+@dataclass(frozen=True, repr=False)
+class History(Listing, FromJson):
+    """What was released, in the order of its release; what is refined keeps its place."""
+
+    released: tuple[Released, ...] = field(metadata=at("rows"))
+    version: int
+
+    def __len__(self) -> int:
+        return len(self.released)
+
+    def __iter__(self) -> Iterator[Released]:
+        return iter(self.released)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dict for each row or table."""
+        names = ("id", "n_cells", "value", "scale", "alpha")
+        return [{name: getattr(found, name) for name in names} for found in self.released]
+
+    def frame(self) -> list[Column]:
+        """The columns of `records`."""
+        records = self.records()
+        return [Column(name, "number", [r[name] for r in records]) for name in self._header()]
+
+    def _header(self) -> Sequence[str]:
+        return ("id", "n_cells", "value", "scale", "alpha")
+
+    def _lines(self) -> Iterator[list[str]]:
+        for found in self.released[:MOST_SHOWN]:
+            value = "-" if found.value is None else f"{found.value:,.1f}"
+            yield [
+                str(found.id),
+                str(found.n_cells),
+                value,
+                f"{found.scale:,.4g}",
+                str(found.alpha),
+            ]
+
+    def _rest(self) -> list[str]:
+        more = len(self) - MOST_SHOWN
+        return [*([f"{more} more rows"] if more > 0 else []), f"version {self.version} of history"]
+
+
+@dataclass(frozen=True)
+class Job(FromJson):
+    """A question that the server was asked to measure.
+
+    Args:
+        id: None where the answer was there at once, and no job was needed.
+        state: queued, running, done or failed.
+        answer: of a question that is done; None before, and of other kinds of jobs.
+        problem: the error of a job that failed.
+        document: as the server sent it.
+    """
+
+    id: str | None
+    state: str
+    dataset: str
+    answer: Answer | None = field(
+        default=None, metadata=at("result", by=lambda r: r if "estimate" in (r or ()) else None)
+    )
+    problem: ServerProblemError | None = field(
+        default=None, metadata=at("problem", by=lambda p: None if p is None else problem_of(p))
+    )
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, metadata=at())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is done, or failed."""
+        return self.state in ("done", "failed")
