@@ -46,6 +46,9 @@ class Settings:
         replicas: replicas that must hold a charge before a draw, and an answer before it is shown.
         durable_timeout_ms: how long a write may take to become durable.
         allow_volatile: spend on a store that forgets when it ends. For toys only.
+        postgres_connections: connections of PostgreSQL's clients at a time.
+        postgres_certificate, postgres_key: PEM files with which TLS is offered to them; '' for no
+            TLS.
         metrics_dir: folder in which the HTTP processes count requests, '' for nowhere; emptied when
             HTTP starts.
         metrics_port: where `qserver metrics` listens, on this machine only.
@@ -76,6 +79,9 @@ class Settings:
     replicas: int = 0
     durable_timeout_ms: int = 2000
     allow_volatile: bool = False
+    postgres_connections: int = 64
+    postgres_certificate: str = ""
+    postgres_key: str = ""
     metrics_dir: str = ""
     metrics_port: int = 9464
     log_format: str = "text"
@@ -95,6 +101,8 @@ class Settings:
                 self.host,
                 hint="Without accounts whoever reaches the port can spend the budget.",
             )
+        if bool(self.postgres_certificate) != bool(self.postgres_key):
+            raise ConfigError("postgres_key", "be given with postgres_certificate, or neither be")
         if self.log_format not in ("text", "json"):
             raise ConfigError("log_format", "be text or json", self.log_format)
         if self.witness_need not in ("required", "wished"):
@@ -155,6 +163,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("lease_ms", 1000, 600_000),
     ("replicas", 0, 16),
     ("durable_timeout_ms", 1, 60_000),
+    ("postgres_connections", 1, 1000),
     ("metrics_port", 1, 65535),
     ("max_rows", 1, 20_000),
 )

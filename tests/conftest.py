@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
-from tests.stages import ENGINES, is_fast, is_shared_out, may_be_fast
+from tests.stages import OF_STAGES, is_fast, is_shared_out, may_be_fast
 
 # How long an example takes tells of the machine. All else stays as hypothesis has it: under CI the
 # examples are the same in every run.
@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import nothing for a stage that does not belong to it."""
     is_left_out = config.option.markexpr == "fast" and not may_be_fast(collection_path)
-    is_left_out |= config.option.markexpr != "engines" and collection_path.name == ENGINES
+    stage = OF_STAGES.get(collection_path.name)
+    is_left_out |= stage is not None and config.option.markexpr != stage
     return True if is_left_out else None  # None: let others decide
 
 

@@ -1,4 +1,4 @@
-"""Stages: `pytest -m fast`, whose tests start no program; everything; and `-m engines`.
+"""Stages: `pytest -m fast`, whose tests start no program; everything; and those of `OF_STAGES`.
 
 Fast is what reads, parses and computes a little. What starts a store or a program is not, nor
 what plays streams of questions, fits models or draws until chance would show. A test is told by
@@ -78,8 +78,8 @@ NOT_FAST = (
     "planning/test_workload_levels.py",
 )
 """Folders and files below this one."""
-ENGINES = "test_engines.py"
-"""Files of tests that need the servers of other engines: a stage of its own, `-m engines`."""
+OF_STAGES = {"test_engines.py": "engines", "test_tools.py": "tools", "test_on_spark.py": "spark"}
+"""Files of tests that need other engines, or other programs' clients: stages of their own."""
 STARTERS = (subprocess, EmbeddedServer)
 """Who imports one of these into a module of tests starts programs there."""
 STORE = "store_server"

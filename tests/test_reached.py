@@ -9,13 +9,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("qserver", "worker")
-# Beside the console scripts: gunicorn's app, settings and worker class, the Python client,
-# `python -m`.
+# Beside the console scripts: gunicorn's app, settings and worker class, the Python client and its
+# drivers of databases, `python -m`, and what answers clients of PostgreSQL.
 ENTRIES = (
     "qserver.wsgi",
+    "qserver.postgres.__main__",
     "qserver.api.process.gunicorn",
     "qserver.api.process.parking",
     "qserver.client",
+    "qserver.client.dbapi",
     "qserver.cli.__main__",
     "worker.__main__",
 )
@@ -73,12 +75,14 @@ def imports_of(source: str) -> set[str]:
 def entries() -> list[str]:
     """The modules that people and servers start."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [target.partition(":")[0] for target in project["scripts"].values()] + list(ENTRIES)
+    plugins = [plugin for group in project["entry-points"].values() for plugin in group.values()]
+    targets = [*project["scripts"].values(), *plugins]
+    return [target.partition(":")[0] for target in targets] + list(ENTRIES)
 
 
-def reached() -> set[str]:
-    """All modules of the product that the entry points import, however far down."""
-    paths, found, waiting = modules(), set[str](), entries()
+def reached(starts: list[str]) -> set[str]:
+    """All modules of the product that some of them import, however far down."""
+    paths, found, waiting = modules(), set[str](), [*starts]
     while waiting:
         name = waiting.pop()
         if name in paths and name not in found:
@@ -94,7 +98,7 @@ def test_every_entry_point_is_a_module() -> None:
 
 def test_every_module_is_reached() -> None:
     """Wire it to an entry point, move it to the tests, or delete it."""
-    assert set(modules()) == reached()
+    assert set(modules()) == reached(entries())
 
 
 def test_imports_of_every_kind_are_followed_and_those_for_types_are_not() -> None:

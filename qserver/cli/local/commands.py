@@ -70,6 +70,7 @@ def _register_demo(commands: Commands, runtime: Runtime) -> None:
         action="store_true",
         help="data that arrive by the week: flights, with the command that appends the next week",
     )
+    _add_postgres(parser)
     parser.set_defaults(run=_run_demo, open=True)
 
 
@@ -86,6 +87,7 @@ def _register_serve(commands: Commands) -> None:
         action="store_true",
         help="ask for no tokens: whoever is on this machine may ask and spend",
     )
+    _add_postgres(parser)
     parser.set_defaults(run=_run_serve)
 
 
@@ -137,6 +139,15 @@ def _add_address(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--port", type=int, metavar="N", help="default 8000; 0 takes a free one and prints it"
+    )
+
+
+def _add_postgres(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--postgres",
+        type=int,
+        metavar="PORT",
+        help="also answer clients of PostgreSQL on this port; 0 takes a free one and prints it",
     )
 
 

@@ -13,6 +13,7 @@ from shlex import quote
 from qserver import __version__
 from qserver.cli.console import epsilon_text
 from qserver.cli.local.demo_data import Demo, adult_demo, next_week, weekly_demo
+from qserver.cli.local.postgres_port import open_port
 from qserver.cli.local.serve import (
     OPEN_NOTE,
     address_of,
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(StopSignals())
         listener = stack.enter_context(open_listener(args, runtime))
+        port = stack.enter_context(open_port(args.postgres, listener))
         server = stack.enter_context(EmbeddedServer.start(args.state))
         settings = settings_for(
             runtime,
@@ -61,12 +63,14 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         if not signals.stop_requested:
             supervisor.start(_worker_spec(settings, runtime.environ, "run"))
             supervisor.start(_http_spec(settings, runtime.environ, listener))
+            port.start(supervisor, settings, runtime.environ, state=settings.state_dir)
         if _await_all(demo, store, address_of(listener), runtime, signals, supervisor):
             _announce(demo, runtime, address_of(listener), store, settings.state_dir)
+            port.announce(runtime, settings, statement=demo.sql)
             if args.weekly:
                 _announce_next_week(demo, runtime, store, settings)
         supervisor.run(signals)
-        begin_stop(server, listener)
+        begin_stop(server, listener, port)
         runtime.console.note("Stopping: HTTP, then the worker, then the store.")
     return ExitCode.OK
 

@@ -28,7 +28,7 @@ class Demo:
 
     Args:
         attach: options of `qserver-worker attach`, without name and limit.
-        in_words: the question; the same is `question` for the HTTP `route`, and `command`.
+        in_words: the question; the same is `question` for the HTTP `route`, `command`, and `sql`.
     """
 
     dataset: str
@@ -38,6 +38,7 @@ class Demo:
     route: str
     question: Mapping[str, Any]
     command: str
+    sql: str
 
 
 def adult_demo() -> Demo:
@@ -54,6 +55,7 @@ def adult_demo() -> Demo:
             "confidence": 0.95,
         },
         "query adult --where age=30..39 --where sex=Female --length 100",
+        "SELECT COUNT(*) AS n FROM adult WHERE age BETWEEN 30 AND 39 AND sex = 'Female' WITHIN 50",
     )
 
 
@@ -78,6 +80,7 @@ def weekly_demo(folder: Path) -> Demo:
         "sql",
         {"sql": sql},
         f'sql "{sql}"',
+        sql,
     )
 
 

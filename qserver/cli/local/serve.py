@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
+from qserver.cli.local.postgres_port import PostgresPort, open_port
 from qserver.cli.processes.children import http_spec, listen
 from qserver.cli.processes.supervisor import StopSignals, Supervisor
 from qserver.cli.runtime import ExitCode, Runtime
@@ -32,6 +33,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(StopSignals())
         listener = stack.enter_context(open_listener(args, runtime))
+        port = stack.enter_context(open_port(args.postgres, listener))
         state = args.state.absolute() if args.state else None
         store = stack.enter_context(EmbeddedServer.start(state)) if state else None
         redis_url = store.url if store else args.redis_url
@@ -42,11 +44,13 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         supervisor = stack.enter_context(supervise(store, runtime))
         log = state / "log" / "http.log" if state else None
         supervisor.start(http_spec(settings, listener=listener, log=log, environ=runtime.environ))
+        port.start(supervisor, settings, runtime.environ, state=state)
         url = address_of(listener)
         if await_http(url, runtime, signals, require=supervisor.require_all):
             _announce(runtime, url, settings, embedded=store is not None)
+            port.announce(runtime, settings)
         supervisor.run(signals)
-        begin_stop(store, listener)
+        begin_stop(store, listener, port)
         runtime.console.note("Stopping: the questions at hand finish first.")
     return ExitCode.OK
 
@@ -98,7 +102,7 @@ def supervise(store: EmbeddedServer | None, runtime: Runtime) -> Supervisor:
     return Supervisor(store=store, report=runtime.console.note)
 
 
-def begin_stop(store: EmbeddedServer | None, listener: socket.socket) -> None:
+def begin_stop(store: EmbeddedServer | None, listener: socket.socket, port: PostgresPort) -> None:
     """Take no more connections, and mark the state folder for the next server to see.
 
     The port is free once the HTTP processes have closed it, too. Questions in progress may take
@@ -107,6 +111,7 @@ def begin_stop(store: EmbeddedServer | None, listener: socket.socket) -> None:
     if store is not None:
         store.mark_stopping()
     listener.close()
+    port.close()
 
 
 def address_of(listener: socket.socket) -> str:

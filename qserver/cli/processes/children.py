@@ -153,6 +153,21 @@ def http_spec(
     )
 
 
+def postgres_spec(
+    settings: Settings, *, listener: socket.socket, log: Path | None, environ: Mapping[str, str]
+) -> ChildSpec:
+    """The server of PostgreSQL's clients, on a socket that already listens."""
+    fd = listener.fileno()
+    return ChildSpec(
+        name="PostgreSQL port",
+        command=python_command("-m", "qserver.postgres", str(fd)),
+        environment=child_environment(settings, environ),
+        log=log,
+        pass_fds=(fd,),
+        stop_timeout_s=settings.wait_s + _GRACE_S,
+    )
+
+
 def python_command(*arguments: str) -> tuple[str, ...]:
     """A command for our own interpreter; -P keeps the current folder out of its module path."""
     return (sys.executable, "-P", *arguments)

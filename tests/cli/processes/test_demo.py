@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -16,7 +17,14 @@ import pytest
 
 from qserver.cli.runtime import ExitCode
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
-from tests.cli.processes.running_program import Program, command, running, wait_until_gone
+from tests.cli.processes.running_program import (
+    TIMEOUT_S,
+    Program,
+    command,
+    running,
+    wait_until_gone,
+)
+from tests.postgres.client import message, startup
 
 _BACK_S = 300
 _QUESTION = {
@@ -38,6 +46,27 @@ def demo(state: Path, *more: str) -> contextlib.AbstractContextManager[Program]:
 
 def arguments(state: Path) -> list[str]:
     return ["demo", "--port", "0", "--state", str(state)]
+
+
+def test_clients_of_postgresql_are_answered_and_the_port_ends_with_the_demo(state: Path) -> None:
+    with demo(state, "--postgres", "0") as program:
+        program.read_until("WITHIN 50")
+        found = re.search(r"psql -h (\S+) -p (\d+) -U qserver qserver -c 'SET", program.printed)
+        assert found
+        with socket.create_connection((found[1], int(found[2])), timeout=TIMEOUT_S) as client:
+            client.sendall(startup() + message(b"Q", b"SHOW TABLES\0"))
+            said = b""
+            while b"SHOW\0" not in said:
+                part = client.recv(4096)
+                assert part, said
+                said += part
+            assert b"adult" in said
+            assert program.stop(signal.SIGTERM) == 0
+            while part:
+                part = client.recv(4096)
+                said += part
+        assert b"57P01" in said
+        assert program.processes() == {}
 
 
 def ask(program: Program, question: dict[str, Any]) -> dict[str, Any]:

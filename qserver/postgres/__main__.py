@@ -1,0 +1,68 @@
+"""`python -m qserver.postgres FD`: the process that serves a socket which listens already."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+from functools import partial
+from logging.config import dictConfig
+from typing import TYPE_CHECKING
+
+from qserver.api.process.blas_threads import limit_threads
+from qserver.errors import ConfigError
+
+if TYPE_CHECKING:
+    from qserver.config import Settings
+
+
+def main(descriptor: int) -> None:
+    """Serve until SIGTERM; settings are those of the environment."""
+    # numpy reads the limits once, when it loads: so they come before these imports.
+    limit_threads(os.environ)
+    from qserver.api.process.logs import logging_config
+    from qserver.api.process.opening import STARTING_S, access_of, open_store
+    from qserver.config import Settings
+    from qserver.postgres.connection import House, converse
+    from qserver.postgres.server import Limits, PostgresServer
+    from qserver.service.service import Service
+
+    settings = Settings.from_environment()
+    dictConfig(logging_config(settings.log_format))
+    # What it warns of has the text in it, and no log shall.
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+    store = open_store(settings)
+    service = Service(store, settings, starting_s=STARTING_S)
+    house = House(service, access_of(store, settings), settings.wait_s, _tls(settings))
+    listener = socket.socket(fileno=descriptor)
+    limits = Limits(most=settings.postgres_connections, max_bytes=settings.max_body_bytes)
+    server = PostgresServer(listener, partial(converse, house), limits)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.stop())
+    server.run(grace_s=settings.wait_s + 5)
+    # Threads that are still at work end here; what they asked is charged and answered to nobody.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    """What TLS is offered with; None where there is no certificate."""
+    if not settings.postgres_certificate:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(settings.postgres_certificate, settings.postgres_key)
+    except OSError as exc:
+        raise ConfigError(
+            "QSERVER_POSTGRES_CERTIFICATE",
+            "be a PEM certificate, and QSERVER_POSTGRES_KEY its key",
+            settings.postgres_certificate,
+        ) from exc
+    return context
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

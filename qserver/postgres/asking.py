@@ -1,0 +1,247 @@
+"""Statements about a dataset: their columns by the text alone, and their rows from the service."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qserver.errors import QServerError
+from qserver.postgres.results import Plan, Result
+from qserver.postgres.session import Session
+from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
+from qserver.postgres.wire.texts import Piece, Text, pieces
+from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal
+from qserver.query.domain import Domain
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.plain.reads import explains
+from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.catalogue import catalogue_statement
+from qserver.records.answer import JobStatus
+from qserver.service.service import Service
+from qserver.service.statement_answers import (
+    AnsweredCell,
+    AnyStatement,
+    StatementAnswer,
+    StatementExplanation,
+)
+from qserver.service.statements import Statements
+
+_MOST_WAIT_S = 300.0
+_LEAST_WAIT_S = 1.0
+_PRICE = (
+    Column("price", FLOAT8),
+    Column("remaining", FLOAT8),
+    Column("affordable", BOOL),
+    Column("at_most", BOOL),
+    Column("kind", TEXT),
+)
+_CLAUSES = frozenset(
+    (
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "LIMIT",
+        "OFFSET",
+        "WITHIN",
+        "CONFIDENCE",
+        "ASSUMING",
+        "CONSISTENT",
+        "SIMULTANEOUS",
+        "AS",
+        "UNION",
+        "INDEPENDENT",
+        "GIVEN",
+        "BY",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Asks statements for one connection.
+
+    Args:
+        account: who asks and pays; '' where there are no accounts.
+        wait_s: how long the service waits at once, in seconds.
+    """
+
+    service: Service
+    session: Session
+    account: str
+    wait_s: float
+    clock: Callable[[], float] = time.monotonic
+
+    def plan(self, dataset: str, text: Text) -> Plan:
+        """What a statement about a dataset would give."""
+        return Plan(
+            lambda: self._columns(dataset, text),
+            lambda literals: self._run(dataset, text, literals),
+        )
+
+    def _columns(self, dataset: str, text: Text) -> tuple[Column, ...]:
+        """The columns by the text alone; nothing is asked."""
+        if explains(text.text):
+            return _PRICE
+        bare = described(text)
+        sent, place = bare.bound([Literal("1")] * text.n_parameters)
+        try:
+            domain = self.service.domain(dataset)
+            return columns_of(parsed(sent, domain, dataset))
+        except Exception as exc:
+            # Without its conditions it has places of its own.
+            raise fault_of(exc, text=sent, place=place if bare is text else lambda _: 0) from exc
+
+    def _run(self, dataset: str, text: Text, literals: Sequence[Literal]) -> Result:
+        sent, place = self._bound(dataset, text, literals)
+        try:
+            found = self._found(dataset, sent)
+            if isinstance(found, StatementExplanation):
+                return Result("SELECT", _PRICE, [_price_row(found)])
+            return _table(found)
+        except Exception as exc:
+            raise fault_of(exc, text=sent, place=place) from exc
+
+    def _bound(
+        self, dataset: str, text: Text, literals: Sequence[Literal]
+    ) -> tuple[str, Callable[[int], int]]:
+        """The text with its values: what has no type is a text, or else a number."""
+        found = text.bound(literals)
+        if any(literal.number for literal in literals):
+            domain = self.service.domain(dataset)
+            try:
+                parsed(found[0], domain, dataset)
+            except QServerError:
+                other = text.bound(literals, as_numbers=True)
+                with contextlib.suppress(QServerError):
+                    parsed(other[0], domain, dataset)
+                    return other
+        return found
+
+    def _found(self, dataset: str, sent: str) -> AnyStatement:
+        """The answer, waited for; a job's statement is asked again when the job is done."""
+        statements, deadline = Statements(self.service), self.clock() + _MOST_WAIT_S
+        spends = self.session.spends
+        while self.clock() < deadline:
+            found = statements.run(
+                dataset,
+                sent,
+                wait_s=max(self.wait_s, _LEAST_WAIT_S),
+                default=self.session.default,
+                spends=spends,
+                by=self.account,
+            )
+            if not isinstance(found, JobStatus):
+                return found
+        raise PostgresError(
+            TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."
+        )
+
+
+def parsed(text: str, domain: Domain, dataset: str) -> Statement:
+    """The statement in a text, of numbers or of public names; SqlError."""
+    found = catalogue_statement(text, domain, dataset=dataset)
+    return found or parse_statement(text, domain, dataset=dataset)
+
+
+def columns_of(statement: Statement) -> tuple[Column, ...]:
+    """The groups as texts, and of each number n the columns n, n_low and n_high."""
+    names = (*statement.columns, *(rank.name for rank in statement.ranks))
+    found = [Column(name, TEXT) for name in statement.groups]
+    for name in _unlike(names, statement.groups):
+        found += [Column(name + end, FLOAT8) for end in ("", "_low", "_high")]
+        if statement.clauses.consistent:
+            found.append(Column(f"{name}_consistent", FLOAT8))
+    return tuple(found)
+
+
+def _unlike(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, each once: others are numbered."""
+    found = list[str]()
+    for name in names:
+        own, n = name, 1
+        while own in found or own in taken:
+            n += 1
+            own = f"{name}_{n}"
+        found.append(own)
+    return found
+
+
+def _table(found: StatementAnswer) -> Result:
+    statement = found.asked.statement
+    pairs = zip(statement.rows, found.cells, strict=True)
+    has_consistent = statement.clauses.consistent
+    rows = [
+        (*row.group, *(v for cell in cells for v in _values(cell, has_consistent=has_consistent)))
+        for row, cells in pairs
+    ]
+    notices: tuple[str, ...] = ()
+    if found.charged_nano:
+        spent, left = found.charged_nano / 1e9, found.remaining_nano / 1e9
+        notices = (f"This cost {spent:.4g} epsilon; {left:.4g} remain.",)
+    return Result("SELECT", columns_of(statement), rows, notices)
+
+
+def _values(cell: AnsweredCell, *, has_consistent: bool) -> tuple[float | None, ...]:
+    """The number, the ends of its interval, and its consistent value; an open end is infinite."""
+    value, ends = cell.value.estimate, cell.value.interval
+    low = -math.inf if ends.low is None else float(ends.low)
+    high = math.inf if ends.high is None else float(ends.high)
+    found = (None if value is None else float(value), low, high)
+    return (*found, cell.consistent) if has_consistent else found
+
+
+def _price_row(found: StatementExplanation) -> tuple[Any, ...]:
+    price, left = found.price_nano / 1e9, found.remaining_nano / 1e9
+    return (price, left, found.affordable, found.is_most, found.kind)
+
+
+def described(text: Text) -> Text:
+    """A text with the same columns, in which no condition waits for a parameter.
+
+    Each WHERE or HAVING with a parameter is left out, and so is a FILTER.
+    """
+    if not text.n_parameters:
+        return text
+    kept, skipped, depth, closes = list[Piece](), -1, 0, False
+    for i, piece in enumerate(text.pieces):
+        depth += {"(": 1, ")": -1}.get(piece.text, 0) if piece.kind == "sign" else 0
+        if skipped >= 0 and (depth < skipped or (depth == skipped and piece.upper in _CLAUSES)):
+            skipped = -1
+            if closes:
+                closes = False
+                continue
+        if skipped < 0 and piece.upper in ("WHERE", "HAVING") and _waits(text.pieces[i + 1 :]):
+            skipped = depth
+            closes = [before.upper for before in kept[-2:]] == ["FILTER", "("]
+            del kept[len(kept) - 2 * closes :]
+        if skipped < 0:
+            kept.append(piece)
+    words = _spaced(text, kept)
+    return Text(words, text.start, tuple(pieces(words)))
+
+
+def _waits(after: Sequence[Piece]) -> bool:
+    """Whether the condition that begins here has a parameter."""
+    depth = 0
+    for piece in after:
+        if piece.kind == "sign":
+            depth += {"(": 1, ")": -1}.get(piece.text, 0)
+        if depth < 0 or (depth == 0 and piece.upper in _CLAUSES):
+            return False
+        if piece.kind == "parameter":
+            return True
+    return False
+
+
+def _spaced(text: Text, kept: Sequence[Piece]) -> str:
+    """The pieces as they stood, one blank where others stood between them."""
+    found, last = "", 0
+    for piece in kept:
+        gap = text.text[last : piece.start]
+        found += (gap if not gap.strip() else " ") + piece.text
+        last = piece.stop
+    return found

@@ -1,0 +1,198 @@
+"""Runs queries of the catalogue on tables in memory, which hold public names alone."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlglot import ParseError, TokenError, UnsupportedError, exp
+
+from qserver.postgres.catalogue.contents import (
+    Names,
+    Row,
+    catalogue_rows,
+    information_rows,
+)
+from qserver.postgres.catalogue.functions import register
+from qserver.postgres.catalogue.rewriting import output_names, parsed, rewritten
+from qserver.postgres.catalogue.schema import CATALOGUE, EMPTY, INFORMATION, Columns, affinity
+from qserver.postgres.catalogue.typing import as_type, type_of, types_of
+from qserver.postgres.results import Result
+from qserver.postgres.session import Session
+from qserver.postgres.wire.faults import (
+    NO_TABLE,
+    NOT_SUPPORTED,
+    SYNTAX,
+    TOO_LARGE,
+    TOO_LATE,
+    PostgresError,
+)
+from qserver.postgres.wire.values import TEXT, Column
+
+_MOST_S: Final = 5.0
+_MOST_ROWS: Final = 20_000
+_MOST_BYTES: Final = 1_000_000
+_STEPS: Final = 10_000
+_MOST_TRIES: Final = 40
+_ALLOWED: Final = (
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+)
+_FORBIDDEN: Final = frozenset(["load_extension", "randomblob", "zeroblob", "fts3_tokenizer"])
+_NO_COLUMN: Final = re.compile(r"no such column: (?:(?:\w+\.)?(\w+)\.)?(\w+)\Z")
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A query that was read: its names and types, and its text for SQLite."""
+
+    query: exp.Expr
+    names: list[str]
+    sql: str
+
+
+class Catalogue:
+    """The catalogue of one connection."""
+
+    def __init__(self, names: Names, session: Session) -> None:
+        self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        self._until = 0.0
+        for schema, tables in (("pg_catalog", CATALOGUE), ("information_schema", INFORMATION)):
+            self._db.execute(f"ATTACH ':memory:' AS {schema}")
+            for name, columns in tables.items():
+                self._db.execute(f"CREATE TABLE {schema}.{name} ({_definitions(columns)})")
+        self._fill("pg_catalog", catalogue_rows(names))
+        self._fill("information_schema", information_rows(names))
+        self._db.commit()
+        register(self._db, names, session)
+        # SQLite makes this table when it is first read, which it may not do later.
+        self._db.execute("SELECT value FROM json_each('[]')")
+        self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+        self._db.set_progress_handler(self._is_late, _STEPS)
+        self._db.set_authorizer(_authorize)
+
+    def close(self) -> None:
+        """Forget it."""
+        self._db.close()
+
+    def run(self, text: str) -> Result:
+        """The rows of one SELECT; PostgresError."""
+        read = self._read(text)
+        self._until = time.monotonic() + _MOST_S
+        for _ in range(_MOST_TRIES):
+            try:
+                cursor = self._db.execute(read.sql)
+                rows = cursor.fetchmany(_MOST_ROWS + 1)
+            except sqlite3.Error as exc:
+                self._mend(read.query, exc)
+                continue
+            return _result(read, [d[0] for d in cursor.description], rows)
+        raise PostgresError(NOT_SUPPORTED, "The query names too many columns that are not here.")
+
+    def _read(self, text: str) -> _Read:
+        query = parsed(text)
+        if not output_names(query):
+            raise PostgresError(SYNTAX, "A SELECT must select something.")
+        try:
+            made = rewritten(query.copy())
+            return _Read(query, output_names(query), made.sql("sqlite"))
+        except (ParseError, TokenError, UnsupportedError, RecursionError, ValueError) as exc:
+            raise PostgresError(NOT_SUPPORTED, "The query is not supported here.") from exc
+
+    def _mend(self, query: exp.Expr, exc: sqlite3.Error) -> None:
+        """Add the column of a table without rows that a query names; PostgresError otherwise."""
+        words = str(exc)
+        missing = _NO_COLUMN.search(words)
+        table = None if missing is None else _empty_table(query, missing[1])
+        if missing is not None and table is not None and self._add(table, missing[2]):
+            return
+        if time.monotonic() > self._until:
+            raise PostgresError(TOO_LATE, "The query of the catalogue took too long.") from exc
+        if words.startswith("no such table"):
+            name = words.rpartition(": ")[2]
+            raise PostgresError(
+                NO_TABLE,
+                f"There is no dataset called `{name[:60]}`.",
+                hint="SHOW TABLES lists the datasets.",
+            ) from exc
+        if words.startswith("user-defined function raised exception"):
+            raise PostgresError(NO_TABLE, "A name or pattern is not known here.") from exc
+        raise PostgresError(
+            NOT_SUPPORTED, f"The query is not supported here ({words[:120]})."
+        ) from exc
+
+    def _add(self, table: str, column: str) -> bool:
+        """Give a table a column; False where it has it already."""
+        self._db.set_authorizer(None)
+        try:
+            self._db.execute(f'ALTER TABLE {table} ADD COLUMN "{column}"')
+        except sqlite3.Error:
+            return False
+        finally:
+            self._db.set_authorizer(_authorize)
+        return True
+
+    def _is_late(self) -> int:
+        return int(time.monotonic() > self._until)
+
+    def _fill(self, schema: str, tables: Iterable[tuple[str, Sequence[Row]]]) -> None:
+        for table, rows in tables:
+            for row in rows:
+                names = ", ".join(row)
+                marks = ", ".join("?" * len(row))
+                text = f"INSERT INTO {schema}.{table} ({names}) VALUES ({marks})"  # noqa: S608
+                self._db.execute(text, tuple(row.values()))
+
+
+def _result(read: _Read, shown: Sequence[str], rows: Sequence[Sequence[Any]]) -> Result:
+    if len(rows) > _MOST_ROWS:
+        raise PostgresError(TOO_LARGE, f"A query of the catalogue has at most {_MOST_ROWS:,} rows.")
+    types = types_of(read.query)
+    if "*" in read.names:
+        names = _spread(read.names, shown)
+        columns = [Column(name, types.get(name, TEXT)) for name in names]
+    else:
+        first = read.query
+        while not isinstance(first, exp.Select):
+            first = first.this
+        kinds = [type_of(item, types) for item in first.expressions]
+        columns = [Column(n, kind) for n, kind in zip(read.names, kinds, strict=True)]
+    if len(columns) != len(shown):
+        raise PostgresError(NOT_SUPPORTED, "The columns of the query cannot be told.")
+    made = [tuple(as_type(v, c.type) for v, c in zip(row, columns, strict=True)) for row in rows]
+    return Result("SELECT", tuple(columns), made)
+
+
+def _spread(names: Sequence[str], shown: Sequence[str]) -> Sequence[str]:
+    """The names of all columns, where one `*` among them stands for several."""
+    if names.count("*") > 1:
+        return shown
+    i = names.index("*")
+    after = len(names) - i - 1
+    return [*names[:i], *shown[i : len(shown) - after], *names[len(names) - after :]]
+
+
+def _definitions(columns: Columns) -> str:
+    return ", ".join(f'"{name}" {affinity(kind)}' for name, kind in columns.items())
+
+
+def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    if action == sqlite3.SQLITE_FUNCTION and second in _FORBIDDEN:
+        return sqlite3.SQLITE_DENY
+    del first
+    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+
+
+def _empty_table(query: exp.Expr, alias: str | None) -> str | None:
+    """The table without rows that an alias means, or the first one where there is no alias."""
+    for table in query.find_all(exp.Table):
+        name = table.name.lower()
+        if name in EMPTY and (alias is None or alias.lower() in (table.alias.lower(), name)):
+            schema = "information_schema" if name in INFORMATION else "pg_catalog"
+            return f"{schema}.{name}"
+    return None

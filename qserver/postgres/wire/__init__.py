@@ -1,0 +1,1 @@
+"""The bytes of the protocol: `stream`, `messages`, `reading`, `values`, `texts` and `faults`."""

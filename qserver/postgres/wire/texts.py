@@ -1,0 +1,169 @@
+"""Texts of SQL as clients of PostgreSQL write them: cut into statements, with their parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from qserver.postgres.wire.faults import NO_PARAMETER, PostgresError
+from qserver.postgres.wire.values import Literal
+
+_PIECE = re.compile(
+    r"(?P<blank>\s+|--[^\n\r]*)"
+    r"|(?P<text>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$)"
+    r'|(?P<name>"(?:[^"]|"")*")'
+    r"|(?P<parameter>\$\d+)"
+    r"|(?P<word>[^\W\d][\w$]*)"
+    r"|(?P<number>\d[\w.]*)"
+    r"|(?P<sign>.)",
+    re.DOTALL,
+)
+_BEFORE_NUMBERS = frozenset(["WITHIN", "CONFIDENCE", "LEAST", "LIMIT", "OFFSET", "OF"])
+_WHOLE = frozenset(["BIGINT", "INT", "INT2", "INT4", "INT8", "INTEGER", "SMALLINT"])
+_NUMBERS = _WHOLE | {"DECIMAL", "DOUBLE", "FLOAT", "FLOAT4", "FLOAT8", "NUMERIC", "REAL"}
+_TEXTS = frozenset(["CHARACTER", "DATE", "TEXT", "VARCHAR"])
+_MOST_DIGITS = 10
+_COMMENT = re.compile(r"/\*|\*/")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a text, from `start` up to, not including, `stop`."""
+
+    kind: str
+    text: str
+    start: int
+    stop: int
+
+    @property
+    def upper(self) -> str:
+        """The word in capital letters; of a quoted name its own letters."""
+        return self.text.upper() if self.kind == "word" else self.text
+
+
+def pieces(text: str) -> list[Piece]:
+    """The parts of a text, without blanks and comments; what does not end is a sign."""
+    found, at = [], 0
+    while at < len(text):
+        if text.startswith("/*", at):
+            at = _comment_end(text, at)
+            continue
+        match = _PIECE.match(text, at)
+        if match is None:
+            raise AssertionError("Any character is a sign.")
+        kind = next(k for k in _KINDS if match[k] is not None)
+        if kind != "blank":
+            found.append(Piece(kind, match[0], at, match.end()))
+        at = match.end()
+    return found
+
+
+_KINDS = ("blank", "text", "name", "parameter", "word", "number", "sign")
+
+
+def _comment_end(text: str, at: int) -> int:
+    """The place after a comment, which may hold others."""
+    depth = 0
+    for match in _COMMENT.finditer(text, at):
+        depth += 1 if match[0] == "/*" else -1
+        if depth == 0:
+            return match.end()
+    return len(text)
+
+
+@dataclass(frozen=True)
+class Text:
+    """One statement.
+
+    Args:
+        text: as it was sent, without the semicolon.
+        start: where it begins in what was sent, from 0.
+        pieces: its parts, places within `text`.
+    """
+
+    text: str
+    start: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The first words, in capital letters."""
+        return tuple(piece.upper for piece in self.pieces[:4])
+
+    @property
+    def n_parameters(self) -> int:
+        """The largest number of a parameter; 0 for none."""
+        numbers = [int(p.text[1:_MOST_DIGITS]) for p in self.pieces if p.kind == "parameter"]
+        return max(numbers, default=0)
+
+    def bound(
+        self, literals: Sequence[Literal], *, as_numbers: bool = False
+    ) -> tuple[str, Callable[[int], int]]:
+        """The text with literals for its parameters, and where its characters were sent.
+
+        The places count from 1; 0 stays 0.
+
+        Args:
+            as_numbers: what may be a number is one. Behind a word such as WITHIN it always is.
+
+        Raises:
+            PostgresError: there is no value for a parameter.
+        """
+        found, last, moved = "", 0, list[tuple[int, int]]()
+        for i, piece in enumerate(self.pieces):
+            if piece.kind == "parameter":
+                literal = self._literal(piece, literals)
+                kind, stop = self._cast(i + 1)
+                is_number = as_numbers or kind in _NUMBERS
+                is_number |= i > 0 and self.pieces[i - 1].upper in _BEFORE_NUMBERS
+                value = is_number and kind not in _TEXTS and literal.number
+                found += f"{self.text[last : piece.start]} {value or literal.text} "
+                last = stop or piece.stop
+                moved.append((len(found), last))
+        found += self.text[last:]
+
+        def place(position: int) -> int:
+            if position <= 0:
+                return 0
+            at = position - 1
+            for new, old in reversed(moved):
+                if at >= new:
+                    return self.start + min(old + at - new, len(self.text)) + 1
+            first = moved[0][1] if moved else len(self.text)
+            return self.start + min(at, first, len(self.text)) + 1
+
+        return found, place
+
+    def _literal(self, piece: Piece, literals: Sequence[Literal]) -> Literal:
+        number = int(piece.text[1:]) if len(piece.text) < _MOST_DIGITS else 0
+        if not 1 <= number <= len(literals):
+            raise PostgresError(
+                NO_PARAMETER,
+                f"There is no value for {piece.text[:_MOST_DIGITS]}.",
+                position=self.start + piece.start + 1,
+            )
+        return literals[number - 1]
+
+    def _cast(self, i: int) -> tuple[str, int]:
+        """The plain type to which what stands before is cast, and where that ends; '' for none."""
+        parts = self.pieces[i : i + 4]
+        words = [piece.upper for piece in parts]
+        if words[:2] != [":", ":"] or len(words) < 3 or words[2] not in _NUMBERS | _TEXTS:
+            return "", 0
+        n = 4 if words[2:] in (["DOUBLE", "PRECISION"], ["CHARACTER", "VARYING"]) else 3
+        return words[2], parts[n - 1].stop
+
+
+def statements(text: str) -> list[Text]:
+    """The statements of a text, in turn; empty ones are left out."""
+    found, own = list[Text](), list[Piece]()
+    for piece in (*pieces(text), Piece("sign", ";", len(text), len(text))):
+        if piece.text != ";" or piece.kind != "sign":
+            own.append(piece)
+        elif own:
+            first, last = own[0].start, own[-1].stop
+            moved = (Piece(p.kind, p.text, p.start - first, p.stop - first) for p in own)
+            found.append(Text(text[first:last], first, tuple(moved)))
+            own = []
+    return found

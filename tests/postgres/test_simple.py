@@ -1,0 +1,162 @@
+"""Statements as texts: from history until the session says otherwise, with intervals beside."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.deployment import Deployment
+from tests.postgres.client import RawClient, connected, startup
+from tests.service.test_statements import answered, spent
+
+BY_SEX = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
+
+
+def test_a_client_is_let_in_and_told_what_is_set(town: Deployment) -> None:
+    with connected(town.service()) as client:
+        reply = client.start(application_name="a test")
+        assert reply.letters[0] == "R"
+        assert reply.letters.endswith("KZ")
+        assert reply.status == "I"
+        assert client.told["server_version"] == "16.0"
+        assert client.told["client_encoding"] == "UTF8"
+        assert client.told["application_name"] == "a test"
+
+
+def test_what_is_set_at_the_start_holds_and_what_is_wrong_ends_it(town: Deployment) -> None:
+    with connected(town.service()) as client:
+        client.start(options="-c qserver.within=60 --qserver.spend=on -c geqo=off")
+        assert client.query("SHOW qserver.within; SHOW qserver.spend").rows == [["60"], ["on"]]
+        client.query("RESET ALL")
+        assert client.query("SHOW qserver.within; SHOW qserver.spend").rows == [[""], ["off"]]
+    with connected(town.service()) as client:
+        client.send(startup(options="-c qserver.spend=perhaps"))
+        assert client.last()["C"] == "22023"
+
+
+def test_history_answers_with_the_interval_beside_the_number(
+    town: Deployment, client: RawClient
+) -> None:
+    table = answered(town, f"{BY_SEX} WITHIN 20")
+    before = spent(town)
+    reply = client.query(BY_SEX)
+    assert reply.columns == ["sex", "n", "n_low", "n_high"]
+    assert reply.tags == ["SELECT 3"]
+    numbers = [[float(x or "nan") for x in row[1:]] for row in reply.rows]
+    cells = [row[0].value for row in table.cells]
+    assert numbers == [[c.estimate, c.interval.low, c.interval.high] for c in cells]
+    assert spent(town) == before > 0
+
+
+@pytest.mark.parametrize("within", ["", " WITHIN 20"])
+def test_nothing_is_spent_until_the_session_says_so(
+    town: Deployment, client: RawClient, within: str
+) -> None:
+    reply = client.query(BY_SEX + within)
+    assert reply.error["C"] == "55000"
+    assert reply.error["D"].startswith("price ")
+    assert "Nothing was spent" in reply.error["H"]
+    assert reply.status == "I"
+    assert spent(town) == 0
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_session_that_spends_measures_and_says_what_it_cost(
+    town: Deployment, client: RawClient
+) -> None:
+    assert client.query("SET qserver.spend = on").tags == ["SET"]
+    reply = client.query(f"{BY_SEX} WITHIN 20")
+    assert len(reply.rows) == 3
+    [notice] = reply.of(b"N")
+    assert b"This cost" in notice
+    assert spent(town) > 0
+    assert client.query("SET qserver.spend TO DEFAULT; SHOW qserver.spend").rows == [["off"]]
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_length_of_the_session_stands_for_within(town: Deployment, client: RawClient) -> None:
+    client.query("SET qserver.spend = on; SET qserver.within = 25; SET qserver.confidence = '0.9'")
+    [[n, low, high]] = client.query("SELECT COUNT(*) FROM people").rows
+    assert n is not None
+    assert 0 < float(high or 0) - float(low or 0) <= 50
+    assert spent(town) > 0
+
+
+def test_explain_gives_the_price_as_a_row(town: Deployment, client: RawClient) -> None:
+    reply = client.query(f"EXPLAIN {BY_SEX} WITHIN 20")
+    assert reply.columns == ["price", "remaining", "affordable", "at_most", "kind"]
+    [[price, remaining, affordable, _, _]] = reply.rows
+    assert 0 < float(price or 0) < float(remaining or 0) == 1000
+    assert affordable == "t"
+    assert spent(town) == 0
+
+
+def test_an_error_points_at_the_character_that_was_sent(client: RawClient) -> None:
+    text = "SHOW TABLES;\n  SELECT COUNT(*) FROM people WHERE sex = 'nobody' WITHIN 9"
+    reply = client.query(text)
+    assert reply.rows == [["people"]]
+    assert reply.error["C"] == "42601"
+    assert text[int(reply.error["P"]) - 1 :].startswith("'nobody' WITHIN")
+    assert "Female" in reply.error["H"]
+
+
+_WHAT_IS_NOT_POSSIBLE_IS_REFUSE = [
+    ("DROP TABLE people", "25006"),
+    ("INSERT INTO people VALUES (1)", "25006"),
+    ("COPY people TO STDOUT", "25006"),
+    ("FROBNICATE", "42601"),
+    ("SELECT $1", "42P02"),
+    ("SELECT COUNT(*) FROM nobody", "42P01"),
+    ("SHOW nothing", "42704"),
+    ("SET qserver.nothing = 1", "42704"),
+    ("SET qserver.spend = perhaps", "22023"),
+    ("SET qserver.within = -1", "22023"),
+    ("SET client_encoding = LATIN1", "22023"),
+    ("SET server_version = 1", "55P02"),
+    ("SET", "42601"),
+]
+
+
+def test_what_is_not_possible_is_refused_by_its_code(client: RawClient) -> None:
+    for text, state in _WHAT_IS_NOT_POSSIBLE_IS_REFUSE:
+        assert client.query(text).error["C"] == state
+        assert client.query("SHOW TABLES").rows == [["people"]]
+
+
+def test_a_text_of_nothing_gets_the_answer_for_nothing(client: RawClient) -> None:
+    assert client.query("").letters == "IZ"
+    assert client.query(" ; -- nothing\n /* at /* all */ */ ;").letters == "IZ"
+
+
+def test_a_transaction_takes_back_what_was_set(client: RawClient) -> None:
+    """A rollback, and a transaction that failed, end with what may be spent as before."""
+    for ending in ("ROLLBACK", "SELECT COUNT(*) FROM nobody; COMMIT"):
+        assert client.query("BEGIN; SET qserver.spend = on").status == "T"
+        assert client.query("SHOW qserver.spend").rows == [["on"]]
+        for text in ending.split("; "):
+            reply = client.query(text)
+        assert reply.tags == ["ROLLBACK"]
+        assert client.query("SHOW qserver.spend").rows == [["off"]]
+
+
+def test_what_is_set_for_a_transaction_ends_with_it(client: RawClient) -> None:
+    client.query("BEGIN; SET LOCAL qserver.spend = on")
+    assert client.query("SHOW qserver.spend").rows == [["on"]]
+    assert client.query("COMMIT").status == "I"
+    assert client.query("SHOW qserver.spend").rows == [["off"]]
+    client.query("SET LOCAL qserver.spend = on")
+    assert client.query("SHOW qserver.spend").rows == [["off"]]
+
+
+def test_a_pool_that_hands_a_connection_on_takes_back_what_may_be_spent(client: RawClient) -> None:
+    for text in ("DISCARD ALL", "RESET ALL", "RESET qserver.spend"):
+        client.query("SET qserver.spend = on")
+        client.query(text)
+        assert client.query("SHOW qserver.spend").rows == [["off"]]
+
+
+def test_a_transaction_that_failed_answers_nothing_but_its_end(client: RawClient) -> None:
+    client.query("BEGIN")
+    assert client.query("SELECT COUNT(*) FROM nobody").status == "E"
+    assert client.query("SHOW TABLES").error["C"] == "25P02"
+    assert client.query("ROLLBACK").status == "I"
+    assert client.query("SHOW TABLES").tags == ["SHOW"]
