@@ -47,6 +47,7 @@ from worker.owner.top_up import top_up
 from worker.owner.witness import see_to_witnesses
 from worker.parser import build_parser
 from worker.private.registry import Registry
+from worker.private.spark.place import place_of
 from worker.sources.typed import address_of
 
 STRICT = 3
@@ -100,10 +101,10 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         claims=load_claims(arguments.claims),
         to=arguments.to,
         empty=arguments.empty,
-        late=arguments.late or "drop",
+        late=arguments.late,
+        time=arguments.time,
+        place=place_of(arguments.codes, arguments.slot),
     )
-    if arguments.late and not arguments.to:
-        raise ConfigError("late", "be left out where data do not arrive over time")
     meta = attach(request, settings=settings, registry=registry, progress=_say)
     words = (
         f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
@@ -180,14 +181,15 @@ def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
             f"Data arrive over time, by {meta.growth.attribute}: up to {meta.growth.capacity:,} "
             f"records each, public. `qserver-worker append {meta.name}` brings the next."
         )
+    if meta.time:
+        lines.append(f"Time: every table tells the values of {meta.time} apart.")
     lines += _declared(meta)
     return lines
 
 
 def _declared(meta: DatasetMeta) -> list[str]:
     """What the owner declared, repeated where it is used."""
-    n = len(meta.disjoint_from)
-    if not n:
+    if not (n := len(meta.disjoint_from)):
         return []
     files = "the earlier file" if n == 1 else f"any of the {n} earlier files"
     return [f"You declared that nobody in this file is in {files}; else a person can lose twice."]
@@ -245,8 +247,8 @@ def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
-    registry = _registry(settings)
-    detach(arguments.name, settings=settings, registry=registry, log=_log(registry, settings))
+    held = _registry(settings)
+    detach(arguments.name, settings=settings, registry=held, log=_log(held, settings), say=_say)
     sys.stdout.write(f"Detached {arguments.name}. What was spent stays spent.\n")
     return 0
 
@@ -275,12 +277,8 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
-    done = top_up(
-        arguments.population,
-        parse_limit(arguments.to),
-        settings=settings,
-        registry=_registry(settings),
-    )
+    limit, registry = parse_limit(arguments.to), _registry(settings)
+    done = top_up(arguments.population, limit, settings=settings, registry=registry)
     before, after = epsilon_text(done.before_nano), epsilon_text(done.after_nano)
     words = f"The limit of {done.population} was {before} and is {after} epsilon."
     _show(arguments, json.dumps({"population": done.population, "limit": after}), words)

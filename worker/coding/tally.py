@@ -6,6 +6,7 @@ command, and it is written nowhere.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from qserver.query.domain import Attribute, Domain
@@ -74,6 +75,21 @@ class Tally:
     def n_outside(self) -> dict[str, int]:
         """By attribute, how many values lie outside the domain."""
         return {column.attribute.name: column.n_outside for column in self.columns}
+
+    def to_plain(self) -> list[object]:
+        """Plain JSON values of what a coder counts."""
+        columns = [[column.n_missing, column.n_outside] for column in self.columns]
+        return [self.n_rows, self.n_inside, self.n_unplaced, columns]
+
+    def add_plain(self, text: str) -> None:
+        """Add what another coder of the same domain counted, as JSON of `to_plain`."""
+        n_rows, n_inside, n_unplaced, columns = json.loads(text)
+        self.n_rows += n_rows
+        self.n_inside += n_inside
+        self.n_unplaced += n_unplaced
+        for column, (n_missing, n_outside) in zip(self.columns, columns, strict=True):
+            column.n_missing += n_missing
+            column.n_outside += n_outside
 
     def lines(self) -> list[str]:
         """The report."""

@@ -84,8 +84,8 @@ def content_of(
     if not n:
         return Content()  # Nobody is counted, so nobody can lose anything.
     return Content(
-        records=_records_digest(domain, sorted_codes, key),
-        people="" if people is None else _people_digest(people, key),
+        records=records_digest(domain, sorted_codes, key),
+        people="" if people is None else people_digest((name for name, _ in people.counts()), key),
         file="" if file is None else _file_digest(file, key),
     )
 
@@ -94,9 +94,10 @@ def _digest(key: bytes, purpose: bytes) -> hashlib.blake2b:
     return hashlib.blake2b(key=key, digest_size=32, person=b"qserver " + purpose)
 
 
-def _records_digest(
+def records_digest(
     domain: Domain, sorted_codes: Callable[[int], Iterable[NDArray[Any]]], key: bytes
 ) -> str:
+    """The digest of sorted codes; arguments as `content_of`."""
     digest = _digest(key, b"records")
     digest.update(json.dumps(domain_to_document(domain), sort_keys=True).encode())
     for axis in range(len(domain.sizes)):
@@ -105,9 +106,10 @@ def _records_digest(
     return digest.hexdigest()
 
 
-def _people_digest(people: People, key: bytes) -> str:
+def people_digest(names: Iterable[str], key: bytes) -> str:
+    """The digest of persons, each once and in the order of their texts; '' if nobody is known."""
     digest, found = _digest(key, b"people"), False
-    for name, _ in people.counts():
+    for name in names:
         if name:
             text, found = name.encode("utf-8", "surrogatepass"), True
             digest.update(len(text).to_bytes(8, "big") + text)

@@ -14,8 +14,10 @@ from worker.journal.owner_records import Retired, Sealed
 from worker.private.content import Content
 from worker.private.growing import GrowingTable
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.sealed.seal import fingerprint_of_table, open_seal
+from worker.private.sealed.seal import fingerprint_of, fingerprint_of_table, open_seal
 from worker.private.snapshot import Snapshot, read_snapshot
+from worker.private.spark.place import SparkCodes
+from worker.private.spark.tables import SparkTable
 from worker.private.tables import RecordTable
 from worker.sources.address import Address
 
@@ -29,13 +31,46 @@ def sealed_table(registry: Registry, entry: RegistryEntry) -> RecordTable:
     if entry.grows:
         raise PrivateDataError(f"The data of {entry.name} arrive in parts: there is no one seal.")
     domain = domain_from_document(entry.domain)
+    if entry.spark is not None:
+        raise PrivateDataError(f"The codes of {entry.name} are on Spark, and are only counted.")
     if not entry.sealed:
-        return _still_as_attached(registry, entry).table
+        found_now = _still_as_attached(registry, entry).seal
+        if found_now is None:
+            raise PrivateDataError(f"The file of {entry.name} gave no codes.")
+        return found_now.table()
     table = open_seal(registry.seal_path(entry), domain)
     found = fingerprint_of_table(table, domain, registry.key())
     if not compare_digest(found, entry.fingerprint):
         raise PrivateDataError(f"The seal of {entry.name} is not what was attached.")
     return table
+
+
+def table_on_spark(entry: RegistryEntry) -> SparkTable | None:
+    """The codes of an attached snapshot on Spark, which is not opened yet; None for others."""
+    if entry.spark is None:
+        return None
+    sizes = domain_from_document(entry.domain).sizes
+    return SparkTable(SparkCodes.of_plain(entry.spark), sizes)
+
+
+def check_spark(registry: Registry, entry: RegistryEntry) -> None:
+    """Return if the codes of a snapshot on Spark have the fingerprint that was attached.
+
+    Raises:
+        PrivateDataError: they have not, or Spark cannot be reached.
+    """
+    table, domain = table_on_spark(entry), domain_from_document(entry.domain)
+    if table is None:
+        return
+    try:
+        codes = table.open()
+        n = int(codes.check("").split()[0])
+        columns = (codes.pieces(axis) for axis in range(len(domain.sizes)))
+        found = fingerprint_of(columns, n, domain, registry.key())
+    finally:
+        table.close()
+    if not compare_digest(found, entry.fingerprint):
+        raise PrivateDataError(f"The codes of {entry.name} on Spark are not what was attached.")
 
 
 def seal_entry(registry: Registry, entry: RegistryEntry) -> None:

@@ -43,6 +43,7 @@ class RegistryEntry:
         late: what becomes of records of sealed periods where `append` does not say.
         sealed: whether the sorted codes are in this folder, and the fingerprint is theirs. An
             earlier version read the file at each start, and had the fingerprint of its order.
+        spark: where its codes are on Spark, as `SparkCodes.to_plain`; None where they are here.
         content: what the file held, where the journal does not have it: see `Content.details`.
     """
 
@@ -58,6 +59,7 @@ class RegistryEntry:
     late: Literal["drop", "move"] = "drop"
     sealed: bool = False
     content: Mapping[str, str] | None = None
+    spark: Mapping[str, object] | None = None
 
     @property
     def grows(self) -> bool:
@@ -293,7 +295,7 @@ class Registry:
 def _plain(entry: RegistryEntry) -> dict[str, object]:
     """Plain JSON values, as earlier versions wrote them where nothing is said of periods."""
     plain = asdict(entry)
-    absences = {"by_period": None, "late": "drop", "sealed": False, "content": None}
+    absences = {"by_period": None, "late": "drop", "sealed": False, "content": None, "spark": None}
     for name, absent in absences.items():
         if plain[name] == absent:
             del plain[name]

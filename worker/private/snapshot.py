@@ -23,7 +23,8 @@ from worker.private.content import Content, content_of
 from worker.private.people import People
 from worker.private.sealed.rows import PackedRows, half_of_memory
 from worker.private.sealed.seal import NewSeal, fingerprint_of, fingerprint_of_table, seal_rows
-from worker.private.tables import RecordTable, table_from_columns
+from worker.private.spark.place import SparkCodes
+from worker.private.tables import Tables, table_from_columns
 from worker.private.truncation import PersonRule, kept_records
 from worker.sources.address import Address
 from worker.sources.opening import open_source
@@ -34,22 +35,25 @@ from worker.sources.source import Days, Source
 class Snapshot:
     """Converted records: the table, and keyed digests of its content.
 
-    All are private. No separate count of records is kept: under add-remove even the number of
-    records is not public.
+    All are private: under add-remove even the number of records is not public.
 
     Args:
+        n_records: of the table.
         fingerprint: of the table, whose records are sorted. A worker serves this content only.
         in_order: the same in the order of the source, as earlier versions had it.
         content: what is compared with the files of other populations.
         seal: the file of the table, which has no name yet; None for a table without records of
             its own.
+        spark: where its codes are on Spark; None where they are here.
     """
 
-    table: RecordTable
+    table: Tables
+    n_records: int
     fingerprint: str
     in_order: str
     content: Content
     seal: NewSeal | None
+    spark: SparkCodes | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,7 +158,7 @@ class _Sealing:
         rows.close()
         table = seal.table()
         fingerprint = fingerprint_of_table(table, domain, self._key)
-        return Snapshot(table, fingerprint, in_order, content, seal)
+        return Snapshot(table, kept, fingerprint, in_order, content, seal)
 
     def _kept(
         self, people: People, person: PersonRule, say: Callable[[str], None]
@@ -178,7 +182,7 @@ def empty_snapshot(domain: Domain, *, content: Content, key: bytes) -> Snapshot:
     nothing = np.zeros(0, dtype=np.int64)
     table = table_from_columns(dict.fromkeys(range(len(domain.sizes)), nothing), domain.sizes)
     fingerprint = fingerprint_of_table(table, domain, key)
-    return Snapshot(table, fingerprint, fingerprint, content, None)
+    return Snapshot(table, 0, fingerprint, fingerprint, content, None)
 
 
 def read_records(

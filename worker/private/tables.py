@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,20 @@ class Tables(Protocol):
 
     def counts(self, partition: ProductPartition) -> list[int]:
         """The exact number of records in each cell, row-major; as private as `answer`."""
+        ...
+
+
+@runtime_checkable
+class RemoteTables(Tables, Protocol):
+    """Private data that another system counts, which may be away."""
+
+    @property
+    def slot_s(self) -> float:
+        """Seconds that the count of one row or table is given; declared by the owner, public."""
+        ...
+
+    def ready(self) -> None:
+        """Return if it can count now. Called before a charge; UnanswerableError."""
         ...
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from qserver.errors import ConfigError
 from worker.sources.secrets import check_address, check_option
 
-Kind = Literal["path", "s3", "sqlite", "duckdb", "postgresql", "adbc"]
+Kind = Literal["path", "s3", "sqlite", "duckdb", "postgresql", "adbc", "spark", "spark-connect"]
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.DOTALL)
 _KINDS: dict[str, Kind] = {
@@ -21,10 +21,14 @@ _KINDS: dict[str, Kind] = {
     "postgresql": "postgresql",
     "postgres": "postgresql",
     "adbc": "adbc",
+    "spark": "spark",
+    "spark-connect": "spark-connect",
 }
-_DATABASES = ("sqlite", "duckdb", "postgresql", "adbc")
+_SPARK = ("spark", "spark-connect")
+_DATABASES = ("sqlite", "duckdb", "postgresql", "adbc", *_SPARK)
 _KNOWN = (
-    "be a path, or begin with sqlite:///, duckdb:///, postgresql://, s3:// or adbc:",
+    "be a path, or begin with sqlite:///, duckdb:///, postgresql://, s3://, adbc:, spark:// or "
+    "spark-connect://",
     "A path ends in .csv, .tsv or .parquet, or is a folder of .parquet files.",
 )
 
@@ -34,11 +38,11 @@ class Address:
     """Where data lie. It holds references to secrets, and no secret.
 
     Args:
-        text: a path, `sqlite:///PATH`, `duckdb:///PATH`, `postgresql://...`, `s3://...`, or
-            `adbc:DRIVER`.
+        text: a path, `sqlite:///PATH`, `duckdb:///PATH`, `postgresql://...`, `s3://...`,
+            `adbc:DRIVER`, `spark://HOST:PORT` or `spark-connect://HOST:PORT`.
         table: the table of a database; or else
         query: the SELECT whose rows are the records.
-        options: `KEY=VALUE` for an ADBC driver.
+        options: `KEY=VALUE` for an ADBC driver, or of Spark.
 
     Raises:
         ConfigError: it is none of these, holds a secret, or lacks a table or query.
@@ -57,8 +61,8 @@ class Address:
                 raise ConfigError("source", "come with either --table or --query")
         elif self.table or self.query:
             raise ConfigError("table", "be left out where the source is files", hint=_KNOWN[1])
-        if self.options and self.kind != "adbc":
-            raise ConfigError("option", "be left out where the source is no adbc:DRIVER")
+        if self.options and self.kind != "adbc" and not self.is_spark:
+            raise ConfigError("option", "be left out where the source is no adbc:DRIVER or Spark")
         if self.kind != "path":
             check_address(self.text)
         for option in self.options:
@@ -82,6 +86,11 @@ class Address:
         if kind is None:
             raise ConfigError("source", _KNOWN[0], f"{found[1]}:", hint=_KNOWN[1])
         return kind
+
+    @property
+    def is_spark(self) -> bool:
+        """Whether it is the owner's Spark, which can keep and count the codes itself."""
+        return self.kind in _SPARK
 
     @property
     def path(self) -> Path:

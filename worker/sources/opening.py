@@ -44,6 +44,11 @@ def open_source(address: Address, *, folder: Path) -> Iterator[Source]:
 
         with open_adbc(address) as source:
             yield source
+    elif address.is_spark:
+        from worker.sources.spark.rows import open_spark
+
+        with open_spark(address) as source:
+            yield source
     elif address.kind == "s3":
         from worker.sources.s3 import open_s3
 

@@ -27,11 +27,16 @@ def check_option(name: str, value: str) -> None:
 
 def check_address(text: str) -> None:
     """Return if an address holds no secret itself; ConfigError, which does not repeat it."""
-    found = urlsplit(text)
+    try:
+        found = urlsplit(text)
+    except ValueError:
+        raise ConfigError("source", "be an address such as postgresql://HOST/DB") from None
     after_user = found.netloc.rpartition("@")[0].partition(":")[2]
     if after_user and not _REFERENCE.fullmatch(after_user):
         raise ConfigError("source", "hold no password", hint=_HINT)
-    for name, value in parse_qsl(found.query):
+    # Spark's own addresses have parameters after the path: sc://HOST:PORT/;token=...
+    parameters = [tuple(p.split("=", 1)) for p in text.split(";")[1:] if "=" in p]
+    for name, value in [*parse_qsl(found.query), *parameters]:
         if _SECRET.search(name) and not _REFERENCE.fullmatch(value):
             raise ConfigError("source", f"hold no {name}", hint=_HINT)
 

@@ -8,11 +8,21 @@ from worker.sources.address import Address
 
 _SOURCE_HELP = """\
 a path (.csv, .tsv, also .gz or .zst, .parquet, a folder of .parquet), s3://BUCKET/KEY,
-sqlite:///PATH, duckdb:///PATH, postgresql://USER:{env:NAME}@HOST/DB, or adbc:DRIVER. A secret is
-never typed: {env:NAME} stands for an environment variable, {file:PATH} for what is in a file
+sqlite:///PATH, duckdb:///PATH, postgresql://USER:{env:NAME}@HOST/DB, adbc:DRIVER,
+spark://HOST:PORT or spark-connect://HOST:PORT. A secret is never typed: {env:NAME} stands for an
+environment variable, {file:PATH} for what is in a file
+"""
+_CODES_HELP = """\
+with a Spark source: code and count there, and keep the codes as Parquet in a new folder below this
+one, which all of Spark's machines reach, such as s3a://BUCKET/codes; without it the codes are
+sealed on this machine, as of every source
+"""
+_SLOT_HELP = """\
+with --codes: seconds that the count of one row or table takes at most, a public number. Answers
+take whole slots, so that their time does not tell how many records there are
 """
 _QUERY_HELP = "or the SELECT whose rows are the records; it may join tables"
-_OPTION_HELP = "for an adbc:DRIVER, such as uri=...; may be given several times"
+_OPTION_HELP = "for an adbc:DRIVER, such as uri=..., or Spark; may be given several times"
 
 
 def add_source(parser: argparse.ArgumentParser, *, what: str, required: bool = True) -> None:
@@ -29,6 +39,12 @@ def add_source(parser: argparse.ArgumentParser, *, what: str, required: bool = T
     parser.add_argument(
         "--option", action="append", default=[], metavar="KEY=VALUE", help=_OPTION_HELP
     )
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that leave the codes on Spark."""
+    parser.add_argument("--codes", default="", metavar="URI", help=_CODES_HELP)
+    parser.add_argument("--slot", type=float, metavar="SECONDS", help=_SLOT_HELP)
 
 
 def address_of(arguments: argparse.Namespace) -> Address:

@@ -29,7 +29,7 @@ from qserver.storage.charging.lease import Lease
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.spend import SpendingStore
 from worker.private.growing import GrowingTable
-from worker.private.tables import Tables
+from worker.private.tables import RemoteTables, Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.fencing import while_held
 from worker.spending.group.planned import (
@@ -170,6 +170,12 @@ class GroupPlanner:
         spends = [one for one in self._planned if isinstance(one, Spend)]
         if not has_room(spends, reservation, n_slots):
             return None
+        remote_s = 0.0
+        if isinstance(table, RemoteTables):
+            if spends:
+                return None  # Counts elsewhere take long: they are a group of their own.
+            table.ready()
+            remote_s = table.slot_s * len(counted)
         rehearsed = self._rehearsed(reservation, replica)
         request, charges = job.request, charges_of(reservation)
         at = int(self._needs.wall_clock())
@@ -180,7 +186,7 @@ class GroupPlanner:
             self._lease.population, reservation, replica.meta, nominal_nano=nominal
         )
         version = replica.present.budget.version
-        spend = Spend(job.taken, reservation, entries, nominal, books, n_slots, version)
+        spend = Spend(job.taken, reservation, entries, nominal, books, n_slots, version, remote_s)
         return _Tried(spend, rehearsed)
 
     def _rehearsed(self, reservation: Reservation, replica: Replica) -> Rehearsed:

@@ -66,6 +66,7 @@ class Spend:
         books: what the books said of the plan.
         n_slots: its part of the group's slot, as `slot.slots_of_job` gives it.
         ledger_version: that it was planned on.
+        remote_s: what its counts elsewhere are given beside that, in seconds; see `RemoteTables`.
     """
 
     taken: Taken
@@ -75,6 +76,7 @@ class Spend:
     books: str
     n_slots: Fraction
     ledger_version: int
+    remote_s: float = 0.0
 
     @property
     def request(self) -> Request:

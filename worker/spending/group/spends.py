@@ -97,6 +97,8 @@ class Spends:
         slot_s = slot_of_group(
             [one.n_slots for one in spends], slot_s=self._settings.slot_ms / 1000
         )
+        if slot_s > 0:
+            slot_s += sum(one.remote_s for one in spends)
         drawn, lives = list[Drawn](), dict[str, Live]()
         begun = self._clock()
         try:

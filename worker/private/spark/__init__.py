@@ -1,0 +1,5 @@
+"""Codes that stay on the owner's Spark: `coding` makes them once, `tables` counts on them.
+
+`executors` is what runs on Spark's machines, `place` says where the codes are, and `digests` reads
+them back, so that they have the fingerprint that the same records have on one machine.
+"""

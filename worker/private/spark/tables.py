@@ -1,0 +1,186 @@
+"""Counts on codes that are on Spark: full scans there, exact integers to the worker alone."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import qserver
+from qserver.errors import MeasurementError, PrivateDataError, QServerError, UnanswerableError
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
+from worker.constants import WORKER
+from worker.private.spark.digests import SortedCodes
+from worker.private.spark.executors import (
+    OnBatches,
+    answering,
+    axes_of,
+    counting,
+    telling_version,
+)
+from worker.private.spark.place import SparkCodes, column_names
+from worker.sources.source import no_values_in_errors
+from worker.sources.spark.rows import rows_of
+from worker.sources.spark.session import NAME, close_session, open_session, within, words
+
+_log = logging.getLogger("qserver.worker")
+
+
+class SparkTable:
+    """The sealed codes of one snapshot on Spark; for one thread.
+
+    The session is opened by the first count, and anew after Spark was lost. Before codes are
+    counted in a session their content is compared with what was attached.
+
+    Args:
+        codes: where they are.
+        sizes: number of values per attribute.
+        clock: seconds, monotonic.
+        pause: sleeps for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        codes: SparkCodes,
+        sizes: Sequence[int],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._codes, self._sizes = codes, tuple(sizes)
+        self._clock, self._pause = clock, pause
+        self._session: Any = None
+        self._sorted: SortedCodes | None = None
+        self._lost_at: float | None = None
+
+    @property
+    def slot_s(self) -> float:
+        """Seconds that the count of one row or table is given; public."""
+        return self._codes.place.slot_s
+
+    def ready(self) -> None:
+        """Return if Spark runs a job now; call it before anything is charged.
+
+        Its time does not follow from the number of records: that of a look at the codes is rounded
+        up to whole slots.
+
+        Raises:
+            UnanswerableError: it does not. The public text is constant; the worker's log says why.
+        """
+        now = self._clock()
+        if self._lost_at is not None and now - self._lost_at < WORKER.spark_again_s:
+            raise UnanswerableError
+        try:
+            if self._sorted is None:
+                self.open()
+            else:
+                check_machines(self._session, most_s=WORKER.spark_probe_s)
+        except QServerError as exc:
+            self._lost_at = self._clock()
+            self.close()
+            _log.warning("codes on Spark cannot be counted, and nothing is charged: %s", exc)
+            raise UnanswerableError from None
+        self._lost_at = None
+
+    def open(self) -> SortedCodes:
+        """The codes in a session, compared with what was attached.
+
+        Raises:
+            PrivateDataError: Spark cannot be reached, or the codes are not what was attached.
+        """
+        if self._sorted is None:
+            self._session = open_session(self._codes.address)
+            check_machines(self._session)
+            begun = self._clock()
+            try:
+                found = SortedCodes(self._session, self._codes.path, self._sizes)
+                check = within(WORKER.spark_job_s, lambda: found.check(self._codes.salt))
+            finally:
+                self._pause(rest_of_slot(self._clock() - begun, slot_s=self.slot_s))
+            if check != self._codes.check:
+                raise PrivateDataError(
+                    f"The codes in {self._codes.path} are not what was attached."
+                )
+            self._sorted = found
+        return self._sorted
+
+    def close(self) -> None:
+        """Give the session back."""
+        session, self._session, self._sorted = self._session, None, None
+        if session is not None:
+            close_session(session)
+
+    def answer(self, query: LinearQuery) -> Fraction:
+        """The exact true answer of `query`, by one full scan of the codes that it is about.
+
+        Raises:
+            MeasurementError: it is of another domain.
+            PrivateDataError: Spark is lost.
+        """
+        if query.sizes != self._sizes:
+            raise MeasurementError
+        found = self._scan(axes_of(query), answering(query), "answer string")
+        return sum((Fraction(str(row[0])) for row in found), Fraction(0))
+
+    def counts(self, partition: ProductPartition) -> list[int]:
+        """The exact number of records in each cell, row-major, by one full scan.
+
+        Raises:
+            MeasurementError: the partition is of another domain.
+            PrivateDataError: Spark is lost.
+        """
+        if partition.sizes != self._sizes:
+            raise MeasurementError
+        total = np.zeros(partition.n_cells, dtype=np.int64)
+        for row in self._scan(axes_of(partition), counting(partition), "counts binary"):
+            total += np.frombuffer(bytes(row[0]), dtype="<i8")
+        return [int(n) for n in total]
+
+    def frame(self, axes: Sequence[int], step: OnBatches, schema: str) -> Any:
+        """The scan of the codes of some attributes, of all records: it has no condition."""
+        names = [column_names(self._sizes)[axis] for axis in axes]
+        frame = self.open().frame
+        with no_values_in_errors(NAME, words):
+            return frame.select(*names).mapInArrow(step, schema)
+
+    def _scan(self, axes: Sequence[int], step: OnBatches, schema: str) -> list[Any]:
+        frame = self.frame(axes, step, schema)
+        try:
+            return within(WORKER.spark_job_s, lambda: rows_of(frame))
+        except QServerError:
+            self.close()  # What is left of the session may be anything.
+            raise
+
+
+def rest_of_slot(taken_s: float, *, slot_s: float) -> float:
+    """Seconds until a whole number of slots is over, one at least."""
+    return max(1, math.ceil(taken_s / slot_s)) * slot_s - taken_s
+
+
+def check_machines(session: Any, *, most_s: float = WORKER.spark_ready_s) -> None:
+    """Return if a machine of Spark's runs a job, with this product as it is here.
+
+    Args:
+        most_s: seconds that it may take.
+
+    Raises:
+        PrivateDataError: none does, or it has another version or none.
+    """
+    with no_values_in_errors(NAME, words):
+        frame = session.range(1).mapInArrow(telling_version(), "version string")
+    try:
+        found = within(most_s, lambda: rows_of(frame))
+    except PrivateDataError as exc:
+        raise PrivateDataError(
+            f"{exc} Its machines need qserver {qserver.__version__} in their Python."
+        ) from None
+    if [row[0] for row in found] != [qserver.__version__]:
+        raise PrivateDataError(
+            f"Spark's machines must have qserver {qserver.__version__}, as this one has."
+        )
