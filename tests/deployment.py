@@ -49,9 +49,14 @@ PEOPLE = Domain(
 ROWS = [(20 + i % 10, ("Female", "Male")[i % 3 == 0]) for i in range(500)]
 
 
-def write_people(path: Path, rows: Sequence[tuple[int, str]] = tuple(ROWS)) -> Path:
+def write_people(
+    path: Path,
+    rows: Sequence[tuple[int, str | int]] = tuple(ROWS),
+    *,
+    names: Sequence[str] = PEOPLE.names,
+) -> Path:
     """A CSV file of these people."""
-    path.write_text("age,sex\n" + "".join(f"{age},{sex}\n" for age, sex in rows))
+    path.write_text(",".join(names) + "\n" + "".join(f"{one},{two}\n" for one, two in rows))
     return path
 
 
@@ -73,7 +78,8 @@ class Deployment:
         limit: str = "1",
         relation: Relation = "add-remove",
         k: int = 1,
-        rows: Sequence[tuple[int, str]] = tuple(ROWS),
+        rows: Sequence[tuple[int, str | int]] = tuple(ROWS),
+        domain: Domain = PEOPLE,
         phi: float = MAX_PHI,
         disclosure_cap: float | None = None,
         claims: tuple[Claim, ...] = (),
@@ -89,11 +95,11 @@ class Deployment:
             redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=60_000, open_access=True
         )
         registry = Registry(folder, witness=witness)
-        data = write_people(folder / "people.csv", rows)
+        data = write_people(folder / "people.csv", rows, names=domain.names)
         request = AttachRequest(
             name="people",
             data=data,
-            domain=PEOPLE,
+            domain=domain,
             limit=Fraction(limit),
             relation=relation,
             population="town",

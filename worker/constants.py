@@ -169,6 +169,36 @@ class WorkerConstants:
     """Most cells that are counted by a comparison each; for more, a histogram is faster. It came
     with the change that made counting three times faster; its figures were not kept."""
 
+    spark_open_s: float = 120.0
+    """Most seconds that a session of Spark takes to open. Not measured: a local one took 6."""
+
+    spark_close_s: float = 10.0
+    """Most seconds that is waited for a session to stop. Not measured."""
+
+    spark_retries: int = 4
+    """Times that a call of Spark Connect is tried again: 4 s in all. Not measured: a server that is
+    away for longer is told."""
+
+    spark_ready_s: float = 60.0
+    """Most seconds of the first small job in a session. Not measured: it took up to 20 on a busy
+    machine that loaded Python for it, and a cluster may have to find machines."""
+
+    spark_probe_s: float = 20.0
+    """The same for each later one, before a charge: under one where Spark is there. Whoever asks is
+    told before they stop to wait."""
+
+    spark_job_s: float = 240.0
+    """Most seconds of a count on Spark, so that a lost one does not look like a hanging worker:
+    less than `hangs_s`."""
+
+    spark_again_s: float = 10.0
+    """Seconds for which a Spark that was lost is not tried again. Not measured: others' questions
+    do not wait for it meanwhile."""
+
+    spark_file_records: int = 1 << 22
+    """Most records of a file of codes on Spark; so many codes of one attribute are in the worker's
+    memory while they are digested. Not measured: 16 MB."""
+
     journal_free_bytes: int = 1 << 24
     """Free bytes on the disk of a journal below which nothing is charged. A group's lines of
     charges have some kilobytes each, those of its answers half a megabyte for each of the largest

@@ -14,6 +14,7 @@ from worker.private.entry import (
     seal_entry,
     sealed_table,
     sweep_parts,
+    table_on_spark,
 )
 from worker.private.growing import GrowingTable
 from worker.private.registry import Registry, RegistryEntry
@@ -99,7 +100,7 @@ class AttachedData:
             if not entry.sealed:
                 seal_entry(self._registry, entry)
                 entry = self._registry.by_snapshot(entry)
-            return sealed_table(self._registry, entry)
+            return table_on_spark(entry) or sealed_table(self._registry, entry)
         except PrivateDataError:
             self._log.exception("dataset %s cannot be read", entry.name)
             return None

@@ -11,7 +11,7 @@ from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 from worker.owner.domains.arguments import add_domain
-from worker.sources.typed import add_source
+from worker.sources.typed import add_place, add_source
 
 _DOMAIN_HELP = """domain file, .json or .toml: labels, bins of numbers, and one attribute of
 periods, such as every week from 2024-W10"""
@@ -57,6 +57,12 @@ _CAPACITY_HELP = """\
 most records that this and every later file may have, a public number: answers then take as long as
 a scan of so many records needs, so that their time does not tell how many there are; with --to, of
 one period, and needed
+"""
+_TIME_HELP = """\
+call this ordered attribute the time, where all data are there: every table tells its values apart,
+and a question may be measured value by value. That is cheaper where people ask about single values
+and short recent spans again and again, and up to two and a half times as dear where they ask about
+spans that never return
 """
 _CLAIMS_HELP = """\
 refuse answers after which a claim could be known too well; a JSON list of objects with `name`,
@@ -269,6 +275,7 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
 def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="public name of the dataset")
     add_source(parser, what="where the data lie")
+    add_place(parser)
     parser.add_argument("--domain", type=Path, help=_DOMAIN_HELP)
     parser.add_argument("--infer-domain", action="store_true", help=_INFER_HELP)
     parser.add_argument(
@@ -298,6 +305,7 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         help="data arrive over time, and this file has those up to this period of the domain's "
         "attribute of kind `period`; `append` brings the next. Only what has arrived is counted",
     )
+    parser.add_argument("--time", default="", metavar="ATTRIBUTE", help=_TIME_HELP)
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
     said = _LATE_HELP + "in an append that does not say; with --to (default drop)"
     parser.add_argument("--late", choices=LATE, help=said)

@@ -93,7 +93,7 @@ class Replica:
             meta.domain.sizes,
             max_rows=self._settings.max_rows,
             most_records=meta.most_records,
-            apart=None if meta.growth is None else meta.period_axis,
+            apart=meta.apart_axis,
             # Where it shows what is durable, people wait; a worker plans on all rows there are.
             may_wait=not self._shown_only,
         )
@@ -360,9 +360,10 @@ class Replica:
     def holdings(self) -> Holdings:
         """The planner's view of the state last read."""
         limit = self.present.budget.limit_nano
-        axis = None if self.meta.growth is None else self.meta.period_axis
-        kept = range(self.present.n_retired, self.present.n_sealed or 0)
-        return Holdings(self.engine, self.ledger, limit, self.rule.cells, axis, kept)
+        kept = self.meta.kept_periods(self.present.n_sealed, self.present.n_retired)
+        return Holdings(
+            self.engine, self.ledger, limit, self.rule.cells, self.meta.apart_axis, kept
+        )
 
     @property
     def allowed_nano(self) -> int:

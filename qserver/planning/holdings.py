@@ -66,8 +66,8 @@ class Holdings:
     Args:
         limit_nano: the population's limit, which fixes the lattice of new rows and tables.
         cells: pairs of measured rows and cells; sharing it between views saves time.
-        period_axis: the attribute of periods where data arrive over time. Tables tell every period
-            apart, and rows may be measured period by period.
+        period_axis: the attribute of periods where data arrive over time, or the one that the owner
+            calls time. Tables tell every period apart, and rows may be measured period by period.
         kept: the periods that have their data and are not retired. New cells are of these alone,
             and a table with others is raised no more.
         extending: tables that are a part of whatever is bought; `engine` has them already.
@@ -101,6 +101,8 @@ class Holdings:
     def is_candidate(self, block: BlockKey) -> bool:
         """Whether a table of the block can be measured, or is public."""
         if self.period_axis is not None:
+            if self.lattice.lifted(block) != block:
+                return False  # its cells would not tell the periods apart
             return block in self.alphas or 0 < self._n_cells(block) <= MAX_TABLE_CELLS
         if not block:
             # If the number of records is fixed, their total costs nothing; it is either worth

@@ -52,6 +52,8 @@ class DatasetMeta:
             this one began: plans are made for them too. They are public.
         unit: which records of a person count together, for a domain with periods.
         growth: how data arrive over time; None where all are there.
+        time: the ordered attribute that tables tell apart value by value, where all data are there;
+            '' for none.
 
     Raises:
         InputError: `measure` is unknown.
@@ -73,6 +75,7 @@ class DatasetMeta:
     claims: tuple[Claim, ...] = ()
     unit: Unit = THE_PERSON
     growth: Growth | None = None
+    time: str = ""
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
@@ -104,6 +107,20 @@ class DatasetMeta:
             ValueError: the data do not arrive over time.
         """
         return self.domain.names.index("" if self.growth is None else self.growth.attribute)
+
+    @property
+    def apart_axis(self) -> int | None:
+        """Position of the attribute whose values every table tells apart; None for none."""
+        if self.growth is not None:
+            return self.period_axis
+        return self.domain.names.index(self.time) if self.time else None
+
+    def kept_periods(self, n_sealed: int | None, n_retired: int = 0) -> range:
+        """The values of `apart_axis` that can be counted while so many periods are sealed, and of
+        so many the records erased."""
+        if self.growth is not None or self.apart_axis is None:
+            return range(n_retired, n_sealed or 0)
+        return range(self.domain.sizes[self.apart_axis])
 
     @property
     def n_periods(self) -> int:
@@ -163,6 +180,8 @@ class DatasetMeta:
             del plain["growth"]  # likewise
         else:
             plain["growth"] = asdict(self.growth)
+        if not self.time:
+            del plain["time"]  # likewise
         if self.claims:
             plain["claims"] = [claim.to_plain() for claim in self.claims]
         if unit := self.unit.to_plain():

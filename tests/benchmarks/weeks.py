@@ -4,7 +4,8 @@
 knows the domain with all weeks from the start, and may buy tables. `append` seals one week after
 the other and buys rows. All three are asked the same questions after each arrival; what they spend
 depends on questions and prices alone, so no data are read. A standing question is asked once after
-each arrival; the dashboard asks eleven.
+each arrival; the dashboard asks eleven. The streams of spans ask four questions about any span of
+the weeks so far, of all or of a sex, an age or both; none of them need return.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+
+import numpy as np
 
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
@@ -31,6 +34,8 @@ SIZES = (N_WEEKS, _SEX, _AGE)
 _WINDOW = 4
 _SHOWN = (1, 4, 8, 13, 26, 52)
 _LENGTH, _CONFIDENCE = 200.0, 0.95
+_A_WEEK, _WITH_SEX, _WITH_AGE = 4, 0.5, 0.3
+_SEEDS = (90411, 90412, 90413)
 METHODS = ("rotate", "static", "append")
 Questions = Callable[[int], list[Asked]]
 
@@ -125,6 +130,22 @@ def _crossed(t: int) -> list[Asked]:
     return [_counted(recent, {1: indicator(_SEX, [s]), 2: indicator(_AGE, [a])}) for s, a in cells]
 
 
+def _spans(seed: int) -> Questions:
+    def of(t: int) -> list[Asked]:
+        rng, found = np.random.default_rng([seed, t]), list[Asked]()
+        for _ in range(_A_WEEK):
+            first, last = sorted(int(i) for i in rng.integers(0, t + 1, 2))
+            rest = dict[int, Weights]()
+            if rng.random() < _WITH_SEX:
+                rest[1] = indicator(_SEX, [int(rng.integers(_SEX))])
+            if rng.random() < _WITH_AGE:
+                rest[2] = indicator(_AGE, [int(rng.integers(_AGE))])
+            found.append(_counted(range(first, last + 1), rest))
+        return found
+
+    return of
+
+
 STREAMS: Sequence[Standing] = (
     Standing("this week", _this_week),
     Standing("last four weeks", _last_weeks),
@@ -133,4 +154,5 @@ STREAMS: Sequence[Standing] = (
     Standing("all so far, longer by the root", _so_far_longer),
     Standing("dashboard", _dashboard),
     Standing("sex by age, every fourth week", _crossed),
+    *(Standing(f"spans, seed {seed}", _spans(seed)) for seed in _SEEDS),
 )

@@ -35,8 +35,10 @@ from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.causal import PeriodRule
+from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.snapshot import Snapshot, empty_snapshot, read_snapshot
+from worker.private.snapshot import Snapshot, empty_snapshot
+from worker.private.spark.place import SparkPlace
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
@@ -71,7 +73,11 @@ class AttachRequest:
         to: the last period that this file seals, where data arrive over time; '' where all are
             there. Then `capacity` is that of one period.
         empty: the owner's word that a period without records is meant.
-        late: what an append does with records of sealed periods unless it says otherwise.
+        place: where on Spark its codes stay and are counted; None for the worker's own folder.
+        late: what an append does with records of sealed periods unless it says otherwise; None to
+            drop them.
+        time: the ordered attribute that tables tell apart value by value, where all data are there;
+            '' for none.
 
     Raises:
         ConfigError: a value is out of range.
@@ -97,7 +103,9 @@ class AttachRequest:
     unit: Unit = THE_PERSON
     to: str = ""
     empty: bool = False
-    late: Late = "drop"
+    late: Late | None = None
+    time: str = ""
+    place: SparkPlace | None = None
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -112,14 +120,43 @@ class AttachRequest:
             raise ConfigError("phi", f"be from {MIN_PHI:g} to {MAX_PHI:g}", self.phi)
         if self.person_column in {a.source for a in self.domain.attributes}:
             raise ConfigError("person_id", "name a column that is no attribute of the domain")
-        if self.capacity is not None and not 1 <= self.capacity <= MAX_CAPACITY:
-            raise ConfigError("capacity", "be from 1 to 2^40", self.capacity)
-        if self.unit != THE_PERSON and self.domain.period_axis is None:
-            raise ConfigError("unit", "be left out for a domain without periods")
+        self._check_size()
+        self._check_arrivals()
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
         for claim in self.claims:
             claim.row(self.domain)
+
+    def _check_size(self) -> None:
+        if self.capacity is not None and not 1 <= self.capacity <= MAX_CAPACITY:
+            raise ConfigError("capacity", "be from 1 to 2^40", self.capacity)
+        if self.place is not None and (self.to or self.capacity is not None):
+            raise ConfigError(
+                "codes",
+                "be left out with --to and --capacity",
+                hint="Data that arrive over time are counted on this machine, and --slot says how "
+                "long a count on Spark may take, whatever the number of records.",
+            )
+
+    def _check_arrivals(self) -> None:
+        if self.unit != THE_PERSON and self.domain.period_axis is None:
+            raise ConfigError("unit", "be left out for a domain without periods")
+        if self.late and not self.to:
+            raise ConfigError("late", "be left out where data do not arrive over time")
+        if self.time:
+            self._check_time()
+
+    def _check_time(self) -> None:
+        if self.time not in self.domain.names:
+            raise ConfigError("time", "name an attribute of the domain", self.time)
+        if self.to:
+            raise ConfigError("time", "be left out with --to, whose periods are the time")
+        if self.demand_of:
+            raise ConfigError(
+                "time",
+                "be left out with --demand-of",
+                hint="Earlier questions are not planned for where tables tell a time apart.",
+            )
 
     @property
     def person_rule(self) -> PersonRule | None:
@@ -186,9 +223,10 @@ def attach(
     disjoint_from = _disjoint_from(request, registry, settings)
     if growth is None:
         first = None
-        snapshot = read_snapshot(
+        snapshot = read_where_it_stays(
             request.data,
             request.domain,
+            request.place,
             key=key,
             folder=registry.seals,
             person=request.person_rule,
@@ -206,7 +244,7 @@ def attach(
         snapshot = empty_snapshot(request.domain, content=first.content, key=key)
     meta = _meta(request, disjoint_from, _demand_of(request, settings))
     check_claims(meta)
-    check_capacity(meta.capacity, snapshot.table)
+    check_capacity(meta.capacity, snapshot.n_records)
     if request.capacity is not None:
         progress("timing a scan of as many records as the capacity")
         check_slot(request.capacity, meta.domain, slot_ms=settings.slot_ms, clock=clock)
@@ -254,6 +292,7 @@ def _meta(
         claims=request.claims,
         unit=request.unit,
         growth=request.growth,
+        time=request.time,
     )
 
 
@@ -326,8 +365,9 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         fingerprint=snapshot.fingerprint,
         person_column=request.person_column,
         by_period=None if by_period is None else by_period.to_plain(),
-        late=request.late,
+        late=request.late or "drop",
         sealed=not request.to,
+        spark=None if snapshot.spark is None else snapshot.spark.to_plain(),
     )
 
 

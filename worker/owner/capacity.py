@@ -48,7 +48,7 @@ class TimedScan:
         return self.seconds * WORKER.slot_share <= self.slot_s
 
 
-def check_capacity(capacity: int | None, table: RecordTable) -> None:
+def check_capacity(capacity: int | None, n_records: int) -> None:
     """Refuse more records than were declared, or than the cap without a declaration.
 
     The message does not tell their number.
@@ -57,7 +57,7 @@ def check_capacity(capacity: int | None, table: RecordTable) -> None:
         ConfigError: there are more. For the owner's terminal only.
     """
     most = MOST_RECORDS if capacity is None else capacity
-    if len(table.codes[0]) > most:
+    if n_records > most:
         raise ConfigError(
             "capacity",
             "be at least the number of records in the file",
@@ -114,6 +114,9 @@ def time_scans(
 def slot_finding(entry: RegistryEntry, settings: Settings) -> WorkerFinding:
     """Whether answers take as long as the declared capacity needs; none declared is no fault."""
     check = f"slot of {entry.name}"
+    if entry.spark is not None:
+        text = f"{entry.spark['slot_s']:g} s for each count on Spark, as declared"
+        return WorkerFinding(check, ok=settings.slot_ms > 0, text=text)
     try:
         meta = Store.open(settings, role="worker-doctor").meta(entry.name)
     except QServerError as exc:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.private.registry import Registry, RegistryEntry
+from worker.private.spark.place import SparkCodes
 from worker.spending.spend import Spender
 
 
-def detach(name: str, *, settings: Settings, registry: Registry, log: logging.Logger) -> None:
+def _unsaid(_line: str) -> None:
+    """For a detachment that nobody watches."""
+
+
+def detach(
+    name: str,
+    *,
+    settings: Settings,
+    registry: Registry,
+    log: logging.Logger,
+    say: Callable[[str], None] = _unsaid,
+) -> None:
     """Take a dataset off the list, and end the questions on it that wait.
 
     A worker that holds the population ends them. If there is none, they are ended here. The part
@@ -29,6 +42,8 @@ def detach(name: str, *, settings: Settings, registry: Registry, log: logging.Lo
     registry.remove(name)
     if entry.grows:
         registry.parts(entry).remove()
+    if entry.spark is not None:
+        say(f"the codes stay in {SparkCodes.of_plain(entry.spark).path}: delete them")
     _Waiting(entry, settings, registry, store, log).end()
 
 

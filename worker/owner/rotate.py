@@ -40,8 +40,10 @@ from worker.owner.capacity import check_capacity
 from worker.owner.claims.claim_file import claims_in_force
 from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
+from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.snapshot import empty_snapshot, read_snapshot
+from worker.private.snapshot import empty_snapshot
+from worker.private.spark.place import SparkCodes
 from worker.sources.address import Address
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.facts import meta_differences
@@ -160,16 +162,20 @@ class _Rotation:
             self._read_correction(entry, stamp, say)
             return
         address = Address.of(self._request.data)
-        self._snapshot = read_snapshot(
+        on_spark = None if entry.spark is None else SparkCodes.of_plain(entry.spark)
+        self._snapshot = read_where_it_stays(
             address,
             domain_from_document(entry.domain),
+            None if on_spark is None else on_spark.place,
             key=self._registry.key(),
             folder=self._registry.seals,
             person=entry.person_rule,
             say=say,
             empty=False,
         )
-        check_capacity(self.new.capacity, self._snapshot.table)
+        if on_spark is not None:
+            say(f"the old codes stay in {on_spark.path}; delete them once this is done")
+        check_capacity(self.new.capacity, self._snapshot.n_records)
         self._entry = replace(
             entry,
             data=address.shown,
@@ -177,6 +183,7 @@ class _Rotation:
             fingerprint=self._snapshot.fingerprint,
             sealed=True,
             content=None,
+            spark=None if self._snapshot.spark is None else self._snapshot.spark.to_plain(),
         )
 
     def _read_correction(

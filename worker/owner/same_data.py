@@ -69,7 +69,7 @@ def ask_for_other_people(
                 shared = shared or ["the same records"]
             if shared:
                 found[name] = SameData(name, known.dataset, " and ".join(shared))
-            elif theirs is None:
+            elif theirs is None and not known.is_first_part:
                 say(_unknown_text(name, known.dataset))
     if found and not other_people:
         raise _refused(list(found.values()))
@@ -86,6 +86,11 @@ class _Known:
     snapshot: str
     details: Mapping[str, str | int]
     fingerprint: str
+
+    @property
+    def is_first_part(self) -> bool:
+        """Whether the snapshot's own line, which was written with it, tells what it holds."""
+        return not self.details
 
 
 def _known(registry: Registry, population: str) -> list[_Known]:

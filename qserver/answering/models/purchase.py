@@ -61,7 +61,8 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
 
 
 def check_whole(meta: DatasetMeta) -> None:
-    """Return unless data arrive over time: a model's tables need all cells at once.
+    """Return unless data arrive over time, or have a time: a model's tables need all cells at once,
+    and some of them no time.
 
     Raises:
         InputError: they do.
@@ -72,6 +73,12 @@ def check_whole(meta: DatasetMeta) -> None:
             "have all its data: no model is learnt while they arrive",
             hint=f"Ask for counts by `{meta.growth.attribute}`; models need tables whose cells are "
             "all sealed.",
+        )
+    if meta.time:
+        raise InputError(
+            "dataset",
+            f"have no attribute that every table tells apart, as `{meta.time}` is here",
+            hint="A model's tables are of other attributes too. Attach the data without --time.",
         )
 
 

@@ -22,9 +22,20 @@ from qserver.query.linear import LinearQuery, Term, linear_query
 from qserver.query.weights import ScaledWeights, Weights, interval, product
 
 
-@lru_cache(maxsize=64)
 def sealed_domain(domain: Domain, name: str, n_sealed: int) -> Domain:
     """The domain as it is while the first `n_sealed` periods of an attribute have their data."""
+    # Domains of which different things are said to people are equal.
+    said = domain.description, domain.licence, domain.within
+    return _sealed_domain(domain, name, n_sealed, said)
+
+
+@lru_cache(maxsize=64)
+def _sealed_domain(
+    domain: Domain,
+    name: str,
+    n_sealed: int,
+    said: tuple[object, ...],  # noqa: ARG001 - a part of the key
+) -> Domain:
     return replace(
         domain,
         attributes=tuple(

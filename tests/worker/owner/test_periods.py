@@ -33,14 +33,15 @@ ROWS = [(day, "FM"[i % 3 == 0], i * 7 % 100) for i, day in enumerate(DAYS)]
 WEEKS = Counter("{}-W{:02}".format(*day.isocalendar()[:2]) for day in DAYS)
 
 
-@pytest.fixture
-def town(tmp_path: Path, store_url: str) -> Deployment:
+@pytest.fixture(params=["", "week"])
+def town(tmp_path: Path, store_url: str, request: pytest.FixtureRequest) -> Deployment:
+    """All weeks are there; the owner calls them the time, or does not."""
     settings = Settings(
         redis_url=store_url, state_dir=tmp_path, slot_ms=0, lease_ms=60_000, open_access=True
     )
     data = tmp_path / "visits.csv"
     data.write_text("age,week,sex\n" + "".join(f"{a},{day},{sex}\n" for day, sex, a in ROWS))
-    request = AttachRequest(
+    wanted = AttachRequest(
         name="people",
         data=data,
         domain=DOMAIN,
@@ -48,9 +49,10 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
         relation="add-remove",
         population="town",
         records_per_person=1,
+        time=request.param,
     )
     registry = Registry(tmp_path)
-    meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
+    meta = attach(wanted, settings=settings, registry=registry, progress=lambda _text: None)
     SpendingStore.open(settings).queue.beat(["town"], worker="test", ttl_ms=600_000)
     return Deployment(settings, registry, meta, data)
 

@@ -13,6 +13,7 @@ from qserver.errors import ConfigError
 from qserver.query.domain import Attribute, Domain
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment, write_people
+from tests.growing import WEEKS, Growing
 from tests.worker.earlier import attaching_without_seals
 from worker.cli import main
 from worker.journal.records import Attached
@@ -202,3 +203,13 @@ def test_the_command_line_names_the_flag_on_the_owners_terminal(
     assert "--same-data-other-people" in capsys.readouterr().err
     assert main([*call, *place, "--limit", "1", "--same-data-other-people"]) == 0
     assert "else that person can lose the limit of each population" in capsys.readouterr().err
+
+
+def test_nothing_is_unknown_of_weeks_that_were_sealed(tmp_path: Path, store_url: str) -> None:
+    """The line of the first part has no digests of its own: those of its dataset say the same."""
+    town = Growing.begin(tmp_path, store_url)
+    town.append(3)
+    other = write_people(tmp_path / "other.csv")
+    assert not any("note:" in text for text in attach_elsewhere(town, other))
+    with pytest.raises(ConfigError, match="the same file"):
+        attach_elsewhere(town, town.data, population="third", domain=WEEKS)

@@ -15,7 +15,7 @@ from worker.owner.checks.books import books_finding
 from worker.owner.checks.finding import WorkerFinding
 from worker.owner.checks.histories import histories_finding
 from worker.owner.witness import NO_WITNESS, look_at_witness
-from worker.private.entry import read_parts, sealed_table
+from worker.private.entry import check_spark, read_parts, sealed_table
 from worker.private.registry import Registry, RegistryEntry
 from worker.spending.trail import Trail
 
@@ -72,9 +72,14 @@ def _data(registry: Registry, entry: RegistryEntry) -> WorkerFinding:
         if entry.grows:
             read_parts(registry, entry, registry.journal(entry.population, create=False))
             return WorkerFinding(check, ok=True, text="every sealed part is there and unchanged")
+        if entry.spark is not None:
+            check_spark(registry, entry)
+            return WorkerFinding(check, ok=True, text="the codes on Spark are unchanged")
         sealed_table(registry, entry)
     except QServerError as exc:
         mend = "put it back from a copy" if entry.sealed else "restore the file"
+        if entry.spark is not None:
+            mend = "bring Spark back, or put the codes back from a copy"
         return WorkerFinding(check, ok=False, text=f"{exc} {mend[0].upper()}{mend[1:]}.")
     if not entry.sealed:
         text = "the file is readable and unchanged; the next start of the worker seals it"

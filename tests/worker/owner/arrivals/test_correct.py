@@ -207,10 +207,8 @@ def test_nothing_tells_how_many_records_a_correction_has(
     assert seen[0] == seen[1]
 
 
-def test_correct_is_an_option_of_rotate(
-    town: Growing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("time.sleep", lambda _s: None)
+@pytest.mark.usefixtures("full_minute")
+def test_correct_is_an_option_of_rotate(town: Growing, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_rows(town.settings.state_dir / "right.csv", RIGHT)
     arguments = ["rotate", "people", "--data", str(data)]
     arguments += ["--state", str(town.settings.state_dir)]

@@ -147,11 +147,9 @@ def test_the_command_line_shows_the_weeks(town: Growing) -> None:
     )
 
 
-def test_append_is_a_command(
-    town: Growing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("full_minute")
+def test_append_is_a_command(town: Growing, capsys: pytest.CaptureFixture[str]) -> None:
     """The same one again is done, with exit code 0."""
-    monkeypatch.setattr("time.sleep", lambda _s: None)
     data = write_rows(town.settings.state_dir / "w3.csv", [(week(3), "Male", "one")] * 2)
     arguments = ["append", "people", "--data", str(data), "--to", week(3), "--json"]
     arguments += ["--state", str(town.settings.state_dir)]

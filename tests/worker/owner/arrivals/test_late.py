@@ -110,10 +110,10 @@ def test_strict_names_all_that_it_found(town: Growing) -> None:
         town.append(3, [*rows_of(3), *LATE, (week(3), "none", "x")], late="move", strict=True)
 
 
+@pytest.mark.usefixtures("full_minute")
 def test_strict_ends_with_a_code_of_its_own(
-    town: Growing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    town: Growing, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("time.sleep", lambda _s: None)
     data = write_rows(town.settings.state_dir / "w3.csv", [*rows_of(3), *LATE])
     arguments = ["append", "people", "--data", str(data), "--to", week(3)]
     arguments += ["--state", str(town.settings.state_dir)]

@@ -264,10 +264,8 @@ def test_sql_from_history_stays_free(town: Growing) -> None:
     assert town.web().post("/v1/datasets/people/sql", json={"sql": sql}).json == before
 
 
-def test_retire_is_a_command(
-    town: Growing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("time.sleep", lambda _s: None)
+@pytest.mark.usefixtures("full_minute")
+def test_retire_is_a_command(town: Growing, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["retire", "people", "--before", week(4)]
     arguments += ["--state", str(town.settings.state_dir)]
     arguments += ["--redis-url", town.settings.redis_url]

@@ -80,6 +80,22 @@ def test_a_table_goes_on_as_weeks_arrive_and_nothing_released_changes(town: Grow
         assert abs(answer.estimate - truth) < 100
 
 
+def test_groups_of_other_attributes_are_answered_when_the_last_week_has_come(
+    town: Growing,
+) -> None:
+    """Then a question about all weeks mentions none, and tables tell the weeks apart still."""
+    town.append(59, empty=True)
+    service = town.service()
+    asked = [
+        Question(service.parse("people", {"where": {"sex": sex}}), Requirement(100, 0.95))
+        for sex in SEXES
+    ]
+    found = town.ask_workload(Workload(tuple(asked)))
+    for answer, truth in zip(found.answers, SEXES.values(), strict=True):
+        assert abs(answer.estimate - 4 * truth) < 300
+    assert all(len(t.axes) == 2 for t in tables(town))
+
+
 def test_windows_use_the_cells_of_all_their_weeks(town: Growing) -> None:
     """Sums of cells cost nothing, whatever weeks they are about, and hold at their length."""
     town.ask_workload(by_week_and_sex(town, 3))
