@@ -31,6 +31,7 @@ from qserver.portal.pages.datasets import DatasetPages
 from qserver.portal.pages.history import HistoryPages
 from qserver.portal.pages.jobs import JobPages
 from qserver.portal.pages.models import ModelPages
+from qserver.portal.pages.owner import OwnerPages
 from qserver.portal.pages.saved import SavedPages
 from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.render import page
@@ -75,6 +76,7 @@ class Portal:
         JobPages(self._service).add_to(routes)
         ModelPages(self._service).add_to(routes)
         SavedPages(self._service).add_to(routes)
+        OwnerPages(self._service).add_to(routes)
         SignInPages().add_to(routes)
         routes.get("/<path:rest>")(_nowhere)
         return routes

@@ -6,11 +6,12 @@ is to change a text that works.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from qserver.portal.question import FormQuestion
+from qserver.portal.question import FormQuestion, form_attributes
 from qserver.query.domain import Attribute, Domain
+from qserver.query.labels.spread import attribute_of
 from qserver.query.sql.tokens import written_name
 
 
@@ -31,7 +32,7 @@ def statement_of(question: FormQuestion, domain: Domain, dataset: str) -> str:
     where = question.where(domain)
     conditions = [
         _condition(attribute, where[attribute.name])
-        for attribute in domain.attributes
+        for attribute in form_attributes(domain)
         if attribute.name in where
     ]
     parts += [f"WHERE {' AND '.join(conditions)}"] if conditions else []
@@ -43,8 +44,7 @@ def statement_of(question: FormQuestion, domain: Domain, dataset: str) -> str:
 
 def examples(domain: Domain) -> list[tuple[str, str]]:
     """Questions to begin with, in words and as the query part of an address."""
-    few = [a for a in domain.attributes if a.kind == "labels" and 2 <= a.size <= _FEW]
-    few.sort(key=lambda attribute: attribute.size)
+    few = sorted(_few_labels(domain), key=lambda attribute: attribute.size)
     time = [a for a in domain.attributes if a.is_timed and 2 <= a.n_sealed <= _MOST_PERIODS]
     found: list[tuple[str, list[tuple[str, str]]]] = [("How many records are there?", [])]
     found += [(f"How many by {a.name}?", [("by", a.name)]) for a in [*time[:1], *few[:1]]]
@@ -53,6 +53,15 @@ def examples(domain: Domain) -> list[tuple[str, str]]:
         names = [a.name for a in pair]
         found.append((f"By {names[0]} and {names[1]}?", [("by", name) for name in names]))
     return [(text, FormQuestion.fields_of(pairs)) for text, pairs in found]
+
+
+def _few_labels(domain: Domain) -> Iterator[Attribute]:
+    """Of each attribute of labels itself or a level of it, whichever has fewest of a few values."""
+    for attribute in domain.attributes:
+        if attribute.kind == "labels":
+            levels = (attribute_of(level, attribute) for level in attribute.levels)
+            few = [a for a in (*levels, attribute) if 2 <= a.size <= _FEW]
+            yield from sorted(few, key=lambda a: a.size)[:1]
 
 
 _FEW = 12

@@ -22,9 +22,11 @@ from qserver.errors import AccessError
 
 FORM_COOKIE = "qserver_form"
 JOBS_COOKIE = "qserver_jobs"
+PAID_COOKIE = "qserver_paid"
 FORM_FIELD = "form_token"
 COOKIE_PATH = "/portal/"
 MAX_JOBS = 12
+_MAX_NANO_DIGITS = 18
 
 # What pages load comes from this server; no script or style is written into them.
 PAGE_POLICY = (
@@ -96,3 +98,15 @@ def jobs_of(request: Request) -> list[str]:
 def with_job(jobs: list[str], job: str) -> str:
     """The jobs cookie with one more job."""
     return "/".join([job, *(j for j in jobs if j != job)][:MAX_JOBS])
+
+
+def with_payment(mark: str, charged_nano: int) -> str:
+    """The cookie of what this browser paid last, for the page that it is sent on to."""
+    return f"{mark}.{charged_nano}"
+
+
+def paid_for(request: Request, mark: str) -> int:
+    """Nano-epsilon that this browser paid for a question, if that was the last one; else 0."""
+    last, _, nano = request.cookies.get(PAID_COOKIE, "").partition(".")
+    is_number = nano.isascii() and nano.isdigit() and len(nano) <= _MAX_NANO_DIGITS
+    return int(nano) if last == mark and is_number else 0

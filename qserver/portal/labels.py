@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.errors import InputError
-from qserver.portal.question import FormQuestion
+from qserver.portal.question import FormQuestion, form_attributes
 from qserver.query.domain import Domain
 
 TEXT_LABEL = "What to count, in SQL or as JSON"
@@ -122,7 +122,7 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
         if _says("CONFIDENCE", question):
             named["confidence"] = Field("CONFIDENCE", ("text",))
         return FormFields(named, text)
-    for attribute in domain.attributes:
+    for attribute in form_attributes(domain):
         name, place = attribute.name, f"query.where.{attribute.name}"
         if attribute.kind == "labels":
             named[place] = Field(name, (f"is:{name}",))

@@ -1,8 +1,8 @@
 """A question as a form's fields, and back: what the query builder and its addresses hold.
 
 Fields are named by attribute: `from:age`, `to:age` (numbers and periods), `is:sex` (any number of
-labels) and `not:sex` (the labels are those left out). `text` holds a query that was written by hand
-instead.
+labels) and `not:sex` (the labels are those left out). A level of labels has fields as an attribute.
+`text` holds a query that was written by hand instead.
 Names of attributes have no colon, so none of them can be taken for another.
 """
 
@@ -22,6 +22,7 @@ from qserver.portal.price_record import mark_of
 from qserver.query.asking.prior import prior_of
 from qserver.query.asking.reading import Method, Reading
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.labels.spread import attribute_of
 from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
 from qserver.query.numbers import exact_number
@@ -31,6 +32,15 @@ DEFAULT_LENGTH = "100"
 DEFAULT_CONFIDENCE = "95"
 _MOST_GROUPS = 2
 _MOST_PERCENT = 100 - 100 * Fraction(str(MIN_DELTA))
+
+
+def form_attributes(domain: Domain) -> list[Attribute]:
+    """What the form has conditions on: the attributes, the levels of each before it."""
+    return [
+        found
+        for attribute in domain.attributes
+        for found in (*(attribute_of(level, attribute) for level in attribute.levels), attribute)
+    ]
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ class FormQuestion:
     def of(cls, fields: MultiDict[str, str], domain: Domain) -> FormQuestion:
         """The question in a form's fields; fields of no attribute are left aside."""
         ranges, choices = {}, {}
-        for attribute in domain.attributes:
+        for attribute in form_attributes(domain):
             name = attribute.name
             if attribute.kind == "labels":
                 labels = tuple(dict.fromkeys(fields.getlist(f"is:{name}")))
@@ -108,7 +118,7 @@ class FormQuestion:
             choices=choices,
             # Places in it are told by line and column: blanks before it stay.
             text=fields.get("text", "").replace("\r\n", "\n").rstrip(),
-            length=fields.get("length", DEFAULT_LENGTH).strip(),
+            length=fields.get("length", _default_length(domain)).strip(),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
             measure=fields.get("measure", ""),
             among=(among := fields.get("among", "").strip()),
@@ -191,7 +201,7 @@ class FormQuestion:
     def where(self, domain: Domain) -> dict[str, Any]:
         """The conditions as a `where` document; QueryError where a number cannot be read."""
         document: dict[str, Any] = {}
-        for attribute in domain.attributes:
+        for attribute in form_attributes(domain):
             if attribute.name in self.ranges:
                 document[attribute.name] = _between(attribute, self.ranges[attribute.name])
             elif attribute.name in self.choices:
@@ -222,6 +232,11 @@ class FormQuestion:
     def encoded(self, *, length: str | None = None) -> str:
         """The fields as the query part of an address."""
         return self.fields_of(self.pairs(length=length))
+
+
+def _default_length(domain: Domain) -> str:
+    """Twice the half-length that the owner said for counts; else one for every dataset."""
+    return DEFAULT_LENGTH if domain.within is None else decimal_text(2 * domain.within)
 
 
 def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:
@@ -265,7 +280,8 @@ def bin_hint(attribute: Attribute) -> str:
     Of periods the first and the last: `2024-W10 to 2034-W07`.
     """
     if attribute.is_timed:
-        return f"{attribute.value_names[0]} to {attribute.value_names[-1]}"
+        names = attribute.value_names[: attribute.n_regular]
+        return f"{names[0]} to {names[-1]}"
     edges = attribute.edges
     low, high = edges[0], edges[-1] - (1 if attribute.kind == "integer" else 0)
     widths = {b - a for a, b in pairwise(edges)}

@@ -14,13 +14,11 @@ _MOST_CELLS = 1000
 
 
 def question_of_row(found: HistoryRow, domain: Domain) -> dict[str, Any] | None:
-    """The structured question of a released row; None where weights are no sets of values."""
-    terms = []
-    for coefficient, factors in found.terms:
-        where = _where(factors, domain)  # type: ignore[arg-type]
-        if where is None:
-            return None
-        terms.append({"coefficient": str(coefficient), "where": where})
+    """The structured question of a released row; None where it counts nothing."""
+    terms = [
+        {"coefficient": str(coefficient), "where": _where(factors, domain)}  # type: ignore[arg-type]
+        for coefficient, factors in found.terms
+    ]
     if len(terms) == 1 and terms[0]["coefficient"] == "1":
         return {"where": terms[0]["where"]}
     return {"terms": terms} if terms else None
@@ -40,14 +38,20 @@ def question_of_table(found: HistoryTable, domain: Domain, dataset: str) -> str:
     return f"SELECT {listed}, COUNT(*) AS n FROM {written_name(dataset)} GROUP BY {listed}"  # noqa: S608 - the question of a page, which is parsed as any
 
 
-def _where(factors: Sequence[Sequence[Any]], domain: Domain) -> dict[str, Any] | None:
+def _where(factors: Sequence[Sequence[Any]], domain: Domain) -> dict[str, Any]:
     where = {}
     for axis, stops, values in factors:
-        if not set(values) <= {0, 1}:
-            return None
         attribute = domain.attributes[axis]
-        where[attribute.name] = _condition(attribute, stops, values)
+        of = _condition if set(values) <= {0, 1} else _weights
+        where[attribute.name] = of(attribute, stops, values)
     return where
+
+
+def _weights(attribute: Attribute, stops: Sequence[int], values: Sequence[int]) -> Any:
+    """The weight of each value that counts."""
+    runs = zip(pairwise((0, *stops)), values, strict=True)
+    names = attribute.value_names
+    return {"weights": {names[i]: w for (a, b), w in runs if w for i in range(a, b)}}
 
 
 def _condition(attribute: Attribute, stops: Sequence[int], values: Sequence[int]) -> Any:
@@ -57,7 +61,7 @@ def _condition(attribute: Attribute, stops: Sequence[int], values: Sequence[int]
     first, last = runs[0].start, runs[-1].stop
     if len(runs) == 1 and attribute.kind != "labels" and last <= attribute.n_regular:
         return _range(attribute, first, last)
-    return [_value(attribute, i) for run in runs for i in run]
+    return [attribute.value_names[i] for run in runs for i in run]
 
 
 def _range(attribute: Attribute, first: int, last: int) -> Any:
@@ -66,10 +70,3 @@ def _range(attribute: Attribute, first: int, last: int) -> Any:
     low, high = attribute.edges[first], attribute.edges[last]
     end = high - 1 if attribute.kind == "integer" else high
     return {"between": [decimal_text(low), decimal_text(end)]}
-
-
-def _value(attribute: Attribute, i: int) -> str:
-    """A value as questions name it: of a bin its lower end."""
-    if attribute.is_numeric and i < attribute.n_regular:
-        return decimal_text(attribute.edges[i])
-    return attribute.value_names[i]

@@ -13,9 +13,10 @@ from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
 from qserver.ledger.forecast import DAY_S, BurnDown, SpendPoint, forecast, thinned
 from qserver.query.domain import Domain
 from qserver.query.structured import parse_query
-from qserver.records.account import Allowance
+from qserver.records.account import Account, Allowance
 from qserver.records.answer import LedgerReport
 from qserver.records.audit_chain import GENESIS, check_links, digest_of
+from qserver.records.dataset import DatasetMeta
 from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
 from qserver.service.log_reader import LogReader
@@ -159,6 +160,29 @@ class LedgerViews:
         population = self._datasets.meta(name).population
         found = self._log.charges(population, after=after, limit=limit + 1)
         return _page(found, after=after, limit=limit)
+
+    def n_changes(self) -> int:
+        """Entries of the list of changes."""
+        return self._log.n_changes()
+
+    def n_charges(self, name: str) -> int:
+        """Entries of the list of charges of the dataset's population; NotFoundError."""
+        return self._log.n_charges(self._datasets.meta(name).population)
+
+    def attached(self) -> dict[str, DatasetMeta]:
+        """The facts of every snapshot that was ever attached, by its id; from the log of changes.
+
+        Raises:
+            StoreCorruptError: an entry does not follow the one before it.
+        """
+        changes = self._log.changes()
+        check_links(changes, name="the audit log")
+        with reading("audit log"):
+            return dict(attached_metas(changes))
+
+    def accounts(self) -> list[Account]:
+        """Every account that ever was, by name."""
+        return self._book.accounts()
 
     def spending(self, name: str) -> SpendingReport:
         """Who spent what of the population's budget; the whole log is read. NotFoundError."""

@@ -115,6 +115,14 @@ class AuditLog:
             _check_end(texts, fields)
         return list(texts)
 
+    def n_changes(self) -> int:
+        """Entries of the list of changes."""
+        return self._length(AUDIT)
+
+    def n_charges(self, population: str) -> int:
+        """Entries of the list of a population's charges."""
+        return self._length(Keys(population).charges)
+
     def unchecked_charges(self, population: str) -> list[str]:
         """All charges of a population as they stand, for a verifier to find what is wrong."""
         return self._slice(Keys(population).charges, -1, None)
@@ -179,6 +187,10 @@ class AuditLog:
             if code != _MOVED:
                 return code
         raise StoreError("The audit log is being written by others. Try again.")
+
+    def _length(self, key: str) -> int:
+        found: Any = self._client.llen(key)
+        return int(found)
 
     def _slice(self, key: str, after: int, limit: int | None) -> list[str]:
         last = -1 if limit is None else after + limit

@@ -21,6 +21,9 @@ PLACES = {
     "models": "/portal/datasets/people/models?structure=sex+%3E+age",
     "model": "/portal/datasets/people/models/MODEL?show=sex&show=age",
     "jobs": "/portal/jobs",
+    "owner": "/portal/owner",
+    "changes": "/portal/owner/changes",
+    "charges": "/portal/datasets/people/charges",
     "nothing": "/portal/datasets/nowhere",
 }
 

@@ -77,3 +77,25 @@ def test_an_owner_sees_where_the_budget_went_and_who_spent_it(
     page.goto(f"{town.url}/portal/datasets/people/budget")
     expect(page.get_by_role("heading", name="How it went down")).to_be_visible()
     expect(page.get_by_role("heading", name="Who spent what")).to_have_count(0)
+
+
+def test_an_owner_goes_from_the_page_to_the_log_and_an_analyst_does_not(
+    visit: Visit, town: TownServer
+) -> None:
+    town.town.ask({"age": 22}, by="ann", length=60)
+    page = visit.page
+    sign_in(page, town.url, town.owner)
+    page.get_by_role("link", name="Owner").click()
+    expect(page.get_by_role("heading", name="Population town")).to_be_visible()
+    page.get_by_role("link", name="Charges of town", exact=True).click()
+    expect(page.get_by_role("cell", name="age 22")).to_be_visible()
+    page.get_by_role("main").get_by_role("link", name="Owner").click()
+    page.get_by_role("link", name="3 changes").click()
+    expect(page.get_by_role("row")).to_have_count(4)
+    page.get_by_role("button", name="Sign out").click()
+    visit.expected_statuses.add(403)
+    sign_in(page, town.url, town.analyst)
+    expect(page.get_by_text("ann analyst")).to_be_visible()
+    expect(page.get_by_role("link", name="Owner")).to_have_count(0)
+    page.goto(f"{town.url}/portal/owner")
+    expect(page.get_by_role("alert")).to_contain_text("Only an owner may read this page.")

@@ -214,7 +214,7 @@ def test_a_wrong_field_is_named_by_its_label_marked_and_described(
     expect(length).not_to_have_attribute("aria-invalid", "true")
     page.get_by_text("Write it instead").click()
     text = page.get_by_label("What to count, in SQL")
-    text.fill("\n  SELECT MAX(age) FROM adult")
+    text.fill("\n  SELECT EXP(age) FROM adult")
     expect(text).to_have_attribute("aria-describedby", "fault text-hint")
     expect(notice).to_contain_text("(line 2, column 10)")
 

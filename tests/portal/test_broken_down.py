@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import html
 import re
+from fractions import Fraction
+from typing import get_args, get_type_hints
 from urllib.parse import urlencode
 
 import pytest
 from werkzeug.datastructures import MultiDict
 
 from qserver.portal.broken_down import examples, statement_of
+from qserver.portal.pages.table_columns import _note
 from qserver.portal.question import FormQuestion
 from qserver.portal.question_text import question_of_row
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import query_from_document
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.statement import Ratio
+from qserver.query.sql.statement import Binning, Ratio
 from qserver.query.structured import parse_query
 from qserver.records.history import HistoryRow
+from tests import deployment
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 DOMAIN = Domain(
@@ -110,6 +115,18 @@ def test_dates_are_named_in_quotes_and_their_rows_lead_to_their_questions() -> N
     assert parse_query(document, domain).to_document() == row.terms
 
 
+@pytest.mark.parametrize("are_sets", [True, False])
+def test_a_row_of_any_values_and_weights_leads_to_its_question(are_sets: bool) -> None:
+    for axis, attribute in enumerate(DOMAIN.attributes):
+        weights = [3, 0, *range(5, 3 + attribute.size)]
+        weights = [w % 2 for w in weights] if are_sets else weights
+        stops = list(range(1, attribute.size + 1))
+        terms = [["-2/73", [[axis, stops, weights]]], ["1", []]]
+        row = HistoryRow(0, terms, "k", 1.0, 1.0, 1, "1")
+        wanted = query_from_document(DOMAIN.sizes, terms)
+        assert parse_query(question_of_row(row, DOMAIN), DOMAIN) == wanted
+
+
 def test_fields_come_back_from_their_address_and_a_text_goes_before_them() -> None:
     pairs = [("by", "sex"), ("average", "age"), ("assuming", "9")]
     question = FormQuestion.of(MultiDict(pairs), DOMAIN)
@@ -173,3 +190,24 @@ def test_the_landing_page_has_examples_that_lead_to_a_price(browser: Browser) ->
     assert f'<a href="{PEOPLE}?by=sex">How many by sex?</a>' in page
     assert browser.get(f"{PEOPLE}?by=sex").status_code == 200
     assert browser.spent_nano() == 0
+
+
+def test_panels_are_by_the_group_of_fewer_values_where_the_first_has_many(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qserver.portal.pages.table_columns.MOST_PANELS", 5)
+    form = [("by", "age"), ("by", "sex"), ("length", "80")]
+    page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
+    assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "other"]
+    heads = re.findall(r'<th scope="col" data-sort="text">([^<]*)</th>', page)
+    assert heads == ["age"] * 3
+    first = page.split("<caption>Female</caption>")[1].split("<caption>")[0]
+    names = re.findall(r'<th scope="row">([^<]*)</th>', first)
+    assert names == list(deployment.PEOPLE.attributes[0].value_names)
+
+
+def test_what_bins_hide_is_told_of_every_kind_of_number() -> None:
+    kinds = get_args(get_type_hints(Binning)["of"])
+    told = [_note([Binning(Fraction(5, 2), of)]) for of in kinds]
+    assert len(set(told)) == len(kinds) == 4
+    assert all("may be off by up to 2.5" in one for one in told)

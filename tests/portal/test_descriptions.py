@@ -5,22 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from qserver.client.results import DatasetInfo
-from qserver.query.domain import Domain
-from tests import deployment
-from tests.portal.portal_site import Browser, answered, open_browser
+from tests.deployment import PEOPLE, Deployment
+from tests.portal.portal_site import Browser, answered, browser_on
 
 
-def test_description_and_licence_stand_on_the_landing_page(
-    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    about: Domain = replace(
-        deployment.PEOPLE, description="People of <b>one</b> town.", licence="CC BY 4.0"
-    )
-    monkeypatch.setattr(deployment, "PEOPLE", about)
-    browser = open_browser(tmp_path, store_url, is_open=True)
+def test_description_and_licence_stand_on_the_landing_page(tmp_path: Path, store_url: str) -> None:
+    about = replace(PEOPLE, description="People of <b>one</b> town.", licence="CC BY 4.0")
+    browser = browser_on(Deployment.make(tmp_path, store_url, domain=about), is_open=True)
     page = browser.text("/portal/")
     assert "<p>People of &lt;b&gt;one&lt;/b&gt; town.</p>" in page
     assert "Licence: CC BY 4.0" in page

@@ -56,7 +56,7 @@ QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
     ({"is:sex": "Femal"}, "sex", ("is:sex",)),
     ({"is:sex": "Femal", "not:sex": "1"}, "sex", ("is:sex",)),
     ({"text": "SELEC"}, TEXT, ("text",)),
-    ({"text": "SELECT MAX(age) FROM people"}, TEXT, ("text",)),
+    ({"text": "SELECT EXP(age) FROM people"}, TEXT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM others"}, TEXT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WHERE height = 1"}, TEXT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 0"}, TEXT, ("text",)),
@@ -148,7 +148,7 @@ def test_what_a_model_cannot_tell_is_told_by_the_labels_of_its_forms(
     faults: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
         ({"show": "age", "given:sex": "nobody"}, "iven” must", one),
         ({"show": "sex", "given:sex": "Male"}, "” must", ("show",) if kind == "network" else given),
-        ({"count": "SELECT MAX(age) FROM people"}, COUNT, ("count",)),
+        ({"count": "SELECT EXP(age) FROM people"}, COUNT, ("count",)),
         ({"count": "SELECT sex, COUNT(*) FROM people GROUP BY sex"}, COUNT, ("count",)),
     ]
     for fields, label, inputs in faults:

@@ -137,7 +137,10 @@ def test_a_model_tells_probabilities_and_counts_for_nothing(browser: Browser) ->
     text = "SELECT COUNT(*) FROM people WHERE sex = 'Male'"
     query = browser.town.service().parse("people", text)
     page = browser.text(f"{place}?count={text.replace(' ', '+')}")
-    assert f"{words.number(models.count('people', number, query))} <small>expected" in page
+    # Noise may bring it below 100, where the page shows a decimal.
+    count = models.count("people", number, query)
+    said = words.number(count, 1 if abs(count) < 100 else 0)
+    assert f"{said} <small>expected" in page
     assert "Ask for an interval" in page
     assert browser.spent_nano() == spent
 
@@ -146,7 +149,7 @@ def test_a_model_tells_probabilities_and_counts_for_nothing(browser: Browser) ->
     ("query", "said"),
     [
         ("show=age&given:sex=nobody", "nobody"),
-        ("count=SELECT+MAX(age)+FROM+people", "the greatest value depends on single records"),
+        ("count=SELECT+EXP(age)+FROM+people", "select COUNT, SUM and AVG"),
         ("count=SELECT+sex,COUNT(*)+FROM+people+GROUP+BY+sex", "must ask for one count or sum"),
     ],
 )

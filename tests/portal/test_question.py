@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 from urllib.parse import parse_qsl
@@ -114,3 +115,10 @@ def test_hints_tell_the_range_and_the_steps() -> None:
         "week": "2024-W10 to 2024-W18",
     }
     assert isinstance(DOMAIN.attributes[0].edges[0], Fraction)
+
+
+def test_a_form_begins_with_the_length_of_the_owner() -> None:
+    said = replace(DOMAIN, within=Fraction("12.25"))
+    assert FormQuestion.of(MultiDict(), DOMAIN).length == "100"
+    assert FormQuestion.of(MultiDict(), said).length == "24.5"
+    assert FormQuestion.of(MultiDict([("length", "7")]), said).length == "7"

@@ -7,6 +7,7 @@ import html
 import io
 import json
 import re
+import threading
 from urllib.parse import urlencode
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from qserver.api.bodies.sql import SqlTableBody
 from qserver.portal import words
 from qserver.portal.drawing.whiskers import WIDTH, Scale, whiskers
+from qserver.portal.pages import ask
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
@@ -206,6 +208,37 @@ def test_an_average_has_its_interval_and_says_what_it_must_know(browser: Browser
     assert [float(s) for s in shown] == [pytest.approx(found.estimate, abs=0.05)]
 
 
+def test_an_average_that_was_there_at_once_says_what_it_cost_to_whom_paid_alone(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask, "STEPS_WAIT_S", 600.0)
+    text = "SELECT AVG(age) FROM people ASSUMING AT LEAST 300"
+    fields = {"text": text, "length": "4", "confidence": "90"}
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            browser.town.work_off()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        response = browser.post(f"{PEOPLE}/ask", fields)
+    finally:
+        done.set()
+        worker.join()
+    address = response.headers["Location"]
+    assert "/answer?" in address
+    cost = words.cost(browser.spent_nano(), is_free=False)
+    assert f"confidence; {cost}; remaining" in browser.text(address)
+    # Asked again, of another length, and from another browser it is free.
+    assert "cost nothing" in browser.text(address.replace("length=4", "length=5"))
+    other = browser.client.application.test_client()
+    assert "cost nothing" in other.get(address, buffered=True).text
+    browser.post(f"{PEOPLE}/ask", fields)
+    assert "cost nothing" in browser.text(address)
+
+
 def test_a_table_that_the_budget_cannot_pay_for_is_refused(browser: Browser) -> None:
     asked(browser)
     spent = browser.spent_nano()
@@ -256,3 +289,23 @@ def test_a_total_has_a_name_on_the_page_and_none_in_the_file(browser: Browser) -
     assert file is not None
     lines = list(csv.reader(io.StringIO(browser.get(html.unescape(file[1])).text)))
     assert lines[-1][0] == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT MEDIAN(age) FROM people WITHIN 4 ASSUMING AT LEAST 400",
+        "SELECT sex, MAX(age), COUNT(*) AS n FROM people GROUP BY sex WITHIN 90",
+        "SELECT COUNT(*) FROM (SELECT sex FROM people GROUP BY sex HAVING COUNT(*) >= 100) AS g "
+        "WITHIN 1",
+        "SELECT COUNT(DISTINCT age) FROM people WITHIN 90",
+    ],
+)
+def test_the_page_of_a_job_shows_what_follows_from_several_sums(
+    browser: Browser, text: str
+) -> None:
+    page = browser.text(asked(browser, {"text": text}))
+    assert html.escape(text) in page
+    assert "95 percent confidence" in page
+    price = browser.post(f"{PEOPLE}/price", {"text": text}, headers=HTMX)
+    assert price.status_code == 200

@@ -14,7 +14,15 @@ from qserver.portal import labels
 from qserver.portal.describe import Heading, describe_terms
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, read_question
-from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
+from qserver.portal.guard import (
+    JOBS_COOKIE,
+    PAID_COOKIE,
+    jobs_of,
+    paid_for,
+    set_cookie,
+    with_job,
+    with_payment,
+)
 from qserver.portal.labels import THRESHOLD_FIELDS, question_fields
 from qserver.portal.pages.answers import AnswerView, Threshold, answer_csv
 from qserver.portal.pages.prices import Quote, stop_of, worthwhile
@@ -26,8 +34,8 @@ from qserver.portal.pages.tables import (
     table_csv,
     table_quote,
 )
-from qserver.portal.price_record import is_as_priced
-from qserver.portal.question import FormQuestion, bin_hint
+from qserver.portal.price_record import is_as_priced, mark_of
+from qserver.portal.question import FormQuestion, bin_hint, form_attributes
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.asking.reading import Reading
 from qserver.query.domain import Domain
@@ -44,6 +52,8 @@ NO_TIME_S = 1e-6
 STEPS_WAIT_S = 5.0
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
+# The kind of input that a browser has for the periods of a unit.
+_PICKERS = {"day": "date", "week": "week", "month": "month"}
 _TEXT_EXAMPLE = "SELECT {1}, COUNT(*) FROM {0} GROUP BY {1}"
 
 
@@ -110,8 +120,11 @@ class AskPages:
             return make_response(self._ask_page(dataset, question, fault=fault), fault.status)
         if not isinstance(found, JobStatus):
             if not is_short:
-                return make_response(self._answer_page(dataset, question))
-            return redirect(f"/portal/datasets/{dataset}/answer?{fields}", 303)
+                return make_response(self._answer_page(dataset, question, paid=found.charged_nano))
+            response = redirect(f"/portal/datasets/{dataset}/answer?{fields}", 303)
+            # The page that it leads to spends nothing, but asking may just have.
+            set_cookie(response, request, PAID_COOKIE, _payment(fields, found.charged_nano))
+            return response
         response = redirect(f"/portal/jobs/{found.id}" + (f"?{fields}" if is_short else ""), 303)
         set_cookie(response, request, JOBS_COOKIE, with_job(jobs_of(request), found.id))
         return response
@@ -119,8 +132,8 @@ class AskPages:
     def show_answer(self, dataset: str) -> str:
         """The answer that history gives to the question in the address; nothing is spent."""
         question = FormQuestion.of(request.args, self._service.domain(dataset))
-        g.asked = Asked(dataset, question.encoded())
-        return self._answer_page(dataset, question)
+        g.asked = Asked(dataset, fields := question.encoded())
+        return self._answer_page(dataset, question, paid=paid_for(request, mark_of(fields)))
 
     def download_answer(self, dataset: str, ending: str) -> Response:
         """The same as a file."""
@@ -170,7 +183,9 @@ class AskPages:
         return page(
             "ask.html",
             dataset=status,
-            attributes=domain.attributes,
+            attributes=form_attributes(domain),
+            joined={level.name: a.name for a in domain.attributes for level in a.levels},
+            pickers=_PICKERS,
             hints={a.name: bin_hint(a) for a in domain.attributes if a.kind != "labels"},
             question=question,
             quote=quote,
@@ -182,9 +197,12 @@ class AskPages:
             tab="ask",
         )
 
-    def _answer_page(self, dataset: str, question: FormQuestion) -> str:
+    def _answer_page(self, dataset: str, question: FormQuestion, *, paid: int) -> str:
+        """The answer that history gives; `paid` nano-epsilon were just paid for it here."""
         status = self._service.dataset(dataset)
         view = view_of(self._service, dataset, question)
+        if isinstance(view, TableView) and paid:
+            view = replace(view, answer=replace(view.answer, charged_nano=paid))
         template = "answer.html" if isinstance(view, AnswerView) else "table.html"
         return page(template, dataset=status, view=view, tab="ask")
 
@@ -268,6 +286,10 @@ def _quote_of_one(
         chosen=min(range(len(stops)), key=lambda i: abs(stops[i].length - length)),
         query_part=fields,
     )
+
+
+def _payment(fields: str, charged_nano: int) -> str:
+    return with_payment(mark_of(fields), charged_nano) if charged_nano else ""
 
 
 def words_of(service: Service, dataset: str, question: FormQuestion) -> str:

@@ -7,7 +7,14 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.api.gate import TOKEN_COOKIE, caller_of_token
 from qserver.errors import AccessError, RateLimitedError
-from qserver.portal.guard import FORM_COOKIE, JOBS_COOKIE, check_origin, new_form_cookie, set_cookie
+from qserver.portal.guard import (
+    FORM_COOKIE,
+    JOBS_COOKIE,
+    PAID_COOKIE,
+    check_origin,
+    new_form_cookie,
+    set_cookie,
+)
 from qserver.portal.render import page
 
 _MAX_TOKEN = 200
@@ -54,3 +61,4 @@ def _forget_browser(response: BaseResponse) -> None:
     g.form_cookie = new_form_cookie()
     set_cookie(response, request, FORM_COOKIE, g.form_cookie)
     set_cookie(response, request, JOBS_COOKIE, "")
+    set_cookie(response, request, PAID_COOKIE, "")

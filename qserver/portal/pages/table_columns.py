@@ -19,6 +19,7 @@ _BINNING = {
     "record": "each record",
     "numerator": "each record of the numerator",
     "average": "the average",
+    "value": "the number",
 }
 
 
@@ -53,13 +54,29 @@ class TableColumn:
     over_time: OverTime | None = None
 
     @property
+    def panelled(self) -> int | None:
+        """The first of two groups that gives a few tables by its values; None where none does."""
+        for place in (0, 1):
+            names = self._names(place)
+            is_full = len(self.lines) >= _LEAST_IN_PANELS * len(names)
+            if not self.over_time and 2 <= len(names) <= MOST_PANELS and is_full:
+                return place
+        return None
+
+    @property
     def panels(self) -> list[tuple[str, list[TableLine]]]:
-        """The lines by the first of two groups, where that gives a few tables; else all of them."""
-        names = list(dict.fromkeys(line.group[0] for line in self.lines if len(line.group) == 2))
-        is_full = len(self.lines) >= _LEAST_IN_PANELS * len(names)
-        if self.over_time or not 2 <= len(names) <= MOST_PANELS or not is_full:
+        """The lines by the values of the group that gives panels; else all of them."""
+        place = self.panelled
+        if place is None:
             return [("", list(self.lines))]
-        return [(name, [line for line in self.lines if line.group[0] == name]) for name in names]
+        return [
+            (name, [line for line in self.lines if line.group[place] == name])
+            for name in self._names(place)
+        ]
+
+    def _names(self, place: int) -> list[str]:
+        """The values of one of two groups, in order; none where there are not two."""
+        return list(dict.fromkeys(line.group[place] for line in self.lines if len(line.group) == 2))
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -1,0 +1,188 @@
+"""The owner's pages: datasets, accounts with what each spent, and the audit log. No rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, g, request
+
+from qserver.errors import AccessError
+from qserver.portal import words
+from qserver.portal.audit_words import ChangeLine, ChargeLine, change_line, charge_line
+from qserver.portal.render import CSV_TYPE, csv_text, download, page
+from qserver.records.answer import DatasetStatus
+from qserver.service.ledger import AuditEntry, AuditPage, SpendingReport
+from qserver.service.service import Service
+
+_PAGE_SIZE = 50
+_READ_AT_ONCE = 200
+_MAX_PLACE_DIGITS = 12
+_CHANGES = "/portal/owner/changes"
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class PopulationView:
+    """The datasets about the same people, and who spent what of their one budget.
+
+    Args:
+        n_charges: entries of its list of charges.
+    """
+
+    name: str
+    datasets: tuple[DatasetStatus, ...]
+    spending: SpendingReport
+    n_charges: int
+
+
+@dataclass(frozen=True)
+class LogView:
+    """A page of an audit log, the newest entry first.
+
+    Args:
+        place: address of the log.
+        n_entries: of the whole log.
+        older, newer: query parts of the addresses of the pages around it; '' where there is none.
+    """
+
+    place: str
+    n_entries: int
+    lines: tuple[ChangeLine | ChargeLine, ...]
+    older: str
+    newer: str
+
+
+def _owners_only(show: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The page for owners; AccessError for everybody else."""
+
+    @wraps(show)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if g.caller.role != "owner":
+            raise AccessError("Only an owner may read this page.")
+        return show(*args, **kwargs)
+
+    return checked
+
+
+class OwnerPages:
+    """The pages of an owner, on one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def add_to(self, routes: Blueprint) -> None:
+        """Add the routes, each for owners alone."""
+        shows: tuple[tuple[str, Callable[..., str | Response]], ...] = (
+            ("/owner", self.show_owner),
+            ("/owner/changes", self.show_changes),
+            ("/owner/changes.csv", self.download_changes),
+            ("/datasets/<dataset>/charges", self.show_charges),
+            ("/datasets/<dataset>/charges.csv", self.download_charges),
+        )
+        for rule, show in shows:
+            routes.get(rule)(_owners_only(show))
+
+    def show_owner(self) -> str:
+        """What an owner oversees, on one page."""
+        populations = tuple(self._populations())
+        return page(
+            "owner.html",
+            populations=populations,
+            accounts=self._service.ledger.accounts(),
+            n_changes=self._service.ledger.n_changes(),
+        )
+
+    def show_changes(self) -> str:
+        """Changes of accounts, allowances, datasets and limits, the last first."""
+        n_entries = self._service.ledger.n_changes()
+        after = _after(n_entries)
+        found = self._service.ledger.changes(after=after, limit=_PAGE_SIZE)
+        lines = tuple(map(change_line, found.entries))
+        return page("changes.html", log=_log_view(_CHANGES, n_entries, after, found, lines))
+
+    def download_changes(self) -> Response:
+        """The same as a file, all of them, the first first."""
+        lines = map(change_line, self._entries(None))
+        header = ["place", "at", "kind", "what", "digest"]
+        rows = ([c.place, words.moment(c.at), c.kind, c.text, c.digest] for c in lines)
+        return download(csv_text([header, *rows]), name="changes.csv", content_type=CSV_TYPE)
+
+    def show_charges(self, dataset: str) -> str:
+        """Charges of the dataset's population, the last first, with who paid."""
+        n_entries, metas = self._service.ledger.n_charges(dataset), self._service.ledger.attached()
+        after = _after(n_entries)
+        found = self._service.ledger.charges(dataset, after=after, limit=_PAGE_SIZE)
+        lines = tuple(charge_line(entry, metas) for entry in found.entries)
+        place = f"/portal/datasets/{dataset}/charges"
+        return page(
+            "charges.html",
+            population=self._service.dataset(dataset).population,
+            log=_log_view(place, n_entries, after, found, lines),
+        )
+
+    def download_charges(self, dataset: str) -> Response:
+        """The same as a file, all of them, the first first."""
+        metas = self._service.ledger.attached()
+        lines = (charge_line(entry, metas) for entry in self._entries(dataset))
+        header = ["place", "at", "account", "dataset", "job", "what", "epsilon", "digest"]
+        rows = map(_cells, lines)
+        text = csv_text([header, *rows])
+        return download(text, name=f"{dataset}-charges.csv", content_type=CSV_TYPE)
+
+    def _populations(self) -> Iterator[PopulationView]:
+        """The populations by name, each with its datasets."""
+        together: dict[str, list[DatasetStatus]] = {}
+        for status in self._service.datasets():
+            together.setdefault(status.population, []).append(status)
+        for name, datasets in sorted(together.items()):
+            first = datasets[0].name
+            spending = self._service.ledger.spending(first)
+            n_charges = self._service.ledger.n_charges(first)
+            yield PopulationView(name, tuple(datasets), spending, n_charges)
+
+    def _entries(self, dataset: str | None) -> Iterator[AuditEntry]:
+        """All charges of the dataset's population; all changes for None."""
+        ledger, after = self._service.ledger, -1
+        while True:
+            found = (
+                ledger.changes(after=after, limit=_READ_AT_ONCE)
+                if dataset is None
+                else ledger.charges(dataset, after=after, limit=_READ_AT_ONCE)
+            )
+            yield from found.entries
+            if found.next_after is None:
+                return
+            after = found.next_after
+
+
+def _after(n_entries: int) -> int:
+    """The place that the asked page starts after; else that of the page that ends with the last."""
+    text = request.args.get("after", "")
+    is_place = text.isascii() and text.isdigit() and len(text) <= _MAX_PLACE_DIGITS
+    if text == "-1" or is_place:
+        return min(int(text), max(-1, n_entries - 1))
+    return max(-1, n_entries - 1 - _PAGE_SIZE)
+
+
+def _cells(line: ChargeLine) -> list[object]:
+    """A charge as a row of the file."""
+    told = [line.by, line.dataset, line.job, line.text, words.exactly(line.alpha_nano)]
+    return [line.place, words.moment(line.at), *told, line.digest]
+
+
+def _log_view(
+    place: str,
+    n_entries: int,
+    after: int,
+    found: AuditPage,
+    lines: Sequence[ChangeLine | ChargeLine],
+) -> LogView:
+    older = urlencode({"after": max(-1, after - _PAGE_SIZE)}) if after >= 0 else ""
+    newer = "" if found.next_after is None else urlencode({"after": found.next_after})
+    return LogView(place, n_entries, tuple(reversed(lines)), older, newer)
