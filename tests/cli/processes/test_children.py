@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -41,21 +42,21 @@ def start(code: str, tmp_path: Path, *, fd: int, stop_timeout_s: float = 20.0) -
     return Child(spec)
 
 
+Pipe = tuple[FileIO, FileIO]
+
+
 @pytest.fixture
-def pipe() -> object:
+def pipe() -> Iterator[Pipe]:
+    """Both ends as files: to close one twice closes nothing that has got its number since."""
     reader, writer = os.pipe()
-    yield reader, writer
-    for fd in (reader, writer):
-        with contextlib.suppress(OSError):
-            os.close(fd)
+    with FileIO(reader) as source, FileIO(writer, "w") as sink:
+        yield source, sink
 
 
-def test_a_child_has_a_session_of_its_own_and_ends_on_request(
-    tmp_path: Path, pipe: tuple[int, int]
-) -> None:
+def test_a_child_has_a_session_of_its_own_and_ends_on_request(tmp_path: Path, pipe: Pipe) -> None:
     reader, writer = pipe
-    child = start(_WAITING.format(first="pass", fd=writer), tmp_path, fd=writer)
-    assert os.read(reader, 1) == b"!"
+    child = start(_WAITING.format(first="pass", fd=writer.fileno()), tmp_path, fd=writer.fileno())
+    assert reader.read(1) == b"!"
     assert os.getsid(child.pid) == child.pid != os.getsid(0)
     assert child.status is None
     child.stop()
@@ -64,57 +65,54 @@ def test_a_child_has_a_session_of_its_own_and_ends_on_request(
 
 
 def test_a_child_that_will_not_end_is_killed_with_its_own_children(
-    tmp_path: Path, pipe: tuple[int, int]
+    tmp_path: Path, pipe: Pipe
 ) -> None:
     reader, writer = pipe
     stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN); os.fork()"
-    code = _WAITING.format(first=stubborn, fd=writer)
-    child = start(code, tmp_path, fd=writer, stop_timeout_s=0.05)
-    assert os.read(reader, 1) + os.read(reader, 1) == b"!!"
+    code = _WAITING.format(first=stubborn, fd=writer.fileno())
+    child = start(code, tmp_path, fd=writer.fileno(), stop_timeout_s=0.05)
+    assert reader.read(1) + reader.read(1) == b"!!"
     child.stop()
     assert child.status == -signal.SIGKILL
     # Only when the grandchild is gone as well is there no writer left.
-    os.close(writer)
-    assert os.read(reader, 1) == b""
+    writer.close()
+    assert reader.read(1) == b""
 
 
-def test_nothing_that_a_child_started_outlives_its_own_end(
-    tmp_path: Path, pipe: tuple[int, int]
-) -> None:
+def test_nothing_that_a_child_started_outlives_its_own_end(tmp_path: Path, pipe: Pipe) -> None:
     reader, writer = pipe
-    code = f"import os, signal; os.fork() or signal.pause(); os.write({writer}, b'!'); os._exit(3)"
-    child = start(code, tmp_path, fd=writer)
-    os.close(writer)
-    assert os.read(reader, 1) == b"!"
+    fd = writer.fileno()
+    code = f"import os, signal; os.fork() or signal.pause(); os.write({fd}, b'!'); os._exit(3)"
+    child = start(code, tmp_path, fd=fd)
+    writer.close()
+    assert reader.read(1) == b"!"
     while child.status is None:
         pass
     assert child.status == 3
     ready, _, _ = select.select([reader], [], [], 30)
     assert ready, "the grandchild still runs"
-    assert os.read(reader, 1) == b""
+    assert reader.read(1) == b""
 
 
-def test_a_child_does_not_outlive_a_parent_that_was_killed(
-    tmp_path: Path, pipe: tuple[int, int]
-) -> None:
+def test_a_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path, pipe: Pipe) -> None:
     reader, writer = pipe
     code = f"""
 import os, signal
 from pathlib import Path
 from qserver.cli.processes.children import Child, ChildSpec, python_command
-child = {_WAITING.format(first="pass", fd=writer)!r}
+child = {_WAITING.format(first="pass", fd=writer.fileno())!r}
 Child(ChildSpec(name="c", command=python_command("-c", child), environment=dict(os.environ),
-                log=Path({str(tmp_path / "log")!r}), pass_fds=({writer},)))
+                log=Path({str(tmp_path / "log")!r}), pass_fds=({writer.fileno()},)))
 signal.pause()
 """
-    parent = subprocess.Popen([sys.executable, "-c", code], pass_fds=(writer,))
-    os.close(writer)
-    assert os.read(reader, 1) == b"!"
+    parent = subprocess.Popen([sys.executable, "-c", code], pass_fds=(writer.fileno(),))
+    writer.close()
+    assert reader.read(1) == b"!"
     parent.kill()
     parent.wait()
     ready, _, _ = select.select([reader], [], [], 30)
     assert ready
-    assert os.read(reader, 1) == b""
+    assert reader.read(1) == b""
 
 
 def test_a_taken_port_is_refused_by_its_number() -> None:
