@@ -305,6 +305,15 @@ HEADLINES: Mapping[str, Headline] = {
             "with it": "known",
         },
     ),
+    "scarce_limits": Headline(
+        {
+            "stream": "stream",
+            "limit": "limit",
+            "rows alone": "rows",
+            "server": "server",
+            "least over rows": "least",
+        }
+    ),
     "serve": Headline(
         {
             "rows of history": "rows",

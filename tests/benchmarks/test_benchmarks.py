@@ -51,6 +51,7 @@ NAMES = [
     "ranges",
     "ratio",
     "replayed",
+    "scarce_limits",
     "serve",
     "spend",
     "tracing",
@@ -168,6 +169,12 @@ def test_learnt_levels_are_compared_on_the_same_streams(tmp_path: Path) -> None:
         assert learnt["at_10"] <= 1.5 * regular["at_10"]
     # Of 50 cuts at random there is nothing to learn yet.
     assert rows[-2]["end"] == rows[-1]["end"]
+
+
+def test_a_limit_that_can_pay_the_blocks_answers_more_than_by_rows(tmp_path: Path) -> None:
+    rows = quick_document("scarce_limits", tmp_path)["rows"]
+    assert rows[0]["least"] >= 1.0
+    assert rows[-1]["server"] > rows[-1]["rows"]
 
 
 def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) -> None:

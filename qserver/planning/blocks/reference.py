@@ -49,6 +49,7 @@ class ReferenceQuestion:
         ratio: greatest spend after a purchase, with room for one more, over own rows alone, where
             all questions are about the same attributes.
         scopes: of the paid questions.
+        allowed_nano: most that may be spent in all.
     """
 
     need: Need
@@ -57,6 +58,7 @@ class ReferenceQuestion:
     phi: float
     ratio: float
     scopes: Scopes
+    allowed_nano: int
     _stars: dict[At, Star] = field(default_factory=dict)
 
     @property
@@ -66,6 +68,9 @@ class ReferenceQuestion:
     def is_settled(self) -> bool:
         """Whether the base has settled for what was paid for, and with this question."""
         bases, own, finest = self.bases, self._own, (self.octave, self.bases.depth)
+        # Bases for all questions are fitted all the same: their prices are written down.
+        if bases.is_part and not bases.may_reach(self.need.want, finest):
+            return False
         if not bases.has_settled(self.octave, own) or not bases.reaches(self.need.want, finest):
             return False
         return self._star(finest).price * NANO <= bases.most_nano(self.octave, own)
@@ -97,7 +102,8 @@ class ReferenceQuestion:
         found = self.need.bought(raises) if is_whole else self.need.row(raises)
         if found is None:
             return None
-        is_due = found.price_nano > row.price_nano and self._is_near(found.priced, raises, at, row)
+        is_dearer = found.price_nano > row.price_nano
+        is_due = is_dearer and self._fits() and self._is_near(found.priced, raises, at, row)
         return NeededBlocks(star, raises, is_whole, is_due)
 
     def _star(self, at: At) -> Star:
@@ -112,6 +118,11 @@ class ReferenceQuestion:
         """Whether the row would waste more than phi times the price of the star."""
         after = everything(self._holdings, star, row).spent_after_nano
         return after - star.price * NANO > self.phi * star.price * NANO
+
+    def _fits(self) -> bool:
+        """Whether the limit could pay the whole base; else a part of it would never repay."""
+        star = self._star((self.octave, self.bases.depth))
+        return star.price * NANO <= self.allowed_nano
 
     def _is_near(self, blocks: Priced, raises: Raises, at: At, row: Priced) -> bool:
         """Whether the spend after these blocks stays near that of own rows alone.

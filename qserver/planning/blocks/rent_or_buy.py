@@ -11,13 +11,13 @@ base found for them. Blocks of a base may replace a row only if all of this hold
     settled     B grew by at most A / 2 since A was half as large: no more than own rows did. Here A
                 and B are those of a class of precision and of looser ones.
 
-Such blocks are bought where they cost no more than the row, or where they are due: all that is then
-spent, with room for one more question, is at most A + .85 R. Here A is the rent of all questions,
-and R that of the questions about the attributes of one block that is bought; where others are
-asked, too, of those that came before this one. If nothing is bought and one more row would lead to
-a worse ratio of spend to B, that ratio takes the place of 1.85. Where the row does not fit into the
-limit, any blocks that do are bought. `docs/concepts.md` says what is proven of this rule, and what
-is measured.
+Such blocks are bought where they cost no more than the row, or where they are due: the limit could
+pay all of B, and all that is then spent, with room for one more question, is at most A + .85 R.
+Here A is the rent of all questions, and R that of the questions about the attributes of one block
+that is bought; where others are asked, too, of those that came before this one. If nothing is
+bought and one more row would lead to a worse ratio of spend to B, that ratio takes the place of
+1.85. Where the row does not fit into the limit, any blocks that do are bought. `docs/concepts.md`
+says what is proven of this rule, and what is measured.
 
 **What returns among what never does.** If no class has settled for all questions, the same is asked
 of those within the scope of this one: the questions about its attributes alone, or fewer of them.
@@ -223,7 +223,9 @@ class _Choice:
         rule, need, found = self._rule, self._need, []
         for octave in bases.course.octaves:
             then = need.at(bases.course.tightest(octave, confidence=need.want.confidence))
-            reference = ReferenceQuestion(then, bases, octave, rule.phi, rule.ratio, rule.scopes)
+            reference = ReferenceQuestion(
+                then, bases, octave, rule.phi, rule.ratio, rule.scopes, self._allowed_nano
+            )
             if reference.is_settled():
                 found.append(reference)
         return found

@@ -5,14 +5,14 @@ They depend on the paid questions and on what was bought, and not on the questio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
 from qserver.inference.tables.blocks.pattern import BlockKey, join
 from qserver.planning.blocks.demand import Demand, depth_of
 from qserver.planning.blocks.rent import Course, Own
-from qserver.planning.blocks.star import Star, fit_star, fitting, serves
+from qserver.planning.blocks.star import Star, candidates, fit_star, fitting, serves
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -102,12 +102,26 @@ class Bases:
         They do if these questions wanted every component, or if one block reaches all of them and
         a question of this class.
         """
-        alike = [w for w in self.demand.wanted.wants if w.octave == want.octave]
-        if want.energies.keys() <= set[BlockKey]().union(*(w.energies for w in alike)):
-            return True
+        return self._are_wanted(want) or self._is_within(want, self.star(at).alphas)
+
+    def may_reach(self, want: Want, at: At) -> bool:
+        """Whether `reaches` may hold, told without a fit: a base has no other blocks than these."""
+        wants = self._of(self.demand.wanted, at)
+        return self._are_wanted(want) or self._is_within(want, candidates(self.holdings, wants))
+
+    def _are_wanted(self, want: Want) -> bool:
+        """Whether questions of exactly its class wanted every component."""
+        alike = self._alike(want)
+        return want.energies.keys() <= set[BlockKey]().union(*(w.energies for w in alike))
+
+    def _is_within(self, want: Want, blocks: Iterable[BlockKey]) -> bool:
+        """Whether one of these blocks reaches all components of it, and of a question like it."""
         top = _top(want)
-        blocks = [b for b in self.star(at).alphas if join(b, top) == b]
-        return any(join(b, _top(w)) == b for w in alike for b in blocks)
+        finer = [b for b in blocks if join(b, top) == b]
+        return any(join(b, _top(w)) == b for w in self._alike(want) for b in finer)
+
+    def _alike(self, want: Want) -> list[Want]:
+        return [w for w in self.demand.wanted.wants if w.octave == want.octave]
 
     def _fitted(self, at: At) -> Star:
         # The work does not count for the question that comes first.

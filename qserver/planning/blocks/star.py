@@ -74,7 +74,7 @@ def fit_star(
         old: an earlier one: one more start.
     """
     wants = [replace(w) for w in wants]
-    blocks = _candidates(holdings, wants)
+    blocks = candidates(holdings, wants)
     problem = _problem(holdings, wants, blocks)
     starts: list[FloatArray] = []
     warm = np.array([0.0 if old is None else old.alphas.get(b, 0.0) for b in blocks])
@@ -107,7 +107,7 @@ def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> 
     if not wants:
         return inf
     wants = fitting(holdings, wants)
-    blocks = _candidates(holdings, wants)
+    blocks = candidates(holdings, wants)
     problem = _problem(holdings, wants, blocks)
     start = problem.scaled(np.ones(len(blocks)))
     alphas = problem.solve(start, steps=PLANNER.rough_steps, annealed=True)
@@ -167,7 +167,7 @@ def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
     return kept[::-1]
 
 
-def _candidates(holdings: Holdings, wants: Sequence[Want]) -> list[BlockKey]:
+def candidates(holdings: Holdings, wants: Sequence[Want]) -> list[BlockKey]:
     """The blocks bought, one block per component of a query, and one block as fine as all.
 
     The block of a component reaches it with the fewest cells. But a single finer block may cost
