@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +23,7 @@ import numpy as np
 
 from qserver.inference.corners.core import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.vectors import IntArray
-from qserver.inference.posterior.cells_as_rows import numbered
+from qserver.inference.posterior.cells_as_rows import MOST_CELLS, numbered
 from qserver.query.grid import AxisClasses, class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition, product_partition
@@ -73,16 +74,19 @@ class Merging:
 
     @classmethod
     def of(
-        cls, queries: Sequence[LinearQuery], measurements: Sequence[AnyMeasurement]
+        cls,
+        queries: Sequence[LinearQuery],
+        measurements: Sequence[AnyMeasurement],
+        most: int = MOST_MERGED,
     ) -> Merging | None:
-        """What is merged; None where that leaves too many rows."""
+        """What is merged; None where that leaves more rows than `most`."""
         rows = [one for one in measurements if isinstance(one, Measurement)]
-        if len(rows) > MOST_MERGED:
+        if len(rows) > most:
             return None
         classes = {
             axis.axis: axis.dense for axis in class_grid(*queries, *(m.row for m in rows)).axes
         }
-        left, tables = MOST_MERGED - len(rows), list[tuple[TableMeasurement, ProductPartition]]()
+        left, tables = most - len(rows), list[tuple[TableMeasurement, ProductPartition]]()
         for table in measurements:
             if isinstance(table, TableMeasurement):
                 coarse = _coarsened(table.partition, classes)
@@ -96,6 +100,34 @@ class Merging:
         """The rows and the merged cells, numbered from 0."""
         cells = itertools.chain.from_iterable(_summed(*pair) for pair in self.tables)
         return numbered([*self.as_they_are, *cells])
+
+
+def merged_rows(
+    queries: Sequence[LinearQuery], measurements: Sequence[AnyMeasurement], used: Sequence[int]
+) -> list[Measurement]:
+    """The rows and merged cells of all that was measured, or else of as much as there is room for.
+
+    The used ones come first, and then the others in the order of their noise, the least first.
+
+    Args:
+        measurements: all live rows and tables by id.
+        used: ids of those that must be among them.
+
+    Returns:
+        Numbered from 0; none where the used ones alone are too many.
+    """
+    first = [measurements[i] for i in used]
+    others = [one for one in measurements if one.id not in used]
+    others.sort(key=lambda one: (one.alpha_nano != 0, -one.alpha_nano, one.id))
+
+    def merging(n: int) -> Merging | None:
+        return Merging.of(queries, [*first, *others[:n]], MOST_MERGED)
+
+    found = merging(len(others))
+    if found is None:
+        fits = bisect_left(range(len(others)), 1, key=lambda n: int(merging(n) is None))
+        found = merging(fits - 1) if fits else Merging.of(queries, first, MOST_CELLS)
+    return [] if found is None else found.rows()
 
 
 def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:

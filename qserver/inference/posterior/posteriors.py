@@ -27,7 +27,7 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     nearby,
 )
-from qserver.inference.posterior.merged import MOST_MERGED, Merging
+from qserver.inference.posterior.merged import MOST_MERGED, merged_rows
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
@@ -108,7 +108,7 @@ class Posteriors:
                 found = way.together((over, under))
                 if found is not None:
                     return found
-        if ways or any(map(_uses_cells, estimates)):
+        if not self._may_use_rows_alone(ways, estimates):
             return None
         with contextlib.suppress(*FAULTS_OF_FLOATS):
             sums = self._rows.known_sums(*(one.weights for one in estimates))
@@ -119,12 +119,15 @@ class Posteriors:
         """Ways to the posterior, the best first. They need the history no more."""
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
-        if not ways and not _uses_cells(estimate):
-            try:
+        if self._may_use_rows_alone(ways, (estimate,)):
+            with contextlib.suppress(*FAULTS_OF_FLOATS):
                 ways.append(partial(by_sums, self._rows.known_sums(estimate.weights), wanted))
-            except FAULTS_OF_FLOATS:
-                return ()
         return ways
+
+    def _may_use_rows_alone(self, ways: Sequence[object], estimates: Sequence[RowEstimate]) -> bool:
+        """Whether rows alone may be the last way: cells are not at hand, or are too many."""
+        are_rows = not any(map(_uses_cells, estimates))
+        return are_rows and (not ways or self._size > MOST_CELLS)
 
     def _cells_and_rows(
         self, rows: Sequence[LinearQuery], estimates: Sequence[RowEstimate]
@@ -157,12 +160,8 @@ class Posteriors:
         """Cells and rows: merged for the questions where they are many, and then as they are."""
         ways = list[CellsAndRows]()
         if self._size > MOST_MERGED:
-            of_used = [self._measurements[i] for i in used]
-            for some in (self._measurements, of_used):
-                merging = Merging.of(rows, some)
-                if merging is not None:
-                    ways.append(CellsAndRows(merging.rows, self._rows.most_records))
-                    break
+            make = partial(merged_rows, tuple(rows), tuple(self._measurements), tuple(used))
+            ways.append(CellsAndRows(make, self._rows.most_records))
         if self._size <= MOST_CELLS or self._uses_tables(used):
             ids = chosen(self._measurements, used)
             if ids is not None:

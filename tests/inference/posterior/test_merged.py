@@ -9,7 +9,7 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior import posteriors
-from qserver.inference.posterior.merged import MOST_MERGED, Merging
+from qserver.inference.posterior.merged import MOST_MERGED, Merging, merged_rows
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
@@ -124,6 +124,26 @@ def test_given_merged_cells_intervals_cover_as_stated() -> None:
         inside += ends.low <= 0.0 <= ends.high
     # Three standard errors of .028.
     assert 0.715 < inside / 200 < 0.885
+
+
+def test_where_rows_are_too_many_those_of_least_noise_are_taken() -> None:
+    """The used ones come first, however noisy."""
+    size = 1000
+    rows = [
+        measured(i, linear_query((size,), [(1, {0: interval(size, i, i + 2)})]), scale=10 + i)
+        for i in range(2 * MOST_MERGED)
+    ]
+    table = TableMeasurement(
+        len(rows), product_partition((size,), {0: np.arange(size)}), 10**6, STEP, (0,) * size
+    )
+    history: list[AnyMeasurement] = [*rows, table]
+    found = merged_rows([rows[-1].row], history, [len(rows) - 1, len(rows)])
+    assert len(found) <= MOST_MERGED
+    scales = sorted(round(r.scale) for r in found if r.n_summed == 1 and r.scale < 999)
+    assert scales[:-1] == [*range(10, 9 + len(scales))]
+    assert scales[-1] == round(rows[-1].scale)
+    # One row more would make two rows, or cells, too many.
+    assert len(found) > MOST_MERGED - 3
 
 
 def test_too_many_rows_are_not_merged() -> None:

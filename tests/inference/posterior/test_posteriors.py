@@ -200,9 +200,29 @@ def test_tables_that_tell_too_much_apart_keep_the_law_of_the_error(
     engine = _engine((40,), table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
     for module in ("posteriors", "merged"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_MERGED", 2)
-    for module in ("posteriors", "cells_as_rows"):
-        monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", 40)
+    for module, most in (("posteriors", 40), ("cells_as_rows", 40), ("merged", 2)):
+        monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", most)
     assert _stated(engine, row).statement.law == "estimator"
+
+
+def test_what_an_estimate_uses_may_be_as_many_merged_cells_as_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three merged cells, where no more than one is merged beside other rows."""
+    partition = product_partition((40,), {0: np.arange(40)})
+    table = TableMeasurement(0, partition, 10**8, STEP, tuple(range(40)))
+    row = _rows(0, 10, 40)
+    events = (table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
+    expected = _stated(_engine((40,), *events), row)
+    monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_MERGED", 1)
+    monkeypatch.setattr("qserver.inference.posterior.merged.MOST_MERGED", 1)
+    monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_CELLS", 0)
+    found = _stated(_engine((40,), *events), row)
+    assert (found.statement.law, found.statement.disagreements) == ("posterior", 1)
+    room = found.statement.error + expected.statement.error
+    for place in np.linspace(-20.0, 120.0, 11):
+        one, other = (s.posterior.probability_at_least(place) for s in (found, expected))
+        assert abs(one - other) <= room
 
 
 @pytest.mark.parametrize("fault", [np.linalg.LinAlgError("x"), ValueError("not finite")])
