@@ -13,15 +13,16 @@ from qserver.inference.posterior.choice import reading
 from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
 from qserver.inference.posterior.interval import CredibleInterval
 from qserver.inference.posterior.read import AsRead, read
-from qserver.inference.posterior.stated import AnyPosterior, Stated
+from qserver.inference.posterior.stated import Stated
 from qserver.ledger.claims.bounds import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.calendar.refused import PeriodRetiredError
+from qserver.query.looking import Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claims.refused import ClaimGuardError
-from qserver.records.statement import EXACT, OF_ESTIMATOR
+from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
 
 _DOWN = 1.0 - 1e-15
 
@@ -71,14 +72,12 @@ def answer_from(
             raise
         question = replace(question, reading=replace(question.reading, prior=None))
         found = as_read(question, estimate, stated)
-    interval = _stated(found.posterior, question)
+    interval = _stated(found, question)
     if found.statement.method != "auto" or found.statement.prior is not None:
         attained = found.posterior.confidence_of(question.requirement.half_width * _DOWN)
     else:
         # In the row's units, in which plans are made: the law is the same.
-        attained = _before_reading(question, estimate, stated).posterior.confidence_of(
-            question.row_half_width
-        )
+        attained = stated.posterior.confidence_of(question.row_half_width)
     posterior = found.posterior
     return Answer(
         estimate=posterior.estimate,
@@ -108,26 +107,25 @@ def as_read(question: Question, estimate: RowEstimate, stated: Stated) -> AsRead
         ContradictedPriorError: the question's prior leaves next to nothing.
     """
     multiplier = question.row.multiplier
-    found = _before_reading(question, estimate, stated).scaled(multiplier)
-    return read(found, estimate.posterior.scaled(multiplier), question.reading)
+    return read(stated.scaled(multiplier), estimate.posterior.scaled(multiplier), question.reading)
 
 
-def _before_reading(question: Question, estimate: RowEstimate, stated: Stated) -> Stated:
-    """The posterior of the row after what the question's asker had looked at.
+def _as_chosen(question: Question, found: Statement) -> Selection | None:
+    """The choice that the question came of, and whose interval holds by what is known.
 
-    Each of m posteriors by itself bounds any choice among them. The shorter rule for the largest
-    and the least takes the others' laws to be this one. That is so of errors, but where answers
-    disagree, each of the m numbers has another posterior.
+    The rule for the largest and the least moves one end alone. It takes the others' laws to be this
+    one, which is so of errors. Given what answers disagree about each number has a posterior of its
+    own. Then each of m posteriors by itself bounds any choice among them.
     """
     selection = question.looking.selected_from
-    if selection is None or selection.rule == "any" or not stated.statement.disagreements:
-        return stated
-    return Stated(estimate.posterior, OF_ESTIMATOR)
+    if selection is None or not found.disagreements:
+        return selection
+    return Selection(selection.m, "any")
 
 
-def _stated(known: AnyPosterior | CutPosterior, question: Question) -> CredibleInterval:
+def _stated(found: AsRead, question: Question) -> CredibleInterval:
     """The interval that holds for the question after what its asker had looked at."""
-    selection = question.looking.selected_from
+    known, selection = found.posterior, _as_chosen(question, found.statement)
     if selection is None or isinstance(known, CutPosterior):
         return known.interval(question.confidence)
     return reading(known, selection, confidence=question.confidence)
@@ -203,8 +201,8 @@ def offer(
     if engine is not None:
         stated = engine.stated(question.row, estimate, error=question.reading.error)
     multiplier = question.row.multiplier
-    told = _before_reading(question, estimate, stated).scaled(multiplier)
-    interval = _stated(told.posterior, question)
+    told = stated.scaled(multiplier)
+    interval = _stated(AsRead(told.posterior, told.statement), question)
     free = estimate.posterior.scaled(multiplier).interval(question.confidence)
     found = _offer(interval, question.confidence)
     return found and replace(found, length=free.high - free.low, law=told.statement.law)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from qserver.answering.after_looking import after_looking, ends_for, law_of
 from qserver.answering.answer import answer_from, exact_answer, offer
@@ -18,6 +19,9 @@ from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.records.history import Estimator
 from qserver.records.statement import OF_ESTIMATOR
+
+MOST_OFFERED: Final = 64
+"""Most questions whose free intervals are posteriors; each takes some tens of milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -202,10 +206,13 @@ def _each(
 def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
     """Per question the best interval that history gives without a charge, if it gives one.
 
-    In a simultaneous workload each has the confidence with which all hold at once.
+    In a simultaneous workload each has the confidence with which all hold at once. Of many
+    questions it is that of the estimate's error: nobody asked for an answer, and posteriors take
+    long.
     """
+    knows = engine if len(workload.questions) <= MOST_OFFERED else None
     return tuple(
-        offer(question, None if question.row.is_zero else estimate_of(engine, question))
+        offer(question, None if question.row.is_zero else estimate_of(engine, question), knows)
         for question in each_alone(workload)
     )
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from qserver.answering.workload import AnsweredWorkload, WorkloadCost, answer_workload
+from qserver.answering.workload import AnsweredWorkload, WorkloadCost, answer_workload, offers
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.holdings import estimate_of
 from qserver.query.linear import LinearQuery, linear_query
@@ -160,3 +160,15 @@ def test_what_is_only_tried_has_no_posterior(engine: InferenceEngine) -> None:
     tried = engine.tried()
     assert _laws(_answered(tried, Workload(ASKED))) == {"estimator"}
     assert _laws(_answered(engine, Workload(ASKED))) == {"posterior"}
+
+
+def test_what_is_free_of_a_workload_is_its_answers(engine: InferenceEngine) -> None:
+    free, answers = offers(engine, Workload(ASKED)), _answered(engine, Workload(ASKED)).answer
+    for one, answer, question in zip(free, answers.answers, ASKED, strict=True):
+        assert one is not None
+        assert (one.interval, one.law) == ((answer.low, answer.high), "posterior")
+        estimate = estimate_of(engine, question)
+        assert estimate is not None
+        assert one.free_length == pytest.approx(2 * estimate.half_width)
+    many = offers(engine, Workload(ASKED * 30))
+    assert {one.law for one in many if one is not None} == {"estimator"}

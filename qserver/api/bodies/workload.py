@@ -123,8 +123,7 @@ class WorkloadExplanationBody(RecordBody):
     affordable: bool
     plan: list[PlanRowBody | PlanTableBody]
     free: list[OfferBody | None] = Field(
-        description="per question what history says at no cost, by the law of the estimate's "
-        "error, or null"
+        description="per question what history says at no cost, by the `law` that it names, or null"
     )
     curve: list[PriceOfFactor] = Field(
         description="[factor, price] with all lengths times the factor; null is out of reach"
