@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from qserver.answering.quotient_posterior import QuotientAsked, QuotientPosterior
 from qserver.inference.engine import InferenceEngine, RowEstimate
@@ -86,9 +87,22 @@ def joint_value(
 PosteriorOf = Callable[[QuotientAsked], QuotientPosterior | None]
 
 
+@dataclass(frozen=True)
+class ValueGiven:
+    """A quotient by its posterior.
+
+    Args:
+        at_once: the interval that holds for any choice among the numbers looked at.
+    """
+
+    value: CellValue
+    at_once: CellInterval
+    statement: Statement
+
+
 def posterior_value(
     questions: StatementQuestions, cell: CellQuestions, value: CellValue, posterior_of: PosteriorOf
-) -> tuple[CellValue, Statement] | None:
+) -> ValueGiven | None:
     """A quotient by its posterior; None where that is not known.
 
     Args:
@@ -101,16 +115,19 @@ def posterior_value(
     middle = float(shape.middle)
     over, under = questions.questions[cell.main], questions.questions[cell.denominator]
     start = low - middle, high - middle
-    found = posterior_of(QuotientAsked(over, under, start, cell.confidence))
+    found = posterior_of(QuotientAsked(over, under, start, cell.confidence, questions.among))
     if found is None:
         return None
     bounds = (shape.middle - shape.radius, shape.middle + shape.radius)
     within = CellInterval(*map(float, bounds)) if shape.is_bounded else CellInterval(None, None)
     interval = shifted_interval(found.low, found.high, shape, within=within)
+    chosen = within
+    if found.at_once is not None:
+        chosen = shifted_interval(*found.at_once, shape, within=within)
     estimate = middle + found.estimate
     if interval.low is not None and interval.high is not None:
         estimate = min(max(estimate, interval.low), interval.high)
         # Where nothing disagrees the errors' law is the posterior's, and exact where rows tell it.
         if not found.statement.disagreements and interval.high - interval.low >= high - low:
-            return value, found.statement
-    return CellValue(estimate, interval), found.statement
+            return ValueGiven(value, chosen, found.statement)
+    return ValueGiven(CellValue(estimate, interval), chosen, found.statement)

@@ -25,7 +25,7 @@ from qserver.planning.holdings import estimate_of
 from qserver.query.question import Question
 from qserver.records.statement import Statement
 
-_NOT_POSITIVE = 0.01
+_NOT_POSITIVE = 0.5
 """Most that a denominator of 0 or less may take of what may be missed."""
 _RESOLUTION = 2.0**-10
 _ROUGHEST = 0.05
@@ -35,11 +35,16 @@ _NUMERATOR, _DENOMINATOR = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
 @dataclass(frozen=True)
 class QuotientPosterior:
-    """The quotient of both posterior means, and the ends of an interval."""
+    """The quotient of both posterior means, and the ends of an interval.
+
+    Args:
+        at_once: ends of the interval that holds for any choice; None where they are not known.
+    """
 
     estimate: float
     low: float
     high: float
+    at_once: tuple[float, float] | None
     statement: Statement
 
 
@@ -51,12 +56,14 @@ class QuotientAsked:
         over, under: as they were answered.
         start: an interval near the one that is sought, finite, its ends apart.
         confidence: of the interval, in (0, 1).
+        among: how many numbers a choice is made from.
     """
 
     over: Question
     under: Question
     start: tuple[float, float]
     confidence: float
+    among: int = 1
 
 
 def quotient_posterior(given: TwoGiven, asked: QuotientAsked) -> QuotientPosterior | None:
@@ -114,15 +121,22 @@ class _Search:
 
     def found(self) -> QuotientPosterior | None:
         missed = 1.0 - self.asked.confidence
+        ends = self._ends(missed)
+        if ends is None or not self.error <= _ROUGHEST:
+            return None
+        low, high = ends
+        at_once = ends if self.asked.among == 1 else self._ends(missed / self.asked.among)
+        over, under = (self.given.mean(c, self.law) for c in (_NUMERATOR, _DENOMINATOR))
+        told = Statement("posterior", self.error, self.given.known.n_disagreements)
+        return QuotientPosterior(min(max(over / under, low), high), low, high, at_once, told)
+
+    def _ends(self, missed: float) -> tuple[float, float] | None:
+        """Ends that the quotient lies outside with at most this probability."""
         not_positive = self.given.above_zero(-_DENOMINATOR, self.law).most
         if not_positive > missed * _NOT_POSITIVE:
             return None
         low, high = (self._end(side, (missed - not_positive) / 2.0) for side in (-1.0, 1.0))
-        if low is None or high is None or not self.error <= _ROUGHEST:
-            return None
-        over, under = (self.given.mean(c, self.law) for c in (_NUMERATOR, _DENOMINATOR))
-        told = Statement("posterior", self.error, self.given.known.n_disagreements)
-        return QuotientPosterior(min(max(over / under, low), high), low, high, told)
+        return None if low is None or high is None else (low, high)
 
     def _end(self, side: float, tail: float) -> float | None:
         """A value that the quotient is beyond with at most this probability.

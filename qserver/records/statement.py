@@ -42,7 +42,11 @@ OF_POSTERIOR = Statement("posterior")
 
 
 def joined(parts: Sequence[Statement]) -> Statement:
-    """The law of what these parts give: of one its own, of more that of their errors."""
-    if all(part.law == "exact" for part in parts):
-        return EXACT
-    return parts[0] if len(parts) == 1 else OF_ESTIMATOR
+    """The law of what these parts give together: the posterior where each is known by its own."""
+    laws = {part.law for part in parts}
+    if len(parts) == 1 or laws <= {"exact"}:
+        return parts[0] if parts else EXACT
+    if "estimator" in laws:
+        return OF_ESTIMATOR
+    error, most = (max(of) for of in zip(*((p.error, p.disagreements) for p in parts), strict=True))
+    return Statement("posterior", error, most)

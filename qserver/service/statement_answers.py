@@ -1,9 +1,10 @@
 """Answers and prices of statements of SQL, by group and column; what tables say after looking.
 
 A choice is made within a column. The cells of a column that are sums have the readings of
-`qserver.inference.posterior.choice`. A quotient has one reading for every rule: all values that
-its two parts allow when each has the interval that holds for any choice. Both parts miss at most
-with the probability that their quotient may miss with, so it holds as well.
+`qserver.inference.posterior.choice`. A quotient has one reading for every rule: that of its
+posterior with its share of what all may miss, or else all values that its two parts allow when each
+has the interval that holds for any choice. Both parts miss at most with the probability that their
+quotient may miss with, so it holds as well.
 """
 
 from __future__ import annotations
@@ -134,19 +135,17 @@ AnyStatement = StatementAnswer | StatementExplanation
 def by_posterior(
     questions: StatementQuestions, cell: CellQuestions, found: AnsweredCell, of: PosteriorOf
 ) -> AnsweredCell:
-    """A quotient's cell by its posterior, where that is known and is another than its law.
+    """A quotient's cell by its posterior, where that is known.
 
-    Not where all intervals hold at once or the statement names a choice: what these need combines
-    the laws of errors.
+    Not where all intervals hold at once: then it combines those of its parts.
     """
-    chosen = questions.statement.clauses.looking.selected_from is not None
-    if questions.simultaneous or chosen:
+    if questions.simultaneous:
         return found
     better = posterior_value(questions, cell, found.value, of)
     if better is None:
         return found
-    value, law = better
-    return replace(found, value=value, statement=law)
+    reading = CellReading(better.at_once, better.at_once, better.at_once)
+    return replace(found, value=better.value, after_looking=reading, statement=better.statement)
 
 
 def looked(
@@ -164,9 +163,14 @@ def looked(
     selection = statement.clauses.looking.selected_from
     is_one = selection is None and sum(map(len, cells)) == 1
     if is_one or all(end is None for end in ends):
-        return _with_ranks(statement, cells, [[None] * len(row) for row in cells])
+        alone = [[replace(cell, after_looking=None) for cell in row] for row in cells]
+        return _with_ranks(statement, alone, [[None] * len(row) for row in cells])
     rules = _rules(statement, selection)
-    readings = cell_readings(questions, estimates, ends)
+    known = cell_readings(questions, estimates, ends)
+    readings = [
+        [cell.after_looking or reading for cell, reading in zip(row, by_parts, strict=True)]
+        for row, by_parts in zip(cells, known, strict=True)
+    ]
     pairs = zip(cells, readings, strict=True)
     found = [tuple(map(_chosen, row, read, rules)) for row, read in pairs]
     return _with_ranks(statement, found, readings)
@@ -222,7 +226,8 @@ def _rules(statement: Statement, selection: Selection | None) -> list[Rule | Non
 def _chosen(cell: AnsweredCell, reading: CellReading | None, rule: Rule | None) -> AnsweredCell:
     if rule is None or reading is None:
         return replace(cell, after_looking=reading)
-    return replace(cell, value=CellValue(cell.value.estimate, reading.by(rule)))
+    value = CellValue(cell.value.estimate, reading.by(rule))
+    return replace(cell, value=value, after_looking=None)
 
 
 def shaped(found: StatementAnswer, *, chooses: bool = True) -> StatementAnswer:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from qserver.answering.consistency import ConsistentWorkload
 from qserver.answering.quotient import joint_value
-from qserver.answering.workload import KnownNumber
+from qserver.answering.workload import MOST_OFFERED, KnownNumber
 from qserver.query.looking import Ends
 from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
@@ -19,7 +19,6 @@ from qserver.query.sql.cells import (
     CellValue,
     StatementQuestions,
     cell_value,
-    consistent_value,
     has_steps,
 )
 from qserver.query.sql.parser import parse_statement
@@ -39,6 +38,13 @@ from qserver.records.answer import (
 )
 from qserver.records.statement import joined
 from qserver.service.ask import Idempotency
+from qserver.service.cells.answered import (
+    UNKNOWN,
+    answered_cell,
+    consistent_of,
+    for_quotients,
+    part_intervals,
+)
 from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.service.service import Service
 from qserver.service.statement_answers import (
@@ -53,11 +59,10 @@ from qserver.service.statement_answers import (
     shaped,
 )
 from qserver.service.unmeasured.first import from_history, refuse_unless_free
-from qserver.service.unmeasured.steps import dearest, with_earlier
+from qserver.service.unmeasured.steps import with_earlier
 from qserver.service.visits import hold_thread, present_visit, visiting
 
 _T = TypeVar("_T")
-_UNKNOWN = CellInterval(None, None)
 
 
 class Statements:
@@ -191,7 +196,7 @@ class Statements:
         posterior_of = partial(self._questions.insight.quotient, name, version=found.version)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            answered = _answered_cell(cell, answers, nearest)
+            answered = answered_cell(cell, answers, ends, nearest)
             value = joint_value(questions, cell, answered.value, estimates, joint_of)
             return by_posterior(questions, cell, replace(answered, value=value), posterior_of)
 
@@ -212,47 +217,49 @@ class Statements:
         """The table that history fills at no cost; a cell it knows nothing of has no value.
 
         Args:
-            known: per question what history says. There are consistent values only where none of
-                them is None.
+            known: per question what history says; consistent values need that of all.
         """
         answers = [None if one is None else one.answer for one in known]
-        value_of = self._known_value(name, questions, answers)
+        all_ends = [None if one is None else one.ends for one in known]
+        value_of = self._known_value(name, questions, answers, all_ends)
         posterior_of = partial(self._questions.insight.quotient, name, version=version)
         complete = [answer for answer in answers if answer is not None]
         is_complete = len(complete) == len(known)
-        ends = [one.ends for one in known if one is not None and one.ends is not None]
+        ends = [end for end in all_ends if end is not None]
         nearest = self._nearest(name, questions, complete, ends) if is_complete else None
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            value = value_of(cell) or CellValue(None, _UNKNOWN)
+            value = value_of(cell) or CellValue(None, UNKNOWN)
             parts = [a.statement for i in cell.parts if (a := answers[i]) is not None]
             law = joined(parts) if len(parts) == len(cell.parts) else None
-            consistent = _consistent_of(cell, nearest)
-            found = AnsweredCell(value, "history", consistent, statement=law)
+            found = AnsweredCell(value, "history", consistent_of(cell, nearest), statement=law)
             return by_posterior(questions, cell, found, posterior_of)
 
         cells = looked(
             questions,
             _by_cell(questions, cell_of),
             [0.0 if answer is None else answer.estimate for answer in answers],
-            [None if one is None else one.ends for one in known],
+            all_ends,
         )
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
         # What is not known yet can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
 
     def _known_value(
-        self, name: str, questions: StatementQuestions, free: Sequence[Answer | Offer | None]
+        self,
+        name: str,
+        questions: StatementQuestions,
+        free: Sequence[Answer | Offer | None],
+        ends: Sequence[Ends | None] = (),
     ) -> Callable[[CellQuestions], CellValue | None]:
         """What is known of a cell: of a quotient only where both of its parts are known."""
         middles = [0.0 if o is None else o.estimate for o in free]
-        intervals = [_UNKNOWN if o is None else CellInterval(o.low, o.high) for o in free]
         joint_of = partial(self._questions.insight.joint, name)
 
         def value_of(cell: CellQuestions) -> CellValue | None:
             if any(free[i] is None for i in cell.parts):
                 return None
-            value = cell_value(cell, middles, intervals)
+            value = cell_value(cell, middles, part_intervals(cell, free, ends))
             return joint_value(questions, cell, value, middles, joint_of)
 
         return value_of
@@ -327,16 +334,28 @@ class Statements:
                 looking=questions.statement.clauses.looking,
                 by=by,
             )
-            free: tuple[Offer | None, ...] = (found.free,)
+            free: Sequence[Answer | Offer | None] = (found.free,)
             apart, length = None, only.requirement.length
             curve = tuple(FactorPoint(p.length / length, p.price_nano) for p in found.curve)
         else:
             found = self._questions.explain_workload(name, workload_of(questions), by=by)
             free, apart, curve = found.free, found.price_apart_nano, found.curve
-        value_of = self._known_value(name, questions, free)
+        ends: Sequence[Ends | None] = ()
+        if any(cell.function is not None for row in questions.cells for cell in row):
+            known = self._questions.insight.known_numbers(name, workload_of(questions))
+            free = [None if one is None else one.answer for one in known]
+            ends = [None if one is None else one.ends for one in known]
+        value_of = self._known_value(name, questions, free, ends)
+
+        posterior_of = partial(self._questions.insight.quotient, name, version=found.version)
 
         def known_of(cell: CellQuestions) -> CellInterval | None:
-            return None if (value := value_of(cell)) is None else value.interval
+            if (value := value_of(cell)) is None:
+                return None
+            if len(questions.questions) > MOST_OFFERED:
+                return value.interval
+            known = AnsweredCell(value, "history")
+            return by_posterior(questions, cell, known, posterior_of).value.interval
 
         return StatementExplanation(
             questions,
@@ -371,9 +390,7 @@ def workload_of(questions: StatementQuestions) -> Workload:
         questions.questions,
         simultaneous=questions.simultaneous,
         selected_from=questions.statement.clauses.looking.selected_from,
-        for_quotients=tuple(
-            sorted({i for row in questions.cells for c in row if len(c.parts) > 1 for i in c.parts})
-        ),
+        for_quotients=for_quotients(questions),
     )
 
 
@@ -381,20 +398,3 @@ def _by_cell(
     asked: StatementQuestions, of: Callable[[CellQuestions], _T]
 ) -> tuple[tuple[_T, ...], ...]:
     return tuple(tuple(map(of, row)) for row in asked.cells)
-
-
-def _answered_cell(
-    cell: CellQuestions, answers: Sequence[Answer], nearest: Sequence[float] | None
-) -> AnsweredCell:
-    value = cell_value(
-        cell,
-        [answer.estimate for answer in answers],
-        [CellInterval(answer.low, answer.high) for answer in answers],
-    )
-    parts = [answers[i] for i in cell.parts]
-    source, law = dearest(a.source for a in parts), joined([a.statement for a in parts])
-    return AnsweredCell(value, source, _consistent_of(cell, nearest), statement=law)
-
-
-def _consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float | None:
-    return None if nearest is None else consistent_value(cell, nearest)

@@ -10,8 +10,8 @@ import pytest
 
 from qserver.client.tables import Table
 from qserver.portal.pages.tables import known_view
+from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.parser import parse_statement
-from qserver.records.statement import Statement
 from qserver.service.statements import workload_of
 from tests.deployment import PEOPLE, Deployment
 from tests.service.test_statements import answered, explained
@@ -126,10 +126,56 @@ def test_a_share_is_its_posterior_where_answers_disagree(town: Deployment) -> No
     assert view.answer.cells[0][0].value == cell.value
 
 
-def test_a_quotient_that_is_chosen_keeps_the_law_of_the_error(town: Deployment) -> None:
-    assert answered(town, SHARE).cells[0][0].statement != Statement("estimator")
+def test_a_quotient_that_is_chosen_has_a_quarter_of_what_may_be_missed(town: Deployment) -> None:
+    ((alone,),) = answered(town, SHARE).cells
     ((cell,),) = answered(town, f"{SHARE} AS LARGEST OF 4").cells
-    assert cell.statement == Statement("estimator")
+    assert cell.statement is not None
+    assert alone.statement is not None
+    assert (cell.statement.law, cell.after_looking) == ("posterior", None)
+    assert cell.statement.disagreements == alone.statement.disagreements > 0
+    ((strict,),) = answered(town, f"{SHARE} CONFIDENCE 0.9875").cells
+    ends, same = cell.value.interval, strict.value.interval
+    assert ends.low is not None
+    assert ends.high is not None
+    assert (ends.low, ends.high) == pytest.approx((same.low, same.high), abs=2e-3)
+    assert ends.low < (alone.value.interval.low or 0) < (alone.value.interval.high or 0) < ends.high
+
+
+def test_quotients_of_a_table_say_what_holds_at_once_by_their_posteriors(town: Deployment) -> None:
+    of = "COUNT_IF(age BETWEEN {} AND {}) / COUNT_IF(age BETWEEN 20 AND 25)"
+    pairs = [of.format(20, 22), of.format(21, 24)]
+    (cells,) = answered(town, f"SELECT {', '.join(pairs)} FROM people WITHIN 0.5").cells
+    for cell, pair in zip(cells, pairs, strict=True):
+        text = f"SELECT {pair} FROM people WITHIN 0.5 CONFIDENCE 0.975"
+        ((strict,),) = answered(town, text).cells
+        looked, same = cell.after_looking, strict.value.interval
+        assert looked is not None
+        assert looked.at_once == looked.largest == looked.least
+        ends = [looked.at_once.low, looked.at_once.high]
+        assert ends == pytest.approx([same.low, same.high], abs=2e-3)
+
+
+def test_a_function_of_several_sums_is_made_of_their_posteriors(town: Deployment) -> None:
+    """Both ends of each sum miss alike, as its one-sided ends do."""
+    for age in range(20, 26):
+        answered(town, f"SELECT COUNT(*) FROM people WHERE age <= {age} WITHIN 30 ONLY THIS")
+    text = "SELECT MEDIAN(age) FROM people WHERE age < 26 WITHIN 2 ASSUMING AT LEAST 200"
+    found = answered(town, text)
+    ((cell,),) = found.cells
+    assert cell.statement is not None
+    assert (cell.statement.law, cell.statement.disagreements > 0) == ("posterior", True)
+    assert workload_of(found.asked).for_quotients == ()
+    numbers = town.service().insight.known_numbers("people", workload_of(found.asked))
+    parts = [number for number in numbers if number is not None]
+    questions = found.asked.cells[0][0]
+    assert questions.function is not None
+    ends = [part.ends for part in parts if part.ends is not None]
+    expected = questions.function.value(
+        [KnownPart(e.estimate, e.low, e.high) for e in (ends[i] for i in questions.several)]
+    )
+    assert (cell.value.interval.low, cell.value.interval.high) == (expected.low, expected.high)
+    ((known,),) = explained(town, text).known
+    assert known == cell.value.interval
 
 
 def test_a_count_beside_a_share_is_its_posterior(town: Deployment) -> None:

@@ -77,6 +77,12 @@ class StatementQuestions:
     simultaneous: bool
 
     @property
+    def among(self) -> int:
+        """How many numbers a choice is made from: those of the table, or as the statement says."""
+        selection = self.statement.clauses.looking.selected_from
+        return sum(map(len, self.cells)) if selection is None else selection.m
+
+    @property
     def confidences(self) -> tuple[float, ...] | None:
         """Per column the confidence of its intervals; None where it is the same for all."""
         said = self.statement
