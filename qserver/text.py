@@ -14,6 +14,7 @@ from typing import Any
 _MAX_NAME = 120
 _COST_DIGITS = 4
 _MOST_DECIMALS = 12
+_NO_ERROR = 1e-9
 _NUMBER = re.compile(r"-?[\d,]+(?:\.(\d+))?")
 _EXACTLY = Decimal("1e-6")
 
@@ -177,6 +178,24 @@ def looking_text(numbers: Sequence[LookedNumber], *, n: int) -> str:
     )
 
 
+def law_text(law: str, *, error: float, disagreements: int) -> str:
+    """What an interval or a probability is a statement of, with its numerical error.
+
+    '' where it is the posterior, right to ten digits, and nothing disagrees.
+
+    Args:
+        law: `posterior`, `estimator` or `exact`.
+    """
+    if law == "estimator":
+        return "the law of the estimate's error, whatever released answers disagree about"
+    within = f"each probability within {error:.2g}"
+    if disagreements:
+        plural = "" if disagreements == 1 else "s"
+        given = f"given {disagreements} disagreement{plural} among released answers"
+        return f"the posterior {given}, {within}"
+    return f"the posterior, {within}" if error > _NO_ERROR else ""
+
+
 def laws_text(laws: Sequence[str], *, error: float, disagreements: int) -> str:
     """What the intervals of a table are statements of, in one line; '' where nothing disagrees.
 
@@ -191,6 +210,8 @@ def laws_text(laws: Sequence[str], *, error: float, disagreements: int) -> str:
             f"The posterior given up to {disagreements} disagreement{plural} among released "
             f"answers; each probability within {error:.2g}."
         )
+    elif error > _NO_ERROR:
+        found.append(f"Each probability is within {error:.2g}.")
     if n := sum(law == "estimator" for law in laws):
         which = "The" if n == len(laws) else f"{n:,} of the {len(laws):,}"
         text = "intervals are of the estimate's error, whatever released answers disagree about."

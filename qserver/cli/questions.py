@@ -27,6 +27,7 @@ from qserver.cli.server import (
 )
 from qserver.client import requests, results
 from qserver.client.errors import ServerProblemError
+from qserver.client.facts.statement import Statement
 from qserver.query.looking import chosen_text
 from qserver.text import ADDS_NOTHING, left_text
 from qserver.text import price_text as price_of
@@ -144,12 +145,14 @@ def _show_probability(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
-    """How the posterior was read, where that was asked for."""
+    """The law, how it was read where that was asked for, and its numerical error."""
     if found.get("statement") is None:
         return
-    told = results.Statement.of(found["statement"])
+    told = Statement.of(found["statement"])
     if told.reading:
         console.line(f"{told.reading}; each probability within {told.error:.2g}")
+    if told.law_said:
+        console.line(told.law_said)
 
 
 def _exactness(args: argparse.Namespace) -> dict[str, Any]:
@@ -179,11 +182,6 @@ def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -
     told = answer.get("statement") or {}
     if not told.get("disagreements"):
         return
-    plural = "" if told["disagreements"] == 1 else "s"
-    console.line(
-        f"the posterior given {told['disagreements']} disagreement{plural} among released answers; "
-        f"each probability within {told['error']:.2g}"
-    )
     low, high = answer["interval"]
     if answer.get("selected_from") is None and high - low > length * _LONGER:
         reached = 100.0 * answer["confidence_attained"]
@@ -295,7 +293,9 @@ def offer_text(offer: Mapping[str, Any] | None) -> str:
     low, high = offer["interval"]
     text = interval_text(estimate=None, low=low, high=high)
     percent = percent_text(offer["confidence"])
-    return f"known at no cost: between {text.low} and {text.high} with {percent} percent confidence"
+    known = f"between {text.low} and {text.high} with {percent} percent confidence"
+    by = ", by the law of the estimate's error" if offer.get("law") == "estimator" else ""
+    return f"known at no cost: {known}{by}"
 
 
 def show_problem(console: Console, problem: ServerProblemError) -> None:

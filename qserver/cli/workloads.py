@@ -144,13 +144,14 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _show_looking(console: Console, answer: Mapping[str, Any]) -> None:
-    """What holds after looking at all answers, in one line."""
+    """What holds after looking at all answers, and by which law, a line each."""
     chosen = chosen_text(selection_of_reply(answer["answers"][0].get("selected_from")))
     if chosen:
         console.line(f"each{chosen}")
     table = Table.of_workload(answer, [str(i + 1) for i in range(len(answer["answers"]))])
-    if table.looking:
-        console.line(table.looking)
+    for line in (table.looking, table.laws):
+        if line:
+            console.line(line)
 
 
 def _rounded_down(probability: float) -> float:

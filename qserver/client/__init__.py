@@ -21,6 +21,7 @@ from qserver.client.errors import (
 )
 from qserver.client.facts.posterior import Posterior
 from qserver.client.facts.results import Budget, History, Job, Released
+from qserver.client.facts.statement import Probability
 from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
@@ -43,7 +44,6 @@ from qserver.client.results import (
     Interval,
     OwnPrice,
     Price,
-    Probability,
 )
 from qserver.client.tables import AfterLooking, Cell, Picked, Table
 from qserver.query.looking import Selection

@@ -8,9 +8,10 @@ from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
+from qserver.client.facts.statement import Probability
 from qserver.client.flows import Call, Exchange, all_datasets, answered, answered_again
 from qserver.client.reading import FromJson
-from qserver.client.results import Answer, DatasetInfo, Price, Probability
+from qserver.client.results import Answer, DatasetInfo, Price
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.query.asking.reading import Method

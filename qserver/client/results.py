@@ -10,10 +10,9 @@ from typing import Any, Self
 
 from qserver.client.drawing.bands import plot_of_answer
 from qserver.client.drawing.plot import Plot
+from qserver.client.facts.statement import Statement
 from qserver.client.frames import Column, Framed
 from qserver.client.reading import FromJson, at
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import reading_text
 from qserver.query.looking import Selection, chosen_text
 from qserver.text import ADDS_NOTHING, cost_text, interval_text, left_text, percent_text
 
@@ -66,11 +65,6 @@ def selection_of(plain: Mapping[str, Any] | None) -> Selection | None:
     return None if plain is None else Selection.from_plain(plain)
 
 
-def prior_of_reply(plain: Mapping[str, Any] | None) -> Prior | None:
-    """The prior that a reply names; earlier servers name none."""
-    return None if plain is None else Prior.from_plain(plain)
-
-
 # Sources of numbers that charge nobody.
 _NOBODY_CHARGED = {"history", "exact"}
 
@@ -90,51 +84,6 @@ class Cost(FromJson):
         is_free = self.charged or set(sources) <= _NOBODY_CHARGED
         more = "" if is_free else f" ({ADDS_NOTHING})"
         return f"cost {cost_text(self.charged)}{more}, {left_text(self.remaining)} left"
-
-
-@dataclass(frozen=True)
-class Statement(FromJson):
-    """The law behind an interval.
-
-    Args:
-        law: `posterior`: given the released answers; `estimator`: of the estimate's error, whatever
-            the released answers disagree about; `exact`: there is no noise.
-        error: bound on the numerical error of a probability; the interval is widened by it.
-        disagreements: known disagreements among released answers that are counted in.
-        method: auto, convolution (with its `step`) or monte-carlo (with its `draws`).
-        prior: what was held true beforehand, or None; what is said is then Bayesian, and no
-            frequency.
-    """
-
-    law: str
-    error: float
-    disagreements: int
-    method: str = "auto"
-    step: float | None = None
-    draws: int | None = None
-    prior: Prior | None = field(default=None, metadata=at("prior", by=prior_of_reply))
-
-    @property
-    def reading(self) -> str:
-        """How the posterior was read, as a phrase; '' for the exact law without a prior."""
-        return reading_text(self.method, step=self.step, draws=self.draws, prior=self.prior)
-
-
-class Probability(float):
-    """A probability, as the number that it is, with what it is a statement of.
-
-    Args:
-        statement: the law behind it; None from an earlier server.
-    """
-
-    statement: Statement | None
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Probability:
-        """The probability that the server's JSON holds."""
-        found, told = cls(document["probability"]), document.get("statement")
-        found.statement = None if told is None else Statement.of(told)
-        return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,8 +157,10 @@ class Answer(Framed, FromJson):
         )
 
     def _read(self) -> str:
-        read = "" if self.statement is None else self.statement.reading
-        return f", {read}" if read else ""
+        if self.statement is None:
+            return ""
+        said = [self.statement.reading, self.statement.law_said]
+        return "".join(f", {words}" for words in said if words)
 
 
 def _free(free: Any) -> Iterator[Sequence[float | None] | None]:

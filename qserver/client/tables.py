@@ -9,13 +9,13 @@ from typing import Any, Self
 
 from qserver.client.drawing.bands import plot_of_table
 from qserver.client.drawing.plot import Plot
+from qserver.client.facts.statement import Statement
 from qserver.client.frames import Column
 from qserver.client.listing import MOST_SHOWN, Listing
 from qserver.client.reading import FromJson, at
 from qserver.client.results import (
     Cost,
     Interval,
-    Statement,
     number_columns,
     selection_of,
 )
@@ -317,7 +317,7 @@ class Table(Listing, FromJson):
         # Probabilities are no intervals.
         cost = self.cost.of_sources(cell.source for cells in self.cells for cell in cells)
         found = [f"{self.sure}; {cost}" if self.sure else cost]
-        found += [note for note in (self.looking, self._laws()) if note]
+        found += [note for note in (self.looking, self.laws) if note]
         for name, cell in zip(self.columns, self.cells[0] if self.cells else (), strict=False):
             if cell.binning is not None:
                 error, of = cell.binning["error"], cell.binning["of"]
@@ -325,7 +325,9 @@ class Table(Listing, FromJson):
                 found.append(f"{name}: by the middles of bins, {error:g} off at most{whose}")
         return found
 
-    def _laws(self) -> str:
+    @property
+    def laws(self) -> str:
+        """What the intervals are statements of, in one line; '' where nothing disagrees."""
         told = [c.statement for cells in self.cells for c in cells if c.statement is not None]
         return laws_text(
             [one.law for one in told],

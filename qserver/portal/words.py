@@ -18,6 +18,7 @@ from qserver.text import (
     cost_text,
     decimals_of,
     epsilon_text,
+    law_text,
     laws_text,
     left_text,
     looking_text,
@@ -173,15 +174,8 @@ def statement(found: Statement) -> str:
 def _law(found: Statement) -> str:
     if found.law == "exact":
         return "exact"
-    if found.law == "estimator":
-        return "the law of the estimate's error, whatever released answers disagree about"
-    if not found.disagreements:
-        return "the posterior; nothing that was released disagrees"
-    plural = "" if found.disagreements == 1 else "s"
-    return (
-        f"the posterior given {found.disagreements} disagreement{plural} among released answers, "
-        f"each probability within {found.error:.2g}"
-    )
+    said = law_text(found.law, error=found.error, disagreements=found.disagreements)
+    return said or "the posterior; nothing that was released disagrees"
 
 
 def laws(found: Sequence[Statement]) -> str:

@@ -21,6 +21,7 @@ from qserver.query.sql.plain.reads import explains
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.records.answer import JobStatus
+from qserver.service.cells.said import said_beside
 from qserver.service.service import Service
 from qserver.service.statement_answers import (
     AnsweredCell,
@@ -178,10 +179,10 @@ def _table(found: StatementAnswer) -> Result:
         (*row.group, *(v for cell in cells for v in _values(cell, has_consistent=has_consistent)))
         for row, cells in pairs
     ]
-    notices: tuple[str, ...] = ()
+    notices = said_beside(found)
     if found.charged_nano:
         spent, left = found.charged_nano / 1e9, found.remaining_nano / 1e9
-        notices = (f"This cost {spent:.4g} epsilon; {left:.4g} remain.",)
+        notices = (f"This cost {spent:.4g} epsilon; {left:.4g} remain.", *notices)
     return Result("SELECT", columns_of(statement), rows, notices)
 
 

@@ -106,7 +106,7 @@ def test_query_says_what_released_answers_disagree_about(
     server.reply({**ANSWER, **longer, "statement": statement})
     assert call(server, "query", "adult", "--length", "90") == ExitCode.OK
     assert capsys.readouterr().out.splitlines()[4:] == [
-        "the posterior given 2 disagreements among released answers; each probability within "
+        "the posterior given 2 disagreements among released answers, each probability within "
         "0.0012",
         "longer than asked by what they disagree about: length 90 holds with 91.3 percent",
         "  fresh noise of that length (--independent): 0.04 epsilon",
@@ -114,6 +114,29 @@ def test_query_says_what_released_answers_disagree_about(
     server.reply({**ANSWER, "statement": statement})
     assert call(server, "query", "adult", "--length", "110") == ExitCode.OK
     assert "longer than asked" not in capsys.readouterr().out
+
+
+def test_query_says_that_an_interval_is_of_the_error(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement = {"law": "estimator", "error": 0.0, "disagreements": 0}
+    server.reply({**ANSWER, "statement": statement})
+    assert call(server, "query", "adult", "--length", "200") == ExitCode.OK
+    assert capsys.readouterr().out.splitlines()[4:] == [
+        "the law of the estimate's error, whatever released answers disagree about"
+    ]
+
+
+def test_probability_says_its_numerical_error(
+    server: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement = {"law": "posterior", "error": 0.0012, "disagreements": 1}
+    server.reply({"probability": 0.8497, "version": 3, "statement": statement})
+    assert call(server, "probability", "adult", "--at-least", "32000") == ExitCode.OK
+    assert capsys.readouterr().out.splitlines() == [
+        "probability: 0.8497",
+        "the posterior given 1 disagreement among released answers, each probability within 0.0012",
+    ]
 
 
 def test_json_prints_what_the_server_sent_to_the_letter(

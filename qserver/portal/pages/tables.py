@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,11 +19,11 @@ from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
+from qserver.service.cells.said import looked_numbers
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements, workload_of
-from qserver.text import LookedNumber
 
 _KINDS = {
     "fresh": "New measurements.",
@@ -92,9 +91,7 @@ class TableView:
     @property
     def looking(self) -> str:
         """What holds for each number, for all at once and for the largest; '' where unknown."""
-        cells = [cell for row in self.answer.cells for cell in row]
-        numbers = [found for cell in cells if (found := _looked_number(cell)) is not None]
-        return words.looking(numbers, n=len(cells))
+        return words.looking(looked_numbers(self.answer), n=sum(map(len, self.answer.cells)))
 
     @property
     def laws(self) -> str:
@@ -274,16 +271,6 @@ def table_csv(answer: StatementAnswer) -> str:
         for row, cells in zip(statement.rows, answer.cells, strict=True)
     ]
     return csv_text([header, *lines])
-
-
-def _looked_number(cell: AnsweredCell) -> LookedNumber | None:
-    estimate, low, high = numbers_of(cell)
-    looked = cell.after_looking
-    if estimate is None or low is None or high is None or looked is None:
-        return None
-    ends = [looked.at_once.low, looked.at_once.high, looked.largest.low, looked.largest.high]
-    all_low, all_high, top_low, top_high = (math.nan if end is None else end for end in ends)
-    return LookedNumber(high - low, all_high - all_low, (estimate - top_low, top_high - estimate))
 
 
 def _unique(columns: Sequence[str], taken: Sequence[str]) -> list[str]:
