@@ -67,6 +67,20 @@ class Kept:
     n_over_all: int
     n_nobody: int
 
+    @classmethod
+    def together(cls, parts: Sequence[Kept], mask: NDArray[np.bool_]) -> Kept:
+        """What was found of different persons.
+
+        Args:
+            mask: of the records of all of them.
+        """
+        return cls(
+            mask,
+            n_over_period=sum(part.n_over_period for part in parts),
+            n_over_all=sum(part.n_over_all for part in parts),
+            n_nobody=sum(part.n_nobody for part in parts),
+        )
+
     def lines(self, rule: PeriodRule) -> list[str]:
         """What was left out, in words for the owner alone."""
         kept = f"kept {int(self.mask.sum()):,} of {len(self.mask):,} records"

@@ -65,7 +65,7 @@ def content_of(
     sorted_codes: Callable[[int], Iterable[NDArray[Any]]],
     n: int,
     *,
-    people: People | None,
+    people: str,
     key: bytes,
 ) -> Content:
     """The digests of what was read.
@@ -75,7 +75,7 @@ def content_of(
         sorted_codes: gives, for an attribute, the codes of the records inside the domain, sorted
             with the last attribute first, in pieces.
         n: how many records they are.
-        people: the person of each of them; '' is unknown. None without a column.
+        people: the digest of their persons; '' without a column.
         key: the worker's secret.
 
     Raises:
@@ -85,7 +85,7 @@ def content_of(
         return Content()  # Nobody is counted, so nobody can lose anything.
     return Content(
         records=records_digest(domain, sorted_codes, key),
-        people="" if people is None else people_digest((name for name, _ in people.counts()), key),
+        people=people,
         file="" if file is None else _file_digest(file, key),
     )
 
@@ -104,6 +104,11 @@ def records_digest(
         for piece in sorted_codes(axis):
             digest.update(piece.astype("<i8").tobytes())
     return digest.hexdigest()
+
+
+def digest_of(people: People, key: bytes) -> str:
+    """The digest of the persons who have a record; '' if nobody is known."""
+    return people_digest((name for name, _ in people.counts()), key)
 
 
 def people_digest(names: Iterable[str], key: bytes) -> str:

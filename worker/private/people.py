@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from qserver.errors import PrivateDataError
+from worker.constants import WORKER
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,8 +31,7 @@ class People:
     @classmethod
     def of(cls, texts: Iterable[pa.Array]) -> People:
         """From the person of each record, as text, in any number of pieces."""
-        chunks = pa.chunked_array(list(texts), pa.string())
-        found = chunks.dictionary_encode().combine_chunks()
+        found = pa.chunked_array(list(texts), pa.string()).dictionary_encode().combine_chunks()
         if isinstance(found, pa.ChunkedArray):  # of no chunk at all
             return cls(pa.array([], pa.string()), np.zeros(0, dtype=np.int32))
         return cls(found.dictionary, found.indices.to_numpy().astype(np.int32, copy=False))
@@ -45,6 +49,21 @@ class People:
         """The persons of the records of a mask."""
         return People(self.texts, self.who[kept])
 
+    def parts(self, most: int) -> Iterator[tuple[NDArray[np.intp], People]]:
+        """Places of records, and their persons, where no person's records are in two parts.
+
+        Args:
+            most: most records of a part, unless one person has more.
+        """
+        ends, start = np.cumsum(self.n_records()), 0
+        while start < len(ends):
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+            places = np.flatnonzero((self.who >= start) & (self.who < stop))
+            own = self.texts.slice(start, stop - start)
+            yield places, People(own, self.who[places] - np.int32(start))
+            start = stop
+
     def n_records(self) -> NDArray[np.int64]:
         """How many records each person has."""
         return np.bincount(self.who, minlength=len(self.texts))
@@ -60,3 +79,54 @@ class People:
         for person in pc.sort_indices(self.texts).to_numpy():
             if n_records[person]:
                 yield self.text(int(person)), int(n_records[person])
+
+
+class GrowingPeople:
+    """The persons of records that come piece by piece: texts once in memory, numbers in a file.
+
+    The file has no name from the start, so whatever stops the program leaves nothing behind.
+
+    Args:
+        folder: where the file is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
+        self._known = pa.array([], pa.string())
+        self._waiting: list[pa.Array] = []
+        self._n_waiting = 0
+
+    def close(self) -> None:
+        """Give the disk back."""
+        self._file.close()
+
+    def add(self, texts: pa.Array) -> None:
+        """Take in the persons of further records; PrivateDataError if the disk is full."""
+        self._waiting.append(texts)
+        self._n_waiting += len(texts)
+        # All known persons are gone through for each merge, so these become rarer as they grow.
+        if self._n_waiting >= max(WORKER.people_records, len(self._known) // 2):
+            self._merge()
+
+    def people(self) -> People:
+        """All of them."""
+        self._merge()
+        self._file.flush()
+        self._file.seek(0)
+        return People(self._known, np.fromfile(self._file, dtype=np.int32))
+
+    def _merge(self) -> None:
+        """Number the persons who wait: known ones as they are, new ones after them."""
+        if not self._n_waiting:
+            return
+        found = People.of(self._waiting)
+        self._waiting, self._n_waiting = [], 0
+        places = pc.index_in(found.texts, value_set=self._known)
+        is_new = places.is_null().to_numpy(zero_copy_only=False)
+        numbers = places.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32)
+        numbers[is_new] = len(self._known) + np.arange(is_new.sum(), dtype=np.int32)
+        self._known = pa.concat_arrays([self._known, found.texts.filter(pa.array(is_new))])
+        try:
+            self._file.write(numbers[found.who].tobytes())
+        except OSError as exc:
+            raise PrivateDataError(f"The persons cannot be written: {exc.strerror}.") from None

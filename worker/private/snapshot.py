@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,10 @@ from worker.coding.coder import CodedBatch, coder_of
 from worker.coding.progress import Progress
 from worker.coding.tally import Tally
 from worker.coding.wanted import WantedPeriods
-from worker.private.causal import kept_by_period
-from worker.private.content import Content, content_of
-from worker.private.people import People
+from worker.constants import WORKER
+from worker.private.causal import Kept, kept_by_period
+from worker.private.content import Content, content_of, digest_of
+from worker.private.people import GrowingPeople, People
 from worker.private.sealed.rows import PackedRows, half_of_memory
 from worker.private.sealed.seal import NewSeal, fingerprint_of, fingerprint_of_table, seal_rows
 from worker.private.spark.place import SparkCodes
@@ -108,16 +109,12 @@ def read_snapshot(
         PrivateDataError: the source cannot be read, or lacks a column. Shown to the owner only.
     """
     rows = PackedRows(folder, domain.sizes, memory_bytes=half_of_memory())
-    with closing(rows), _reading(data, domain, person, folder=folder, say=say) as read:
-        texts = []
-        for batch in read.batches():
-            rows.add(batch.codes)
-            if batch.people is not None:
-                texts.append(batch.people)
+    with closing(rows), closing(GrowingPeople(folder)) as people:
+        # Closed before the rows are sorted: what its engines keep is room for the rows.
+        with _reading(data, domain, person, folder=folder, say=say) as read:
+            _spool(read.batches(), rows, people)
         if not (empty or read.tally.n_rows):
             raise PrivateDataError("The source has no rows. Nothing was registered.")
-        people = None if person is None else People.of(texts)
-        texts.clear()
         return _Sealing(rows, domain, key, folder).snapshot(people, person, read, say)
 
 
@@ -129,7 +126,7 @@ class _Sealing:
 
     def snapshot(
         self,
-        people: People | None,
+        people: GrowingPeople,
         person: PersonRule | None,
         read: _Read,
         say: Callable[[str], None],
@@ -138,19 +135,19 @@ class _Sealing:
         rows, domain = self._rows, self._domain
         # What Arrow keeps for further batches is room for the rows, which are in memory now.
         pa.default_memory_pool().release_unused()
-        axes, kept = range(len(domain.sizes)), rows.n
-        if people is not None and person is not None:
-            mask = self._kept(people, person, say)
+        axes, kept, same_people = range(len(domain.sizes)), rows.n, ""
+        if person is not None:
+            mask, same_people = self._bounded(people.people(), person, say)
             kept = int(mask.sum())
             rows.flag(mask)
-        flagged = people is not None
+        flagged = person is not None
         read.tally.n_kept = kept
         in_order = fingerprint_of(
             (rows.pieces(a, flagged=flagged) for a in axes), kept, domain, self._key
         )
         rows.sort()
         content = content_of(
-            read.source.file, domain, rows.pieces, rows.n, people=people, key=self._key
+            read.source.file, domain, rows.pieces, rows.n, people=same_people, key=self._key
         )
         seal = seal_rows(rows, domain.sizes, kept, folder=self._folder, flagged=flagged)
         for line in read.tally.lines():
@@ -160,17 +157,26 @@ class _Sealing:
         fingerprint = fingerprint_of_table(table, domain, self._key)
         return Snapshot(table, kept, fingerprint, in_order, content, seal)
 
-    def _kept(
+    def _bounded(
         self, people: People, person: PersonRule, say: Callable[[str], None]
-    ) -> NDArray[np.bool_]:
-        """Mask of the records to keep by the rule for one person's."""
-        codes = [self._rows.column(axis) for axis in range(len(self._domain.sizes))]
-        if person.by_period is None:
-            return kept_records(people, codes, most=person.most, key=self._key)
-        found = kept_by_period(people, codes, rule=person.by_period, key=self._key)
-        for line in found.lines(person.by_period):
-            say(line)
-        return found.mask
+    ) -> tuple[NDArray[np.bool_], str]:
+        """Mask of the records to keep by the rule for one person's, and the digest of all persons.
+
+        Some persons at a time, and before the rows are in memory: there is not room for both.
+        """
+        mask = np.zeros(self._rows.n, dtype=np.bool_)
+        found: list[Kept] = []
+        for places, part in people.parts(WORKER.people_records):
+            codes = self._rows.at(places)
+            if person.by_period is None:
+                mask[places] = kept_records(part, codes, most=person.most, key=self._key)
+            else:
+                found.append(kept_by_period(part, codes, rule=person.by_period, key=self._key))
+                mask[places] = found[-1].mask
+        if person.by_period is not None:
+            for line in Kept.together(found, mask).lines(person.by_period):
+                say(line)
+        return mask, digest_of(people, self._key)
 
 
 def empty_snapshot(domain: Domain, *, content: Content, key: bytes) -> Snapshot:
@@ -203,19 +209,27 @@ def read_records(
     rows = PackedRows(folder, domain.sizes, memory_bytes=half_of_memory())
     with (
         closing(rows),
+        closing(GrowingPeople(folder)) as growing,
         _reading(data, domain, person, folder=folder, say=say, periods=periods) as read,
     ):
-        texts = []
         days = None if periods is None else periods.days(domain)
-        for batch in read.batches(days):
-            rows.add(batch.codes)
-            if batch.people is not None:
-                texts.append(batch.people)
-        people = None if person is None else People.of(texts)
+        _spool(read.batches(days), rows, growing)
+        people = None if person is None else growing.people()
         codes = tuple(rows.column(axis) for axis in range(len(domain.sizes)))
         rows.sort()
-        content = content_of(read.source.file, domain, rows.pieces, rows.n, people=people, key=key)
+        same_people = "" if people is None else digest_of(people, key)
+        content = content_of(
+            read.source.file, domain, rows.pieces, rows.n, people=same_people, key=key
+        )
         return Records(codes, people, content, read.tally)
+
+
+def _spool(batches: Iterable[CodedBatch], rows: PackedRows, people: GrowingPeople) -> None:
+    """Put the codes of all batches and the person of each record where they wait."""
+    for batch in batches:
+        rows.add(batch.codes)
+        if batch.people is not None:
+            people.add(batch.people)
 
 
 @dataclass(frozen=True)
@@ -248,6 +262,8 @@ def _reading(
     say: Callable[[str], None],
     periods: WantedPeriods | None = None,
 ) -> Iterator[_Read]:
+    # Arrow's own way to allocate keeps what was freed: 30 MB more at the peak of a read.
+    pa.set_memory_pool(pa.system_memory_pool())
     column = "" if person is None else person.column
     with (
         open_source(Address.of(data), folder=folder) as source,

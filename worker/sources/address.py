@@ -29,7 +29,7 @@ _DATABASES = ("sqlite", "duckdb", "postgresql", "adbc", *_SPARK)
 _KNOWN = (
     "be a path, or begin with sqlite:///, duckdb:///, postgresql://, s3://, adbc:, spark:// or "
     "spark-connect://",
-    "A path ends in .csv, .tsv or .parquet, or is a folder of .parquet files.",
+    "A path ends in .csv, .tsv or .parquet, or is a folder of such files.",
 )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import duckdb
 import pyarrow as pa
@@ -18,9 +20,21 @@ _ENDINGS = {".csv": ",;|\t", ".tsv": "\t"}
 """What may stand between the columns; of several the one that the header has most of."""
 _PACKED = {".gz": "gzip", ".zst": "zstd"}
 # Told and not guessed: a guess from the first rows takes a quote that comes late as a plain letter,
-# and one from all rows reads the file twice, with the whole of it in memory.
-_DIALECT = """quote = '"', escape = '"', comment = '', skip = 0"""
+# and one from all rows reads the file twice, with the whole of it in memory. And only what was told
+# says at which line a file is ragged. Folders named KEY=VALUE are left to whoever reads folders.
+_DIALECT = """auto_detect = false, quote = '"', escape = '"', comment = '', skip = 0,
+hive_partitioning = false"""
 _LINE = re.compile(r"Line: ([0-9]+)")
+
+
+def is_csv_name(name: str) -> bool:
+    """Whether a name is that of a CSV or TSV file, perhaps a packed one."""
+    return _ending(name) in _ENDINGS
+
+
+def _ending(name: str) -> str:
+    path = PurePath(name.lower())
+    return PurePath(path.stem).suffix if path.suffix in _PACKED else path.suffix
 
 
 class CsvFile:
@@ -28,22 +42,25 @@ class CsvFile:
 
     Args:
         path: what is read.
-        name: what its ending is taken from, and how messages call it.
+        name: what its ending is taken from.
+        shown: how messages call it; as `name` by default.
     """
 
-    def __init__(self, path: Path, name: str, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, path: Path, name: str, connection: duckdb.DuckDBPyConnection, *, shown: str = ""
+    ) -> None:
         self.file: Path | None = path
-        self._path, self._name, self._connection = path, name, connection
-        suffixes = [s.lower() for s in Path(name).suffixes]
-        self._packed = _PACKED.get(suffixes[-1]) if suffixes else None
-        ending = [s for s in suffixes if s not in _PACKED][-1:]
-        if not ending or ending[0] not in _ENDINGS:
+        self._path, self._name, self._connection = path, shown or name, connection
+        if not is_csv_name(name):
             raise PrivateDataError(
                 f"{name} must end in .csv, .tsv (also .gz or .zst) or .parquet, or be a folder of "
-                ".parquet files."
+                "such files."
             )
-        self._delimiter = self._most_of(_ENDINGS[ending[0]])
-        self.columns = self._header()
+        self._packed = _PACKED.get(PurePath(name).suffix.lower())
+        head = self._head()
+        line, marks = head.partition("\n")[0], _ENDINGS[_ending(name)]
+        self._delimiter = max(marks, key=line.count)
+        self.columns = self._header(head)
 
     def n_rows(self) -> int | None:
         """By the length of the first lines; None for a packed file."""
@@ -58,11 +75,10 @@ class CsvFile:
         """All rows, in the order of the file. Dates are texts here, so every row is read."""
         del days
         places = {column.name: i for i, column in enumerate(self.columns)}
-        before = self._path.stat()
+        before = self.mark()
         with no_values_in_errors(self._name, _words):
-            # By place: DuckDB renames columns whose names differ in case alone.
-            columns = ", ".join(f"#{places[name] + 1}" for name in names)
-            sql = f"SELECT {columns} FROM {self._sql(header=True)}"  # noqa: S608
+            columns = ", ".join(f"c{places[name]}" for name in names)
+            sql = f"SELECT {columns} FROM {self._sql()}"  # noqa: S608
             reader = self._connection.sql(sql).to_arrow_reader(WORKER.batch_records)
         while True:
             with no_values_in_errors(self._name, _words):
@@ -70,30 +86,37 @@ class CsvFile:
             if batch is None:
                 break
             yield pa.RecordBatch.from_arrays(batch.columns, names=list(names))
-        after = self._path.stat()
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        if self.mark() != before:
             raise PrivateDataError(f"{self._name} was changed while it was read. Read it again.")
 
-    def _most_of(self, marks: str) -> str:
+    def mark(self) -> tuple[int, int]:
+        """What changes with the file: its length and when it was written."""
+        with no_values_in_errors(self._name, _words):
+            found = self._path.stat()
+            return found.st_size, found.st_mtime_ns
+
+    def _head(self) -> str:
+        """The first lines; bytes that are no UTF-8 as they are, as they may be a record's."""
         with no_values_in_errors(self._name, _words), self._path.open("rb") as file:
             packed = pa.input_stream(file, compression=self._packed)
-            line = packed.read(WORKER.csv_line_bytes).partition(b"\n")[0]
-        return max(marks, key=lambda mark: line.count(mark.encode()))
+            return str(packed.read(WORKER.csv_line_bytes), "utf-8-sig", "surrogateescape")
 
-    def _header(self) -> tuple[Column, ...]:
-        """The first line, as it is written: read with it as a header, twice one name is renamed."""
+    def _header(self, head: str) -> tuple[Column, ...]:
+        """The names as they are written: DuckDB would rename one that comes twice."""
         with no_values_in_errors(self._name, _words):
-            sql = f"SELECT * FROM {self._sql(header=False)} LIMIT 1"  # noqa: S608
-            rows = self._connection.sql(sql).fetchall()
-        if not rows:
+            lines = csv.reader(io.StringIO(head, newline=""), delimiter=self._delimiter)
+            names = next(filter(None, lines), [])
+            "".join(names).encode()
+        if not names:
             raise PrivateDataError(f"{self._name} is empty: it has no header line.")
-        return distinct([Column(str(name or "").strip()) for name in rows[0]])
+        return distinct([Column(name.strip()) for name in names])
 
-    def _sql(self, *, header: bool) -> str:
+    def _sql(self) -> str:
         packed = f", compression = '{self._packed}'" if self._packed else ""
         path = "'" + str(self._path).replace("'", "''") + "'"
+        columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.columns)))
         return (
-            f"read_csv({path}, header = {str(header).lower()}, all_varchar = true, {_DIALECT}, "
+            f"read_csv({path}, header = true, columns = {{{columns}}}, {_DIALECT}, "
             f"delim = '{self._delimiter}', buffer_size = {WORKER.csv_buffer_bytes}{packed})"
         )
 
@@ -110,16 +133,22 @@ def open_csv(path: Path, *, name: str = "") -> Iterator[CsvFile]:
     """
     if not path.is_file():
         raise PrivateDataError(f"{path} is not a file.")
+    with reading_alone([path]) as connection:
+        yield CsvFile(path.absolute(), name or path.name, connection)
+
+
+@contextmanager
+def reading_alone(paths: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in memory that can open these files alone, and load or fetch nothing."""
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        # Only this one file can be opened, and nothing can be loaded or fetched.
         # Absolute and not resolved: a file without a name is found by its descriptor alone.
-        quoted = "'" + str(path.absolute()).replace("'", "''") + "'"
-        connection.execute(f"SET allowed_paths = [{quoted}]")
+        quoted = ["'" + str(path.absolute()).replace("'", "''") + "'" for path in paths]
+        connection.execute(f"SET allowed_paths = [{', '.join(quoted)}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET preserve_insertion_order = true")
         # Else the whole file stays in memory.
         connection.execute("SET enable_external_file_cache = false")
-        yield CsvFile(path.absolute(), name or path.name, connection)
+        yield connection
 
 
 def _words(error: Exception) -> str:
@@ -127,13 +156,15 @@ def _words(error: Exception) -> str:
     text = str(error)
     found = _LINE.search(text)
     line = f" at line {int(found[1]):,}" if found else ""
-    if "nvalid unicode" in text or "not utf-8 encoded" in text:
+    if isinstance(error, UnicodeError):
+        line = " at line 1"
+    if isinstance(error, UnicodeError) or "nvalid unicode" in text or "not utf-8 encoded" in text:
         return (
             f"holds bytes that are no UTF-8{line}. Convert it, for example with "
             "`iconv -f latin1 -t utf-8`."
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         return f"cannot be read{line}: there is not enough memory."
-    if isinstance(error, duckdb.IOException):
+    if isinstance(error, duckdb.IOException | OSError):
         return f"cannot be read to its end{line}: it is cut off, damaged or not allowed to be read."
     return f"cannot be read{line}: it has another number of columns there, or an open quote."

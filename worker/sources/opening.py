@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from worker.sources.address import Address
-from worker.sources.files import open_csv
+from worker.sources.files import is_csv_name, open_csv
+from worker.sources.folder import data_files, folder_values, open_csv_folder
 from worker.sources.source import Source
 
 
@@ -54,10 +55,31 @@ def open_source(address: Address, *, folder: Path) -> Iterator[Source]:
 
         with open_s3(address.text, folder=folder) as source:
             yield source
-    elif address.path.is_dir() or address.path.suffix.lower() == ".parquet":
-        from worker.sources.parquet import local_parquet
+    elif address.path.is_dir():
+        with _open_folder(address.path) as source:
+            yield source
+    elif address.path.suffix.lower() == ".parquet":
+        from worker.sources.parquet import parquet_file
 
-        yield local_parquet(address.path)
+        yield parquet_file(address.path)
     else:
         with open_csv(address.path) as source:
             yield source
+
+
+@contextmanager
+def _open_folder(base: Path) -> Iterator[Source]:
+    """All files of data in a folder and below."""
+    name = base.name or str(base)
+    paths = [str(path) for path in base.rglob("*") if path.is_file()]
+    files = data_files(paths, str(base), name=name)
+    if is_csv_name(files[0]):
+        values = [folder_values(file, str(base)) for file in files]
+        with open_csv_folder([*map(Path, files)], values, names=files, name=name) as source:
+            yield source
+    else:
+        from pyarrow.fs import LocalFileSystem
+
+        from worker.sources.parquet import ParquetFiles
+
+        yield ParquetFiles(files, LocalFileSystem(), base=str(base), name=name)

@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
+from worker.sources.folder import folder_values
 from worker.sources.source import Column, Days, distinct, no_values_in_errors
 
 _FORMAT = ds.ParquetFileFormat(
@@ -41,11 +42,11 @@ class ParquetFiles:
     ) -> None:
         self.file: Path | None = None
         self._files, self._filesystem, self._name = list(files), filesystem, name
-        if not files:
-            raise PrivateDataError(f"{name} holds no .parquet file.")
         with no_values_in_errors(name, _words):
             schemas = [pq.read_schema(file, filesystem=filesystem) for file in files]
         self._check_one_schema(schemas)
+        given = folder_values(files[0], base) if base else {}
+        distinct([*map(_column, schemas[0]), *map(Column, given)])
         with no_values_in_errors(name, _words):
             found = ds.FileSystemDatasetFactory(filesystem, self._files, _FORMAT, _options(base))
             self._dataset = found.finish(found.inspect())
@@ -96,21 +97,13 @@ class ParquetFiles:
                     )
 
 
-def local_parquet(path: Path) -> ParquetFiles:
-    """A file, or a folder with all below it; PrivateDataError."""
-    if not path.exists():
+def parquet_file(path: Path) -> ParquetFiles:
+    """One file on this machine; PrivateDataError."""
+    if not path.is_file():
         raise PrivateDataError(f"{path} is not a file.")
-    if path.is_file():
-        found = ParquetFiles([str(path)], fs.LocalFileSystem(), base="", name=path.name)
-        found.file = path
-        return found
-    files = [str(p) for p in path.rglob("*.parquet") if p.is_file() and not _is_hidden(p, path)]
-    return ParquetFiles(sorted(files), fs.LocalFileSystem(), base=str(path), name=path.name)
-
-
-def _is_hidden(path: Path, base: Path) -> bool:
-    """What other programs write beside their files begins so."""
-    return any(part.startswith(("_", ".")) for part in path.relative_to(base).parts)
+    found = ParquetFiles([str(path)], fs.LocalFileSystem(), base="", name=path.name)
+    found.file = path
+    return found
 
 
 def _options(base: str) -> ds.FileSystemFactoryOptions:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyarrow import fs
 
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
-from worker.sources.files import open_csv
+from worker.sources.files import is_csv_name, open_csv
+from worker.sources.folder import data_files, folder_values, open_csv_folder
 from worker.sources.parquet import ParquetFiles
 from worker.sources.secrets import resolved
 from worker.sources.source import Source, no_values_in_errors
@@ -45,14 +46,29 @@ def open_s3(text: str, *, folder: Path) -> Iterator[Source]:
     if found.type == fs.FileType.NotFound:
         raise PrivateDataError("There is nothing in S3 at this address, or it may not be read.")
     if found.type == fs.FileType.Directory:
-        files = [i.path for i in inside if i.is_file and i.path.endswith(".parquet")]
-        yield ParquetFiles(sorted(files), filesystem, base=path, name=_NAME)
+        files = data_files([i.path for i in inside if i.is_file], path, name="The folder in S3")
+        if is_csv_name(files[0]):
+            with _open_csv_prefix(filesystem, files, path, folder) as source:
+                yield source
+        else:
+            yield ParquetFiles(files, filesystem, base=path, name=_NAME)
     elif path.endswith(".parquet"):
         yield ParquetFiles([path], filesystem, base="", name=_NAME)
     else:
         with _copy(filesystem, path, folder) as copy, open_csv(copy, name=Path(path).name) as file:
             file.file = None
             yield file
+
+
+@contextmanager
+def _open_csv_prefix(
+    filesystem: fs.FileSystem, files: Sequence[str], base: str, folder: Path
+) -> Iterator[Source]:
+    """All CSV files below a prefix, through copies of all of them."""
+    with ExitStack() as stack:
+        copies = [stack.enter_context(_copy(filesystem, file, folder)) for file in files]
+        values = [folder_values(file, base) for file in files]
+        yield stack.enter_context(open_csv_folder(copies, values, names=files, name=_NAME))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import argparse
 from worker.sources.address import Address
 
 _SOURCE_HELP = """\
-a path (.csv, .tsv, also .gz or .zst, .parquet, a folder of .parquet), s3://BUCKET/KEY,
+a path (.csv, .tsv, also .gz or .zst, .parquet, a folder of these), s3://BUCKET/KEY,
 sqlite:///PATH, duckdb:///PATH, postgresql://USER:{env:NAME}@HOST/DB, adbc:DRIVER,
 spark://HOST:PORT or spark-connect://HOST:PORT. A secret is never typed: {env:NAME} stands for an
 environment variable, {file:PATH} for what is in a file

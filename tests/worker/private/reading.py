@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from qserver.query.domain import Domain
@@ -19,9 +20,10 @@ def snapshot_of(
     folder: Path,
     key: bytes = KEY,
     person: PersonRule | None = None,
+    say: Callable[[str], None] = print,
 ) -> Snapshot:
     """What attach would register."""
-    return read_snapshot(data, domain, key=key, folder=folder, person=person)
+    return read_snapshot(data, domain, key=key, folder=folder, person=person, say=say)
 
 
 def codes_in_order(data: Path | Address, domain: Domain, *, folder: Path) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import random
 import sqlite3
 from collections.abc import Sequence
@@ -114,5 +115,19 @@ def as_folder(folder: Path, rows: Sequence[Row]) -> Address:
     as_parquet(folder / "a.parquet", rows[:half])
     as_parquet(folder / "more" / "b.parquet", rows[half:])
     (folder / "_SUCCESS").write_text("")
+    (folder / "read.me").write_text("not data")
+    return Address(str(folder))
+
+
+def as_csv_folder(folder: Path, rows: Sequence[Row]) -> Address:
+    """Three files, of other marks, one of them packed and one in a folder below."""
+    (folder / "more").mkdir(parents=True)
+    third = len(rows) // 3
+    as_csv(folder / "a.csv", rows[:third], mark=";")
+    as_csv(folder / "more" / "b.tsv", rows[third : 2 * third], mark="\t")
+    packed = as_csv(folder / "c.csv", rows[2 * third :]).path
+    (folder / "more" / "c.csv.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    (folder / ".a.csv.crc").write_text("not data")
     (folder / "read.me").write_text("not data")
     return Address(str(folder))

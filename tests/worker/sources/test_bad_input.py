@@ -21,7 +21,16 @@ import pytest
 from qserver.config import Settings
 from qserver.query.domain_file import domain_to_document
 from qserver.storage.store import Store
-from tests.worker.sources.tables import DOMAIN, as_csv, as_duckdb, as_folder, as_sqlite, random_rows
+from tests.worker.sources.tables import (
+    DOMAIN,
+    as_csv,
+    as_csv_folder,
+    as_duckdb,
+    as_folder,
+    as_parquet,
+    as_sqlite,
+    random_rows,
+)
 from worker.cli import main
 from worker.coding.coder import Coder
 
@@ -71,6 +80,22 @@ def other_schema(folder: Path) -> list[str]:
     as_folder(folder / "all", ROWS)
     pq.write_table(pa.table({"age": ["old"]}), folder / "all" / "z.parquet")
     return ["--data", str(folder / "all")]
+
+
+def csv_folder(change: Callable[[Path], object]) -> Callable[[Path], list[str]]:
+    """A folder of CSV files, of which `change` spoils one."""
+
+    def made(folder: Path) -> list[str]:
+        as_csv_folder(folder / "all", ROWS)
+        change(folder / "all")
+        return ["--data", str(folder / "all")]
+
+    return made
+
+
+def add_row(folder: Path) -> None:
+    path = folder / "more" / "b.tsv"
+    path.write_text(path.read_text() + f"{VALUE}\t{VALUE}\n")
 
 
 def ragged(folder: Path) -> list[str]:
@@ -130,7 +155,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "cut off": (cut_off, "cannot be read"),
     "cut parquet": (cut_parquet, "damaged"),
     "other schema": (other_schema, "has another type for column age"),
-    "ragged": (ragged, "another number of columns"),
+    "ragged": (ragged, "at line 43: it has another number of columns"),
     "twice": (twice, "more than one column age"),
     "twice in sqlite": (twice_in("sqlite"), "more than one column age"),
     "twice in duckdb": (twice_in("duckdb"), "more than one column age"),
@@ -146,7 +171,28 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "overflow": (query_on("duckdb", OVERFLOW), "cannot be read to its end"),
     "a value that does not fit": (query_on("duckdb", CAST_OVERFLOW), "cannot be read to its end"),
     "not there": (lambda folder: ["--data", str(folder / "none.csv")], "not a file"),
-    "no folder": (lambda folder: ["--data", str(folder)], "no .parquet file"),
+    "no folder": (lambda folder: ["--data", str(folder)], "no .parquet, .csv or .tsv file"),
+    "ragged in a folder": (csv_folder(add_row), "b.tsv (file 2 of 3) cannot be read at line 15"),
+    "other schema in a folder": (
+        csv_folder(lambda folder: (folder / "z.csv").write_text(f"age,sex\n1,{VALUE}\n")),
+        "file 4 of 4 lacks column dose",
+    ),
+    "twice by a folder": (
+        csv_folder(
+            lambda folder: (
+                (folder / "more").rename(folder / "age=3") and (folder / "a.csv").unlink()
+            )
+        ),
+        "more than one column age",
+    ),
+    "both kinds": (
+        csv_folder(lambda folder: as_parquet(folder / "d.parquet", ROWS)),
+        "Keep one kind in a folder",
+    ),
+    "an empty file in a folder": (
+        csv_folder(lambda folder: (folder / "z.csv").write_text("")),
+        "z.csv (file 4 of 4) is empty",
+    ),
 }
 
 

@@ -23,6 +23,7 @@ from tests.worker.sources.example import QUERY
 from tests.worker.sources.tables import (
     DOMAIN,
     as_csv,
+    as_csv_folder,
     as_duckdb,
     as_folder,
     as_parquet,
@@ -81,15 +82,21 @@ def test_adbc_and_s3_give_the_same_digest(
     rows = random_rows(3, 500)
     csv = as_csv(tmp_path / "rows.csv", rows)
     as_folder(tmp_path / "folder", rows)
+    as_csv_folder(tmp_path / "texts", rows)
     bucket.put("rows.csv", csv.path)
     bucket.put("rows.parquet", as_parquet(tmp_path / "rows.parquet", rows).path)
     for path in (tmp_path / "folder").rglob("*.parquet"):
         bucket.put(f"visits/{path.relative_to(tmp_path / 'folder')}", path)
+    for path in (p for p in (tmp_path / "texts").rglob("*") if p.is_file()):
+        bucket.put(f"texts/{path.relative_to(tmp_path / 'texts')}", path)
     as_sqlite(tmp_path / "rows.sqlite", rows)
     kinds = [
         csv,
         adbc_of(tmp_path / "rows.sqlite"),
-        *(Address(bucket.address(name)) for name in ("rows.csv", "rows.parquet", "visits")),
+        *(
+            Address(bucket.address(name))
+            for name in ("rows.csv", "rows.parquet", "visits", "texts")
+        ),
     ]
     found = [snapshot_of(a, DOMAIN, folder=tmp_path, person=PERSON) for a in kinds]
     assert [s.fingerprint for s in found] == [found[0].fingerprint] * len(kinds)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import shutil
 import sqlite3
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from qserver.errors import ConfigError, PrivateDataError
+from qserver.query.domain import Attribute, Domain
 from tests.worker.private.reading import snapshot_of
 from tests.worker.sources.tables import (
     DOMAIN,
     as_csv,
+    as_csv_folder,
     as_duckdb,
     as_folder,
     as_parquet,
@@ -39,6 +42,7 @@ def test_all_kinds_give_one_fingerprint(tmp_path: Path, seed: int) -> None:
         Address(str(packed)),
         as_parquet(tmp_path / "rows.parquet", rows),
         as_folder(tmp_path / "folder", rows),
+        as_csv_folder(tmp_path / "texts", rows),
         as_sqlite(tmp_path / "rows.sqlite", rows),
         as_duckdb(tmp_path / "rows.duckdb", rows),
     ]
@@ -77,6 +81,29 @@ def test_folders_named_by_a_value_give_a_column(tmp_path: Path) -> None:
     found = snapshot_of(tmp_path / "by", DOMAIN, folder=tmp_path)
     expected = snapshot_of(as_csv(tmp_path / "rows.csv", rows), DOMAIN, folder=tmp_path)
     assert found.fingerprint == expected.fingerprint
+
+
+def test_folders_of_csv_are_read_as_those_of_parquet(tmp_path: Path) -> None:
+    """By month and sex; a month is a whole number, and a sex without a value is missing."""
+    domain = Domain(
+        (
+            Attribute("age", "integer", edges=(Fraction(0), Fraction(50), Fraction(100))),
+            Attribute("month", "labels", ("3", "11")),
+            Attribute("sex", "labels", ("Fe male", "Male"), missing="other"),
+        )
+    )
+    places = [("03", "Fe%20male"), ("11", "Male"), ("11", "__HIVE_DEFAULT_PARTITION__")]
+    for i, (month, sex) in enumerate(places):
+        for kind in ("csv", "parquet"):
+            below = tmp_path / kind / f"month={month}" / f"sex={sex}"
+            below.mkdir(parents=True)
+            with duckdb.connect(":memory:") as connection:
+                rows = f"SELECT j * 7 + {i} AS age FROM range({i + 2}) t(j)"
+                connection.execute(f"COPY ({rows}) TO '{below / f'x.{kind}'}'")
+    found = [snapshot_of(tmp_path / kind, domain, folder=tmp_path) for kind in ("csv", "parquet")]
+    assert found[0].fingerprint == found[1].fingerprint
+    columns = [codes.tolist() for codes in found[0].table.codes]
+    assert list(zip(*columns, strict=True)) == [(0, 0, 0)] * 2 + [(0, 1, 1)] * 3 + [(0, 1, 2)] * 4
 
 
 @pytest.mark.parametrize(

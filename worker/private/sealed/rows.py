@@ -80,14 +80,37 @@ class PackedRows:
         whole = [np.zeros(0, dtype=code_dtype(self._sizes[axis])), *self.pieces(axis)]
         return np.concatenate(whole)
 
+    def at(self, places: NDArray[np.intp]) -> list[NDArray[Any]]:
+        """The codes of some records, per attribute in their smallest type; not all rows in memory.
+
+        Args:
+            places: in ascending order.
+        """
+        self._file.flush()
+        found = [np.zeros((0, self._n_words), dtype=self._dtype)]
+        for part in _parts(self.n):
+            first, stop = np.searchsorted(places, (part.start, part.stop))
+            found.append(self._part(part)[places[first:stop] - part.start])
+        rows = np.concatenate(found)
+        return [self._codes(rows, axis) for axis in range(len(self._sizes))]
+
     def pieces(self, axis: int, *, flagged: bool = False) -> Iterator[NDArray[Any]]:
         """The codes of an attribute, piece by piece; of all records or of those that stay."""
-        rows, place = self._all(), self._places[axis]
-        kind, mask = code_dtype(self._sizes[axis]), np.uint64((1 << place.bits) - 1)
+        rows = self._all()
         for part in _parts(self.n):
-            words = rows[part, place.word].astype(np.uint64, copy=False)
-            codes = ((words >> np.uint64(place.shift)) & mask).astype(kind)
+            codes = self._codes(rows[part], axis)
             yield codes[self.is_flagged(part)] if flagged else codes
+
+    def _part(self, part: slice) -> NDArray[Any]:
+        self._file.seek(part.start * self._n_words * self._dtype.itemsize)
+        n = part.stop - part.start
+        return np.fromfile(self._file, self._dtype, n * self._n_words).reshape(n, self._n_words)
+
+    def _codes(self, rows: NDArray[Any], axis: int) -> NDArray[Any]:
+        place = self._places[axis]
+        words = rows[:, place.word].astype(np.uint64, copy=False)
+        mask = np.uint64((1 << place.bits) - 1)
+        return ((words >> np.uint64(place.shift)) & mask).astype(code_dtype(self._sizes[axis]))
 
     def _all(self) -> NDArray[Any]:
         if self._rows is None:
