@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import sqlite3
 import statistics
@@ -16,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
 KINDS = ("csv", "parquet", "duckdb", "sqlite")
+SERVER = "postgresql"
 DRUGS = tuple(f"drug {i}" for i in range(50))
 DOMAIN = Domain(
     (
@@ -73,6 +75,43 @@ def made(kind: str, n: int, folder: Path) -> Address:
             connection.execute(f"COPY ({rows}) TO '{path}'")
     is_table = kind in ("sqlite", "duckdb")
     return Address(f"{kind}:///{path}" if is_table else str(path), "visits" if is_table else "")
+
+
+@contextmanager
+def in_postgres(n: int, folder: Path) -> Iterator[Address]:
+    """The same in a PostgreSQL server of its own, by a reader's address; gone at the end."""
+    # Loaded only here: the processes that are measured import what attach imports alone.
+    import adbc_driver_postgresql.dbapi
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from tests.worker.sources.engines import PASSWORD, postgres_server
+
+    path = made("parquet", n, folder).path
+    with postgres_server() as server:
+        with (
+            adbc_driver_postgresql.dbapi.connect(server.uri, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
+            file = pq.ParquetFile(path)
+            batches = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+            cursor.adbc_ingest("visits", batches, mode="create")
+        server.execute("GRANT SELECT ON visits TO reader", "ANALYZE visits")
+        path.unlink()
+        os.environ["PG_SECRET"] = PASSWORD
+        yield Address(server.address, "visits")
+
+
+@contextmanager
+def source(kind: str, n: int, folder: Path) -> Iterator[Address]:
+    """A source of n records; gone at the end."""
+    if kind == SERVER:
+        with in_postgres(n, folder) as address:
+            yield address
+    else:
+        address = made(kind, n, folder)
+        yield address
+        address.path.unlink()
 
 
 def read(address: Address, folder: Path, *, most: int | None = None) -> Snapshot:
@@ -137,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure, and print one line for each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
+    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=(*KINDS, SERVER))
     parser.add_argument("--most", type=int, help="keep so many records of each person")
     parser.add_argument("--one", type=int, metavar="COUNTS", help="time counts in place of reads")
     parser.add_argument("--read", help=argparse.SUPPRESS)
@@ -152,9 +191,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(one_record(options.records, Path(name), n_counts=options.one))
             return
         for kind in options.kinds:
-            address = made(kind, options.records, Path(name))
-            print(kind, measured(address, Path(name), most=options.most), flush=True)
-            address.path.unlink()
+            with source(kind, options.records, Path(name)) as address:
+                print(kind, measured(address, Path(name), most=options.most), flush=True)
 
 
 if __name__ == "__main__":

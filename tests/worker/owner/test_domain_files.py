@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import stat
 import tomllib
 from pathlib import Path
@@ -61,6 +62,21 @@ def test_a_draft_of_typed_columns_depends_on_no_record(tmp_path: Path, capsys: O
     assert texts[0] == texts[1]
     kinds = [item["kind"] for item in tomllib.loads(texts[0])["attributes"]]
     assert kinds == ["integer", "real", "date", "labels", "labels"]
+
+
+def test_the_command_in_a_draft_is_one_for_a_shell(tmp_path: Path, capsys: Out) -> None:
+    """As it stands there, but for the name of the draft."""
+    path = tmp_path / "visits of 2024.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute('CREATE TABLE "my visits" (age INTEGER)')
+    source = ["--source", f"duckdb:///{path}", "--table", '"my visits"']
+    assert main(["domain", "init", *source]) == 0
+    text = capsys.readouterr().out
+    (line,) = [x for x in text.splitlines() if "domain check FILE" in x]
+    (tmp_path / "my.toml").write_text(text + "range = [0, 99]\nwidth = 10\n")
+    words = [str(tmp_path / "my.toml") if x == "FILE" else x for x in shlex.split(line)[4:]]
+    assert main(["domain", "check", *words]) == 0
+    assert "all found among 1 columns" in capsys.readouterr().out
 
 
 def test_a_draft_names_any_column_and_leaves_identifiers_out(visits: Path, capsys: Out) -> None:
@@ -127,7 +143,7 @@ def test_suggested_bins_hold_what_was_seen_and_are_read(
 ) -> None:
     texts = {str(i) for i in range(41)}
     seen = Seen(texts, low, high, whole=whole)
-    text = draft_text([Column("a")], {"a": seen}, name="x")
+    text = draft_text([Column("a")], {"a": seen}, name="x", source="--source x")
     (attribute,) = domain_from_document(filled(text)).attributes
     assert attribute.kind == ("integer" if whole else "real")
     assert 1 <= attribute.n_regular <= 25
@@ -183,7 +199,7 @@ def test_check_of_a_right_file_says_so_with_its_levels(visits: Path, capsys: Out
     domain.write_text(json.dumps({"attributes": [item]}))
     assert main(["domain", "check", str(domain), "--data", str(visits)]) == 0
     said = capsys.readouterr().out
-    assert "ok: 1 attributes, 1 levels, 2 cells; all found among 6 columns" in said
+    assert "ok: 1 attributes, 1 level, 2 cells; all found among 6 columns" in said
 
 
 def test_the_schema_is_printed(capsys: Out) -> None:

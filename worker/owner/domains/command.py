@@ -83,7 +83,8 @@ def _lines(report: Report, name: str) -> list[str]:
         n = len(report.faults)
         found.append(f"{n} {'fault' if n == 1 else 'faults'}. Attach would refuse this file.")
     else:
-        levels = f", {len(domain.level_names)} levels" if domain.level_names else ""
+        n_levels = len(domain.level_names)
+        levels = f", {n_levels} level{'s' * (n_levels > 1)}" if n_levels else ""
         found.append(
             f"ok: {len(domain.attributes)} attributes{levels}, {domain.n_cells:,} cells"
             + ("" if report.n_columns is None else f"; all found among {report.n_columns} columns")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -27,7 +28,7 @@ analyst, for ever and without noise. Delete them before you pass this file on.""
 _HEAD = """\
 Domain of {name}: a draft, {made}.
 Fill in what is marked FILL IN, delete what nobody should ask about, then run
-  qserver-worker domain check FILE --source {name}
+  qserver-worker domain check FILE {source}
 Everything in this file but comments becomes public. Choose bounds and labels by what you know
 without the data. Every key: docs/domain.md, and `qserver-worker domain schema`."""
 _MAGNITUDE = 10**11  # a tenth of what edges may be, so that bins around it fit
@@ -48,17 +49,33 @@ def draft(address: Address, *, folder: Path, shows_values: bool) -> str:
         columns = source.columns
         wanted = [c.name for c in columns if kind_of_name(c.name) != "identifier"]
         seen = seen_in(source, wanted) if shows_values else {}
-    return draft_text(columns, seen, name=Path(address.text).name)
+    name = Path(address.text).name
+    return draft_text(columns, seen, name=name, source=_typed(address))
 
 
-def draft_text(columns: Sequence[Column], seen: Mapping[str, Seen], *, name: str) -> str:
-    """The text of a draft for these columns; `seen` is empty where values are not to be shown."""
+def _typed(address: Address) -> str:
+    """What names the source at a shell, but for a long query."""
+    what = f"--table {shlex.quote(address.table)}" if address.table else "--query SQL"
+    words = [f"--source {shlex.quote(address.text)}"]
+    words += [what] if address.table or address.query else []
+    return " ".join([*words, *(f"--option {shlex.quote(option)}" for option in address.options)])
+
+
+def draft_text(
+    columns: Sequence[Column], seen: Mapping[str, Seen], *, name: str, source: str
+) -> str:
+    """The text of a draft for these columns; `seen` is empty where values are not to be shown.
+
+    Args:
+        name: of the data.
+        source: the arguments that name them at a shell.
+    """
     made = (
         "with kinds and comments that follow from its cells"
         if seen
         else "from the names and types of its columns alone"
     )
-    head = _HEAD.format(name=_plain(name), made=made)
+    head = _HEAD.format(name=_plain(name), source=_plain(source), made=made)
     lines = [
         f"# {line}" for text in (head, SHOWS_VALUES)[: 1 + bool(seen)] for line in text.split("\n")
     ]
