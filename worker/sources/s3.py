@@ -74,7 +74,11 @@ def _open_csv_prefix(
 @contextmanager
 def _copy(filesystem: fs.FileSystem, path: str, folder: Path) -> Iterator[Path]:
     with tempfile.TemporaryFile(dir=folder) as file:
-        with no_values_in_errors(_NAME, _words), filesystem.open_input_stream(path) as stream:
+        # As it lies there: a packed file is unpacked by who reads it, by its name.
+        with (
+            no_values_in_errors(_NAME, _words),
+            filesystem.open_input_stream(path, compression=None) as stream,
+        ):
             shutil.copyfileobj(stream, file, WORKER.journal_chunk_bytes)
             file.flush()
         yield Path(f"/proc/self/fd/{file.fileno()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import json
 import subprocess
 import sys
@@ -84,6 +85,8 @@ def test_adbc_and_s3_give_the_same_digest(
     as_folder(tmp_path / "folder", rows)
     as_csv_folder(tmp_path / "texts", rows)
     bucket.put("rows.csv", csv.path)
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(csv.path.read_bytes()))
+    bucket.put("rows.csv.gz", tmp_path / "rows.csv.gz")
     bucket.put("rows.parquet", as_parquet(tmp_path / "rows.parquet", rows).path)
     for path in (tmp_path / "folder").rglob("*.parquet"):
         bucket.put(f"visits/{path.relative_to(tmp_path / 'folder')}", path)
@@ -95,7 +98,7 @@ def test_adbc_and_s3_give_the_same_digest(
         adbc_of(tmp_path / "rows.sqlite"),
         *(
             Address(bucket.address(name))
-            for name in ("rows.csv", "rows.parquet", "visits", "texts")
+            for name in ("rows.csv", "rows.csv.gz", "rows.parquet", "visits", "texts")
         ),
     ]
     found = [snapshot_of(a, DOMAIN, folder=tmp_path, person=PERSON) for a in kinds]
