@@ -330,7 +330,7 @@ def _add_people(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="K",
         help="most records one person owns (default 1); your declaration without --person-id. "
-        "With --person-id and an attribute of periods it must be said",
+        "It must be said for data with periods, where the same person may come again",
     )
     parser.add_argument(
         "--records-per-period",

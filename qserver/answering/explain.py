@@ -85,7 +85,6 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
     if (retired := period_retired(plan, replica)) is not None:
         retired.free = offer(question, plan.estimate, replica.engine)
         raise retired
-    unit = replica.meta.unit_status
     explanation = Explanation(
         kind=plan.kind,
         price_nano=replica.price_nano(plan),
@@ -99,7 +98,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         sensitivity=float(row.sensitivity),
         sensitivity_exact=row.exact,
         version=replica.present.n_shown,
-        protected=None if unit is None else unit.text,
+        protected=_protected(replica),
     )
     return Explained(explanation, _charges(plan))
 
@@ -136,8 +135,15 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
         measure=BothChoices(workload.measure or "auto", price, price, ""),
         simultaneous=plan.simultaneous,
         version=replica.present.n_shown,
+        protected=_protected(replica),
     )
     return Explained(explanation, _charges(plan))
+
+
+def _protected(replica: Replica) -> str | None:
+    """Of whom a price is the loss, in words; None for a domain without periods."""
+    unit = replica.meta.unit_status
+    return None if unit is None else unit.text
 
 
 def payable_charges(replica: Replica, workload: Workload) -> list[AnyCharge] | None:

@@ -92,6 +92,8 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
         console.line(f"capacity: {dataset['capacity']:,} records")
     if periods := dataset.get("periods"):  # likewise
         console.line(_periods_text(periods))
+    if attribute := dataset.get("time"):  # likewise
+        console.line(f"time: {attribute}; every table tells its values apart")
     for claim in dataset.get("claims", ()):  # likewise
         console.line(_claim_text(claim))
     console.line()

@@ -227,10 +227,17 @@ def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:
 def show_price(console: Console, explanation: Mapping[str, Any], *more: str) -> None:
     """The price, more lines about it, what remains, and the asker's own allowance."""
     console.line(f"price: {price_text(explanation)}")
+    show_protected(console, explanation.get("protected"))
     show_choices(console, explanation.get("measure"))
     for line in more:
         console.line(line)
     show_remaining(console, explanation)
+
+
+def show_protected(console: Console, protected: str | None) -> None:
+    """Of whom a price is the loss, where the data have periods."""
+    if protected:
+        console.line(f"  protected: {protected}")
 
 
 def show_choices(console: Console, choices: Mapping[str, Any] | None) -> None:

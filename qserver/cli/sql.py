@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from qserver.cli.console import Console
-from qserver.cli.questions import show_choices, show_remaining, unpayable
+from qserver.cli.questions import show_choices, show_protected, show_remaining, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of
 from qserver.client import Client, Price, Table
@@ -90,6 +90,7 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
                 "epsilon_charged": table.cost.charged,
                 "epsilon_remaining": table.cost.remaining,
                 "as_of": table.as_of,
+                "remarks": list(table.remarks),
             }
         )
         return
@@ -117,6 +118,8 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
                 "kind": price.kind,
                 "measure": None if price.measure is None else asdict(price.measure),
                 "own": own,
+                "protected": price.protected,
+                "remarks": list(price.remarks),
             }
         )
         return
@@ -125,6 +128,9 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
     console.line(f"price: {most}{price_text(price.price, price.kind)}{fits}")
     if price.whole_table:
         console.line("that is for the whole table; which rows are shown follows from its numbers")
+    for remark in price.remarks:
+        console.line(remark)
+    show_protected(console, price.protected)
     show_choices(console, None if price.measure is None else asdict(price.measure))
     show_remaining(console, {"remaining": price.remaining, "own": own})
     known = [str(interval) for interval in price.free if interval is not None]

@@ -229,6 +229,8 @@ class Price(FromJson):
         whole_table: whether HAVING, ORDER BY or LIMIT choose among the numbers once they are
             released: price and `free` are those of the whole table.
         own: what it costs the account's own allowance; None where it has none.
+        protected: of whom the price is the loss, in words; None for a domain without periods.
+        remarks: of a text of SQL, what to know of its groups and conditions; a sentence each.
     """
 
     kind: str
@@ -244,6 +246,8 @@ class Price(FromJson):
     measure: BothChoices | None = None
     whole_table: bool = False
     own: OwnPrice | None = None
+    protected: str | None = None
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Price {self._sentence()}>"
@@ -316,6 +320,7 @@ class DatasetInfo(FromJson):
         protected: what is protected of a person, in words; '' for a domain without periods.
         attributes: their names; empty in a list of datasets.
         periods: where data arrive over time, what has arrived; else None.
+        time: the attribute that the owner calls the time, where all data are there; else None.
         description, licence: of the data, by their owner; '' for none.
     """
 
@@ -336,6 +341,7 @@ class DatasetInfo(FromJson):
         default="", metadata=at("unit", by=lambda unit: unit["text"] if unit else "")
     )
     periods: Periods | None = None
+    time: str | None = None
     description: str = field(
         default="", metadata=at("domain", by=lambda domain: (domain or {}).get("description", ""))
     )

@@ -117,6 +117,7 @@ class Table(Listing, FromJson):
             asked for.
         selected_from: the choice that all intervals allow for; None if each holds by itself.
         as_of: the last period that was counted, where data arrive over time; else None.
+        remarks: of a text of SQL, what to know of its groups and conditions; a sentence each.
     """
 
     groups: tuple[str, ...]
@@ -136,6 +137,7 @@ class Table(Listing, FromJson):
     )
     as_of: str | None = None
     confidences: tuple[float, ...] | None = None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
@@ -313,11 +315,11 @@ class Table(Listing, FromJson):
         return plot_of_table(self, title=title)
 
     def notes(self) -> list[str]:
-        """The facts of the whole table: confidence, cost, and the error of bins."""
+        """The facts of the whole table: confidence, cost, its remarks, and the error of bins."""
         # Probabilities are no intervals.
         cost = self.cost.of_sources(cell.source for cells in self.cells for cell in cells)
         found = [f"{self.sure}; {cost}" if self.sure else cost]
-        found += [note for note in (self.looking, self.laws) if note]
+        found += [note for note in (self.looking, self.laws, *self.remarks) if note]
         for name, cell in zip(self.columns, self.cells[0] if self.cells else (), strict=False):
             if cell.binning is not None:
                 error, of = cell.binning["error"], cell.binning["of"]

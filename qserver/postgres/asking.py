@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,11 +179,18 @@ def _table(found: StatementAnswer) -> Result:
         (*row.group, *(v for cell in cells for v in _values(cell, has_consistent=has_consistent)))
         for row, cells in pairs
     ]
-    notices = said_beside(found)
+    return Result("SELECT", columns_of(statement), rows, tuple(_notices(found)))
+
+
+def _notices(found: StatementAnswer) -> Iterator[str]:
+    """What people read beside a table: its cost, how far it counts, what its groups and ends are."""
     if found.charged_nano:
         spent, left = found.charged_nano / 1e9, found.remaining_nano / 1e9
-        notices = (f"This cost {spent:.4g} epsilon; {left:.4g} remain.", *notices)
-    return Result("SELECT", columns_of(statement), rows, notices)
+        yield f"This cost {spent:.4g} epsilon; {left:.4g} remain."
+    if found.as_of:
+        yield f"Counted up to {found.as_of}."
+    yield from found.asked.statement.remarks
+    yield from said_beside(found)
 
 
 def _values(cell: AnsweredCell, *, has_consistent: bool) -> tuple[float | None, ...]:

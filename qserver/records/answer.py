@@ -270,6 +270,7 @@ class WorkloadExplanation:
             buys nothing for other questions.
         simultaneous: the confidence that all intervals would hold at once, if asked for.
         own: the same for the asker's ledger; None if only the budget bounds it.
+        protected: of whom the price is the loss, in words; None for a domain without periods.
     """
 
     kind: PlanKind
@@ -285,6 +286,7 @@ class WorkloadExplanation:
     simultaneous: Simultaneous | None
     version: int
     own: OwnPrice | None = None
+    protected: str | None = None
 
     @property
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
@@ -339,6 +341,7 @@ class DatasetStatus:
         relation: `add-remove` or `replace-one`.
         records_per_person: k; `records_verified` tells whether attach enforced it.
         unit: what is protected of a person, for a domain with periods; else None.
+        time: the attribute whose values every table tells apart, where all data are there; else ''.
         limit_nano, spent_nano: of the population, in nano-epsilon.
         remaining_nano: the amount that this dataset may still spend under the limit.
         guard: the bound on knowledge of a cell; None without a guard.
@@ -372,6 +375,7 @@ class DatasetStatus:
     worker_alive: bool
     unit: UnitStatus | None = None
     periods: SealedPeriods | None = None
+    time: str = ""
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,7 @@ class Service:
             worker_alive=self._store.worker_alive(meta.population),
             unit=meta.unit_status,
             periods=meta.sealed_periods(stamp.n_sealed, stamp.n_retired),
+            time=meta.time,
         )
 
     def domain(self, name: str, *, at: str = "") -> Domain:

@@ -108,6 +108,7 @@ class StatementExplanation:
         curve: prices of shorter and longer intervals, all by one factor.
         measure: the prices of both choices of what may be measured.
         own: the same for the asker's own ledger; None where only the budget bounds it.
+        protected: of whom the price is the loss, in words; None for a domain without periods.
     """
 
     asked: StatementQuestions
@@ -122,6 +123,7 @@ class StatementExplanation:
     curve: tuple[FactorPoint, ...] = ()
     own: OwnPrice | None = None
     is_most: bool = False
+    protected: str | None = None
 
     @property
     def of_whole_table(self) -> bool:

@@ -326,13 +326,9 @@ class Statements:
     def _explained(self, name: str, questions: StatementQuestions, by: str) -> StatementExplanation:
         found: Explanation | WorkloadExplanation
         if (only := _only(questions)) is not None:
+            looking = questions.statement.clauses.looking
             found = self._questions.explain(
-                name,
-                only.query,
-                only.requirement,
-                measure=only.measure,
-                looking=questions.statement.clauses.looking,
-                by=by,
+                name, only.query, only.requirement, measure=only.measure, looking=looking, by=by
             )
             free: Sequence[Answer | Offer | None] = (found.free,)
             apart, length = None, only.requirement.length
@@ -369,6 +365,7 @@ class Statements:
             found.measure,
             curve,
             found.own,
+            protected=found.protected,
         )
 
 

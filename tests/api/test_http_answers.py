@@ -134,6 +134,7 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
         "version": 7,
         "worker_alive": True,
         "periods": None,
+        "time": None,
     }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from qserver.api.bodies.record_body import (
     Epsilon,
@@ -127,6 +127,10 @@ class DatasetSummary(RecordBody):
     worker_alive: bool
     periods: PeriodsBody | None = Field(
         description="where data arrive over time: only sealed periods are counted; else null"
+    )
+    time: Annotated[str | None, BeforeValidator(lambda name: name or None)] = Field(
+        description="the attribute that the owner calls the time, where all data are there: every "
+        "table tells its values apart. Else null"
     )
 
 

@@ -72,6 +72,9 @@ class BothChoicesBody(RecordBody):
     )
 
 
+PROTECTED = "of whom the price is the loss, in words, for a domain with periods; else null"
+
+
 class ExplanationBody(RecordBody):
     """What an answer would cost and how it would be found; nothing was spent."""
 
@@ -97,6 +100,4 @@ class ExplanationBody(RecordBody):
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
     )
-    protected: str | None = Field(
-        description="of whom the price is the loss, in words, for a domain with periods; else null"
-    )
+    protected: str | None = Field(description=PROTECTED)

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
 from qserver.api.bodies.answers import SelectionBody, StatementBody
-from qserver.api.bodies.plan import BothChoicesBody, OwnPriceBody
+from qserver.api.bodies.plan import PROTECTED, BothChoicesBody, OwnPriceBody
 from qserver.api.bodies.record_body import AsOf, Epsilon, OpenInterval, RecordBody
 from qserver.api.bodies.requests import AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
@@ -120,6 +120,9 @@ def _of_statement(name: str) -> AliasPath:
 
 
 _CONFIDENCE = AliasPath("asked", "confidence")
+_REMARKS = (
+    "what to know of its groups and conditions, a sentence each, such as in which month weeks count"
+)
 
 
 class SqlTableBody(RecordBody):
@@ -149,6 +152,7 @@ class SqlTableBody(RecordBody):
         description="per column, where the text says another CONFIDENCE for some; else null",
         validation_alias=AliasPath("asked", "confidences"),
     )
+    remarks: list[str] = Field(description=_REMARKS, validation_alias=_of_statement("remarks"))
 
     @classmethod
     def of_answer(cls, found: StatementAnswer) -> Self:
@@ -208,6 +212,8 @@ class SqlPriceBody(RecordBody):
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
     )
+    protected: str | None = Field(description=PROTECTED)
+    remarks: list[str] = Field(description=_REMARKS, validation_alias=_of_statement("remarks"))
 
     @classmethod
     def of_price(cls, found: StatementExplanation) -> Self:

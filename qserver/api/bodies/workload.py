@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from qserver.api.bodies.answers import AnswerBody, OfferBody
 from qserver.api.bodies.model import LearntBody
 from qserver.api.bodies.plan import (
+    PROTECTED,
     BothChoicesBody,
     OwnPriceBody,
     PlanRowBody,
@@ -138,6 +139,7 @@ class WorkloadExplanationBody(RecordBody):
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"
     )
+    protected: str | None = Field(description=PROTECTED)
 
 
 _AnyAnswerBody = AnswerBody | WorkloadAnswerBody | LearntBody

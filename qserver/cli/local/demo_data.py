@@ -74,7 +74,7 @@ def weekly_demo(folder: Path) -> Demo:
         "flights from New York, week by week",
         (
             *("--data", str(first), "--domain", str(_data_file("flights-domain.json"))),
-            *("--to", SEALED_AT_FIRST, "--capacity", str(CAPACITY)),
+            *("--to", SEALED_AT_FIRST, "--capacity", str(CAPACITY), "--records-per-person", "1"),
         ),
         "How many flights left an hour late or more, each week? Within 25, 95 percent sure:",
         "sql",

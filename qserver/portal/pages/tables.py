@@ -94,6 +94,13 @@ class TableView:
         return words.looking(looked_numbers(self.answer), n=sum(map(len, self.answer.cells)))
 
     @property
+    def notes(self) -> str:
+        """How far the table counts, and what to know of its groups; '' for nothing."""
+        as_of = self.answer.as_of
+        said = f"Counted up to {as_of}, the last period that had its data." if as_of else ""
+        return " ".join(filter(None, (said, *self.statement.remarks)))
+
+    @property
     def laws(self) -> str:
         """What the intervals are statements of; '' where released answers do not disagree."""
         cells = (cell for row in self.answer.cells for cell in row)

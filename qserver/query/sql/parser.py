@@ -11,6 +11,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, chosen, read_clauses
+from qserver.query.sql.periods.last import misplaced
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.subselects import Subselects
 from qserver.query.sql.rewriting.union import union_of
@@ -74,6 +75,10 @@ def _parsed(sql: TokenizedSql) -> exp.Expr:
         raise _unreadable(sql, exc) from exc
     if len(found) != 1 or found[0] is None:
         raise source.refuse("be one SELECT", sql.body[0])
+    for alias in found[0].find_all(exp.TableAlias):
+        # So a parser reads `FROM visits LAST 4 WEEKS`, which must not count all weeks.
+        if hint := misplaced(alias.name):
+            raise source.refuse("not say LAST behind FROM", alias, hint=hint)
     return found[0]
 
 
@@ -120,6 +125,7 @@ def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
         part.ranks,
         part.exactness,
         part.course,
+        part.remarks,
     )
 
 
@@ -128,4 +134,5 @@ def _unreadable(sql: TokenizedSql, exc: ParseError) -> SqlError:
     told = exc.errors[0] if exc.errors else {}
     place = (told.get("line"), told.get("col"))
     token = next((t for t in sql.body if (t.line, t.col) == place), sql.body[-1])
-    return sql.source.refuse(f"be SQL: it cannot be read at {sql.source.source(token)!r}", token)
+    wrong = f"be SQL: it cannot be read at {sql.source.source(token)!r}"
+    return sql.source.refuse(wrong, token, hint=misplaced(token.text))

@@ -119,6 +119,7 @@ class Statement:
         exactness: per column how exact it shall be where it differs from the clauses; empty where
             none says it.
         course: the groups that are periods; None where none is, or in a UNION.
+        remarks: what to know of its groups and conditions, a sentence each.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -136,6 +137,7 @@ class Statement:
     ranks: tuple[Rank, ...] = ()
     exactness: tuple[Exactness, ...] = ()
     course: Course | None = None
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)

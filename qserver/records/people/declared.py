@@ -123,17 +123,28 @@ class Words:
                 f"{', '.join(dropping)}.",
             )
 
+    @property
+    def _meaning_of_k(self) -> str:
+        """What K says, and what becomes of a person who has more."""
+        of = "one period" if self.protects == "person-period" else "all periods together"
+        then = (
+            "later ones are dropped"
+            if self.enforced
+            else "whoever has more is protected less, unless --person-id enforces it"
+        )
+        return (
+            f"--records-per-person K says the most records of one person in {of}: {then}. "
+            "With --unit person-unbounded there is no bound in all."
+        )
+
     def _k(self, *, default: int | None) -> int:
-        k = self.records_per_person
+        k = default if self.records_per_person is None else self.records_per_person
         if k is None:
-            if default is None and self.enforced:
-                raise ConfigError(
-                    "records_per_person",
-                    "be said for data with periods",
-                    hint="Later records of a person who has so many already are dropped. Say "
-                    "--records-per-person K, or --unit person-period or person-unbounded.",
-                )
-            k = 1
+            raise ConfigError(
+                "records_per_person",
+                "be said for data with periods, where the same person may come again",
+                hint=self._meaning_of_k,
+            )
         if not 1 <= k <= MAX_RECORDS:
             raise ConfigError("records_per_person", "be from 1 to 10^6", k)
         return k

@@ -7,21 +7,17 @@ the week by sex and by age. Spending depends on no count, so no data are needed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import Neighbours
 from qserver.ledger.periods.by_period import ByPeriod
-from qserver.planning.holdings import Holdings
-from qserver.planning.planner import plan_answer
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from qserver.records.charge import NANO, Charge
-from qserver.records.history import Estimator, Measurement
-from tests.benchmarks.synthetic_noise import question_of
+from qserver.records.charge import NANO
+from qserver.records.paid_question import DEFAULT_PHI
+from tests.benchmarks.play import snapshot_for
 
 N_WEEKS, N_AGES = 52, 8
 SIZES = (N_WEEKS, N_AGES, 2)
@@ -65,36 +61,16 @@ def dashboard(week: int) -> Iterator[tuple[Primitive, float]]:
             yield primitive(linear_query(SIZES, [(1, chosen)])), 300.0
 
 
-@dataclass
-class Stream:
-    """A history that grows by what is asked; no figure depends on what was answered."""
-
-    neighbours: Neighbours
-    engine: InferenceEngine = field(default_factory=lambda: InferenceEngine(SIZES))
-    ledger: CellLedger = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ledger = CellLedger.like(SIZES, self.neighbours)
-
-    def ask(self, query: Primitive, length: float) -> None:
-        question = question_of(query, Requirement(length, 0.95))
-        plan = plan_answer(question, Holdings(self.engine, self.ledger, LIMIT))
-        for row in plan.rows:
-            number = self.engine.n_measurements if row.refines is None else row.refines
-            found = Measurement(number, row.row, row.key, row.alpha_nano, row.step, 0)
-            self.engine.extend([found])
-            self.ledger.append(Charge(row.row, row.charge_nano, "stream"))
-        if plan.rows:
-            self.engine.extend([Estimator(query.key, plan.weights)])
-
-
 def spent(neighbours: Neighbours, n_weeks: int = N_WEEKS) -> list[float]:
-    """Epsilon spent after each arrival."""
-    stream, found = Stream(neighbours), []
+    """Epsilon spent after each arrival; no figure depends on what was answered."""
+    snapshot = snapshot_for(SIZES, relation="add-remove", phi=DEFAULT_PHI, period_axis=0)
+    snapshot.limit_nano, snapshot.ledger = LIMIT, CellLedger.like(SIZES, neighbours)
+    found = []
     for week in range(n_weeks):
+        snapshot.n_sealed = week + 1
         for query, length in dashboard(week):
-            stream.ask(query, length)
-        found.append(stream.ledger.spent_nano / NANO)
+            snapshot.ask(query, Requirement(length, 0.95))
+        found.append(snapshot.ledger.spent_nano / NANO)
     return found
 
 

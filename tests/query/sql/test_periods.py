@@ -290,3 +290,62 @@ def test_as_of_a_period_to_come_and_of_data_that_do_not_grow_are_refused() -> No
         SqlError, match=r"must not say AS OF .* The data of this dataset do not grow"
     ):
         parse_statement(text, whole, dataset="v")
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("SELECT month(week), COUNT(*) FROM v GROUP BY month(week)", ["month"]),
+        ("SELECT month(v.week) AS month, COUNT(*) FROM v GROUP BY month", ["month"]),
+        ("SELECT EXTRACT(YEAR FROM week) AS y, COUNT(*) FROM v GROUP BY y", ["year"]),
+        (
+            "SELECT date_trunc('quarter', w) AS q, COUNT(*) FROM (SELECT week AS w FROM v) AS i "
+            "GROUP BY q",
+            ["quarter"],
+        ),
+        ("SELECT COUNT(*) FROM v WHERE quarter(week) = '2024-Q1'", ["quarter"]),
+        (
+            "SELECT month(week) AS m, COUNT(*) FROM v WHERE year(week) = '2024' GROUP BY m",
+            ["month", "year"],
+        ),
+        (
+            "SELECT 'all' AS m, COUNT(*) FROM v UNION ALL "
+            "SELECT month(week), COUNT(*) FROM v GROUP BY month(week)",
+            ["month"],
+        ),
+        ("SELECT week(week), COUNT(*) FROM v GROUP BY week(week)", []),
+        ("SELECT week, COUNT(*) FROM v WHERE week >= '2024-W11' GROUP BY week", []),
+    ],
+)
+def test_a_statement_says_where_weeks_count(text: str, units: list[str]) -> None:
+    domain = domain_from_document({"attributes": [WEEK, SEX]})
+    found = parse_statement(text, domain, dataset="v").remarks
+    assert sorted(found) == [f"Each week counts in the {unit} of its Thursday." for unit in units]
+
+
+def test_years_of_other_periods_need_no_remark() -> None:
+    domain = domain_from_document({"attributes": [{**WEEK, "every": "month", "first": "2024-01"}]})
+    text = "SELECT year(week), COUNT(*) FROM v GROUP BY year(week)"
+    assert parse_statement(text, domain, dataset="v").remarks == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM v LAST 2 WEEKS",
+        "FROM (SELECT week FROM v) LAST 2 WEEKS",
+        "FROM (SELECT week FROM v LAST 2 WEEKS)",
+        "FROM v WHERE sex = 'F' LAST 2 WEEKS",
+        "FROM v GROUP BY sex LAST 2 WEEKS",
+    ],
+)
+def test_last_periods_beside_where_are_told_to_stand_in_it(text: str) -> None:
+    domain = domain_from_document({"attributes": [WEEK, SEX]})
+    with pytest.raises(SqlError, match=r"It is a condition: WHERE .* LAST 4 WEEKS"):
+        parse_statement(f"SELECT COUNT(*) {text}", domain, dataset="v")
+
+
+def test_a_dataset_has_no_other_columns_by_its_alias() -> None:
+    domain = domain_from_document({"attributes": [WEEK, SEX]})
+    with pytest.raises(SqlError, match=r"one name, without columns .* Rename columns in SELECT"):
+        parse_statement("SELECT COUNT(*) FROM v AS t (a, b)", domain, dataset="v")

@@ -7,9 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from qserver.cli.datasets import _show_dataset
+from qserver.client.results import DatasetInfo
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.query.domain import Attribute, Domain
@@ -22,6 +25,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.checks.audit import audit
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 
@@ -126,6 +130,26 @@ def test_the_time_is_a_public_fact_that_old_datasets_lack(town: Deployment) -> N
     plain = replace(town.meta, time="")
     assert "time" not in plain.to_json()
     assert DatasetMeta.from_json(plain.to_json()).apart_axis is None
+
+
+def test_every_face_names_the_time(town: Deployment) -> None:
+    document = town.web().get("/v1/datasets/people").json
+    assert document["time"] == DatasetInfo.of(document).time == "hour"
+    assert DatasetInfo.of({**document, "time": None}).time is None
+    lines = list[str]()
+    _show_dataset(SimpleNamespace(line=lambda text="": lines.append(text)), document)  # type: ignore[arg-type]
+    assert "time: hour; every table tells its values apart" in lines
+    assert "hour is the time: tables tell its values apart" in town.web().get("/portal/").text
+
+
+def test_the_books_agree_with_the_ledger(town: Deployment) -> None:
+    together(town, [{"sex": sex} for sex in "FM"])
+    counted(town, {"hour": list(HOURS[4:8])}, length=60)
+    counted(town, {"hour": list(HOURS[6:9]), "sex": "F"}, length=60)
+    assert town.service().dataset("people").spent_nano > 0
+    checks = audit(town.registry, town.settings)
+    assert checks
+    assert all(check.ok for check in checks), checks
 
 
 def test_spans_hold_their_records_and_return_for_nothing(town: Deployment) -> None:

@@ -115,7 +115,17 @@ def test_three_weeks_are_charged_by_the_unit_everywhere(
     later = explained.json
     fourth = of_one_week / 1e9 if "unbounded" in name else 0
     assert later["price"] == pytest.approx(fourth, abs=3e-9)
-    assert later["protected"] == service.dataset("people").unit.text  # type: ignore[union-attr]
+    text = service.dataset("people").unit.text  # type: ignore[union-attr]
+    assert later["protected"] == text
+    asked = {"query": {"where": {"week": WEEKS[3]}}, "length": 4, "confidence": 0.95}
+    workload = {"questions": [asked, asked | {"query": {"where": {}}, "length": 40}]}
+    many = town.web().post("/v1/datasets/people/workload/explain", json=workload).json
+    assert many["protected"] == text
+    for columns in ("COUNT(*)", "sex, COUNT(*)"):
+        by = " GROUP BY sex" if "sex" in columns else ""
+        sql = {"sql": f"SELECT {columns} FROM people{by} WITHIN 5", "explain": True}
+        price = town.web().post("/v1/datasets/people/sql", json=sql).json
+        assert price["price"]["protected"] == text
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -173,7 +183,7 @@ def test_an_entry_of_before_is_truncated_as_a_whole() -> None:
     ("words", "relation", "unit", "k", "spread"),
     [
         (Words("person", 4), "add-remove", THE_PERSON, 4, None),
-        (Words(), "add-remove", THE_PERSON, 1, None),
+        (Words(None, 1), "add-remove", THE_PERSON, 1, None),
         (Words("person", 4, 4), "add-remove", THE_PERSON, 4, None),
         (Words("person", 4, 2), "add-remove", Unit("person", 2), 4, ByPeriod(0, 4, 2)),
         (Words("person-period", 2), "add-remove", Unit("person-period"), 2, None),
@@ -214,6 +224,8 @@ def test_words_mean_a_unit(
     ("words", "domain", "named"),
     [
         (Words(enforced=True), DOMAIN, "records_per_person"),
+        (Words(), DOMAIN, "records_per_person"),
+        (Words("person-period"), DOMAIN, "records_per_person"),
         (Words("person-period", enforced=True), DOMAIN, "records_per_person"),
         (Words("person", 0), DOMAIN, "records_per_person"),
         (Words("person", 5, 1), DOMAIN, "records_per_person"),

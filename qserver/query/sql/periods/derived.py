@@ -34,6 +34,7 @@ _PARTS: dict[str, Unit] = {
     "isodow": "day",
 }
 """Per part of EXTRACT the unit of time within which it does not change."""
+_LONGER_THAN_WEEKS = UNITS[UNITS.index("week") + 1 :]
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,27 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
         found[text] = found.get(text, 0) | 1 << i
         places[text] = first_day(unit, number).toordinal()
     return Derived(axis, attribute.name, "period", _with_other(found, attribute), places, unit)
+
+
+def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
+    """What to know of a text whose expressions can all be read: where it puts its weeks."""
+    found = (_remark(node, names) for node in root.find_all(exp.Func))
+    return tuple(dict.fromkeys(text for text in found if text))
+
+
+def _remark(node: exp.Expr, names: Names) -> str:
+    if isinstance(node, exp.Extract):
+        column, unit = node.expression.unnest(), _PARTS.get(node.this.name.lower(), "day")
+    elif is_of_calendar(node):
+        column, unit = node.this.unnest(), _unit(node, names)
+    else:
+        return ""
+    if not names.is_known(column) or names.level(column) is not None:
+        return ""
+    periods = names.domain.attributes[names.axis(column)].periods
+    if periods is None or periods.every != "week" or unit not in _LONGER_THAN_WEEKS:
+        return ""
+    return f"Each week counts in the {unit} of its Thursday."
 
 
 def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:

@@ -33,6 +33,11 @@ def with_calls(tokens: Sequence[Token]) -> list[Token]:
     return found
 
 
+def misplaced(name: str) -> str:
+    """What to do where such a call stands beside WHERE; '' for another name."""
+    return "It is a condition: WHERE ... AND LAST 4 WEEKS." if name == _CALL else ""
+
+
 def is_last(node: exp.Expr) -> bool:
     """Whether a condition is such a call."""
     return isinstance(node, exp.Anonymous) and node.name == _CALL

@@ -15,7 +15,8 @@ class Part:
     """The table of one SELECT.
 
     Args:
-        columns, groups, rows, bounds, shape, digits, ranks, exactness, course: as of a `Statement`.
+        columns, groups, rows, bounds, shape, digits, ranks, exactness, course, remarks: as of a
+            `Statement`.
         places: per item of SELECT the index of its group, or of its column; None for the other.
     """
 
@@ -29,3 +30,4 @@ class Part:
     exactness: tuple[Exactness, ...] = ()
     places: tuple[tuple[int | None, int | None], ...] = ()
     course: Course | None = None
+    remarks: tuple[str, ...] = ()

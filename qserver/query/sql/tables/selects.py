@@ -27,6 +27,7 @@ from qserver.query.sql.combined.meaning import (
     n_parts,
 )
 from qserver.query.sql.functions import Functions, ProductTerm
+from qserver.query.sql.periods.derived import remarks_on
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.counted import with_some_record
 from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
@@ -125,6 +126,7 @@ class SelectReading:
             columns.exact,
             tuple(zip(columns.grouping, columns.place, strict=True)),
             _course(groupings),
+            remarks_on(select, self._names),
         )
 
     def _sets(self, items: Items) -> GroupingSets:
@@ -209,6 +211,13 @@ class SelectReading:
         plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
         if unknown - {"with_"} or not plain or set(_given(table)) - {"this", "alias", "db"}:
             raise self._source.refuse("read one dataset, by its name", source)
+        alias = table.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise self._source.refuse(
+                "give its dataset one name, without columns",
+                alias,
+                hint="Rename columns in SELECT, by AS.",
+            )
         name, schema = table.this, table.args.get("db")
         if schema is not None and schema.name.lower() != SCHEMA:
             raise self._source.refuse(

@@ -58,7 +58,14 @@ def joined(
             selects[0].expressions[0],
         )
     return Part(
-        columns, names, rows, shape=shape, digits=digits, exactness=exactness, places=places
+        columns,
+        names,
+        rows,
+        shape=shape,
+        digits=digits,
+        exactness=exactness,
+        places=places,
+        remarks=tuple(dict.fromkeys(text for part in parts for text in part.remarks)),
     )
 
 

@@ -6,11 +6,13 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from qserver.cli.datasets import _show_dataset
-from qserver.client.results import Answer, DatasetInfo
+from qserver.cli.sql import _show_price
+from qserver.client.results import Answer, DatasetInfo, Price
 from qserver.client.tables import Table
 from tests.growing import CAPACITY, Growing, week, write_rows
 from worker import cli
@@ -96,6 +98,32 @@ def test_tables_say_up_to_when_they_count(town: Growing) -> None:
     answers = web.post("/v1/datasets/people/workload", json=many).json
     assert answers is not None
     assert Table.of_workload(answers, ("a", "b")).as_of == week(2)
+
+
+def test_replies_say_where_weeks_count(town: Growing) -> None:
+    web, said = town.web(), "Each week counts in the month of its Thursday."
+    text = "SELECT month(week), COUNT(*) FROM people GROUP BY month(week) WITHIN 60"
+    price = web.post("/v1/datasets/people/sql", json={"sql": text, "explain": True}).json
+    assert price is not None
+    assert price["price"]["remarks"] == [said]
+    console = Lines()
+    _show_price(console, Price.of(price["price"]), as_json=False)  # type: ignore[arg-type]
+    assert said in console.lines
+    assert "  protected: a person with up to 1 record, in whatever periods" in console.lines
+    web.post("/v1/datasets/people/sql", json={"sql": text})
+    town.work_off()
+    found = web.post("/v1/datasets/people/sql", json={"sql": text}).json
+    assert found is not None
+    table = Table.of(found["table"])
+    assert table.remarks == (said,)
+    assert said in table.notes()
+    page = web.get(f"/portal/datasets/people/answer?{urlencode({'text': text})}")
+    noted = f"Counted up to {week(2)}, the last period that had its data. {said}"
+    assert noted in page.get_data(as_text=True)
+    by_week = {"sql": "SELECT week, COUNT(*) FROM people GROUP BY week WITHIN 60", "explain": True}
+    plain = web.post("/v1/datasets/people/sql", json=by_week).json
+    assert plain is not None
+    assert plain["price"]["remarks"] == []
 
 
 def test_models_are_refused_while_data_arrive(town: Growing) -> None:
