@@ -2,7 +2,7 @@
 
 `rotate` puts the whole data so far in the old data's place, so each answer costs again. `static`
 knows the domain with all weeks from the start, and may buy tables. `append` seals one week after
-the other and buys rows. All three are asked the same questions after each arrival; what they spend
+the other. All three are asked the same questions after each arrival; what they spend
 depends on questions and prices alone, so no data are read. A standing question is asked once after
 each arrival; the dashboard asks eleven. The streams of spans ask four questions about any span of
 the weeks so far, of all or of a sex, an age or both; none of them need return.
