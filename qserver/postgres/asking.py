@@ -183,7 +183,7 @@ def _table(found: StatementAnswer) -> Result:
 
 
 def _notices(found: StatementAnswer) -> Iterator[str]:
-    """What people read beside a table: its cost, how far it counts, what its groups and ends are."""
+    """What people read beside a table: cost, how far it counts, what its groups and ends are."""
     if found.charged_nano:
         spent, left = found.charged_nano / 1e9, found.remaining_nano / 1e9
         yield f"This cost {spent:.4g} epsilon; {left:.4g} remain."
