@@ -119,6 +119,8 @@ class Statement:
         exactness: per column how exact it shall be where it differs from the clauses; empty where
             none says it.
         course: the groups that are periods; None where none is, or in a UNION.
+        places: per item of SELECT the index of its group, or of its column; None for both is a
+            rank. Empty where SELECT names none.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -136,6 +138,7 @@ class Statement:
     ranks: tuple[Rank, ...] = ()
     exactness: tuple[Exactness, ...] = ()
     course: Course | None = None
+    places: tuple[tuple[int | None, int | None], ...] = ()
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)

@@ -150,7 +150,7 @@ REFUSED = {
     "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY ago": ("ago", "Attributes: age"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY 3": ("3", "position from 1 to 2"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY 2 + 1": ("2 + 1", "order and choose"),
-    "SELECT region, COUNT(*) FROM people GROUP BY 1 LIMIT 0": ("0", "whole number of rows"),
+    "SELECT region, COUNT(*) FROM people GROUP BY 1 LIMIT -1": ("1", "whole number of rows"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 LIMIT 1.5": ("1.5", "whole number of rows"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 FETCH FIRST 5 PERCENT ROWS ONLY": (
         "5",
