@@ -73,13 +73,14 @@ def _notices(found: StatementAnswer) -> Iterator[str]:
 
 def _places(statement: Statement, session: Session) -> Iterator[_Place]:
     """What the columns are about, in order."""
-    n_numbers, said = len(statement.columns), list[_Place]()
+    n_numbers, said = len(statement.columns) + len(statement.ranks), list[_Place]()
+    # Once they are numbers, ranks are the last columns.
+    ranks = iter(range(n_numbers - statement.places.count((None, None)), n_numbers))
     for group, column in statement.places:
         if group is not None:
             said.append(_Place(group, is_group=True))
         else:
-            said.append(_Place(n_numbers if column is None else column, is_group=False))
-            n_numbers += column is None
+            said.append(_Place(next(ranks) if column is None else column, is_group=False))
     yield from said
     if said and not session.has_intervals:
         return
