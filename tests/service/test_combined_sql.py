@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qserver.errors import SqlError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.service.statements import Statements

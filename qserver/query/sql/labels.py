@@ -40,6 +40,11 @@ def is_of_labels(node: exp.Expr) -> bool:
     return isinstance(node, (*_TEXTS, *_NUMBERS)) and node.find(exp.Column) is not None
 
 
+def is_fixed(node: exp.Expr) -> bool:
+    """Whether it is one of these functions of texts that the text has, such as LOWER('A')."""
+    return isinstance(node, _TEXTS) and not node.find(exp.Column, exp.AggFunc, exp.Subquery)
+
+
 def is_joined(node: exp.Expr) -> bool:
     """Whether it puts texts one after the other: `a || b` or CONCAT(a, b)."""
     return isinstance(node, exp.Concat | exp.DPipe)

@@ -105,6 +105,7 @@ CONDITIONS = [
     "UPPER(region) = 'EAST'",
     "LOWER(region) LIKE '%o%t%'",
     "LOWER(region) IN ('north', 'other')",
+    "LOWER(region) LIKE LOWER('%O' || 'TH%')",
     "LENGTH(region) > 4",
     "LENGTH(region) BETWEEN 4 AND 4",
     "LEFT(region, 1) <> 'N'",

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.labels import is_fixed, value_of
 from qserver.query.sql.rewriting.written import keep_written
 
 _MIDNIGHT = re.compile(
@@ -66,6 +67,8 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return _turned(node, names)
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
             return _moved(node, names)
+    if is_fixed(node):
+        return exp.Literal.string(str(value_of(node, "", names.source)))
     return _day(node)
 
 
