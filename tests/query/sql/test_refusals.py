@@ -97,8 +97,8 @@ REFUSED = {
         "age FROM people UNION ALL SELECT age FRO",
         "without UNION",
     ),
-    "SELECT SUM(n) FROM (SELECT COUNT(*) AS n FROM people GROUP BY age) AS t": (
-        "SUM(n",
+    "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM people GROUP BY age) AS t": (
+        "AVG(n",
         "not group or count the groups",
     ),
     "SELECT a FROM (SELECT age AS a, COUNT(*) AS n FROM people GROUP BY age LIMIT 2) AS t "
