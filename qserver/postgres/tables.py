@@ -11,6 +11,7 @@ from qserver.postgres.session import Session
 from qserver.postgres.wire.values import FLOAT8, TEXT, Column
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import Statement
+from qserver.service.cells.said import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of
 
@@ -69,6 +70,7 @@ def _notices(found: StatementAnswer) -> Iterator[str]:
         yield f"This cost {found.charged_nano / 1e9:.4g} epsilon; {left}"
     elif not sources <= _NOBODY_CHARGED:
         yield f"This {ADDS_NOTHING}, but charged people who had lost less; {left}"
+    yield from said_beside(found)
 
 
 def _places(statement: Statement, session: Session) -> Iterator[_Place]:
