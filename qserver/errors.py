@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qserver.text import printable, short_text
+from qserver.text import cost_text, left_text, printable, short_text
 
 
 class QServerError(Exception):
@@ -181,8 +181,9 @@ class BudgetExhaustedError(QServerError):
         # The best interval that costs nothing, or None; of a workload a tuple of these.
         self.free: Any = None
         super().__init__(
-            f"The answer costs {price_nano / 1e9:.9f} epsilon and "
-            f"{remaining_nano / 1e9:.9f} remain. Ask for a longer interval or less confidence."
+            f"The answer costs {cost_text(price_nano / 1e9)} epsilon and "
+            f"{left_text(remaining_nano / 1e9)} remain. "
+            "Ask for a longer interval or less confidence."
         )
 
 
@@ -201,8 +202,8 @@ class AllowanceExhaustedError(QServerError):
         self.price_nano, self.remaining_nano = price_nano, remaining_nano
         self.more_at = more_at
         super().__init__(
-            f"The answer costs you {price_nano / 1e9:.9f} epsilon and "
-            f"{remaining_nano / 1e9:.9f} {self._whose}."
+            f"The answer costs you {cost_text(price_nano / 1e9)} epsilon and "
+            f"{left_text(remaining_nano / 1e9)} {self._whose}."
         )
 
 
@@ -253,12 +254,11 @@ class DisclosureGuardError(QServerError):
     def __init__(self, *, price_nano: int, loss_nano: int, allowed_nano: int, cap: float) -> None:
         self.price_nano, self.cap = price_nano, cap
         self.loss_nano, self.allowed_nano = loss_nano, allowed_nano
-        # The best interval that costs nothing, where history gives one.
         self.free: Any = None
         super().__init__(
-            f"The answer would raise the largest loss of a cell by {price_nano / 1e9:.9f} from "
-            f"{loss_nano / 1e9:.9f} epsilon; the dataset's disclosure guard allows "
-            f"{allowed_nano / 1e9:.9f}. Ask for a longer interval or less confidence."
+            f"The answer would raise the largest loss of a cell by {cost_text(price_nano / 1e9)} "
+            f"from {cost_text(loss_nano / 1e9)} epsilon; the dataset's disclosure guard allows "
+            f"{left_text(allowed_nano / 1e9)}. Ask for a longer interval or less confidence."
         )
 
 

@@ -80,6 +80,11 @@ def left_text(value: Any) -> str:
     return _plain(exact.quantize(unit, rounding=ROUND_FLOOR))
 
 
+def part_text(part: float) -> str:
+    """A small part, such as a numerical error, to two significant digits: `0.000095`."""
+    return format(Decimal(f"{part:.2g}"), "f")
+
+
 ADDS_NOTHING = "adds nothing to the largest loss"
 """What a price of 0 says where some people are charged, but others have lost more."""
 
@@ -188,7 +193,7 @@ def law_text(law: str, *, error: float, disagreements: int) -> str:
     """
     if law == "estimator":
         return "the law of the estimate's error, whatever released answers disagree about"
-    within = f"each probability within {error:.2g}"
+    within = f"each probability within {part_text(error)}"
     if disagreements:
         plural = "" if disagreements == 1 else "s"
         given = f"given {disagreements} disagreement{plural} among released answers"
@@ -208,10 +213,10 @@ def laws_text(laws: Sequence[str], *, error: float, disagreements: int) -> str:
         plural = "" if disagreements == 1 else "s"
         found.append(
             f"The posterior given up to {disagreements} disagreement{plural} among released "
-            f"answers; each probability within {error:.2g}."
+            f"answers; each probability within {part_text(error)}."
         )
     elif error > _NO_ERROR:
-        found.append(f"Each probability is within {error:.2g}.")
+        found.append(f"Each probability is within {part_text(error)}.")
     if n := sum(law == "estimator" for law in laws):
         which = "The" if n == len(laws) else f"{n:,} of the {len(laws):,}"
         text = "intervals are of the estimate's error, whatever released answers disagree about."

@@ -130,7 +130,7 @@ def test_name_that_fits_is_kept_as_it_is() -> None:
 def test_budget_error_keeps_both_amounts_and_shows_them_in_epsilon() -> None:
     error = BudgetExhaustedError(price_nano=1_500_000_000, remaining_nano=1)
     assert (error.price_nano, error.remaining_nano) == (1_500_000_000, 1)
-    assert "costs 1.500000000 epsilon and 0.000000001 remain" in str(error)
+    assert "costs 1.5 epsilon and 0.000000001 remain" in str(error)
 
 
 def test_constant_messages_are_constant() -> None:

@@ -29,7 +29,7 @@ from qserver.client import requests, results
 from qserver.client.errors import ServerProblemError
 from qserver.client.facts.statement import Statement
 from qserver.query.looking import chosen_text
-from qserver.text import ADDS_NOTHING, left_text
+from qserver.text import ADDS_NOTHING, left_text, part_text
 from qserver.text import price_text as price_of
 
 _QUERY = """\
@@ -150,7 +150,7 @@ def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
         return
     told = Statement.of(found["statement"])
     if told.reading:
-        console.line(f"{told.reading}; each probability within {told.error:.2g}")
+        console.line(f"{told.reading}; each probability within {part_text(told.error)}")
     if told.law_said:
         console.line(told.law_said)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from qserver.client.frames import Framed
+from qserver.text import aligned
 
+_NUMBER = re.compile(r"-|-?[0-9,]+(\.[0-9]+)?")
 MOST_SHOWN = 20
 """How many rows a terminal or a notebook shows."""
 
@@ -28,9 +31,8 @@ class Listing(Framed):
         """The lines below the rows."""
 
     def __repr__(self) -> str:
-        rows = [[*self._header()], *self._lines()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows]
+        columns = zip(*([*self._header()], *self._lines()), strict=True)
+        lines = ["  ".join(row) for row in zip(*map(_lined_up, columns), strict=True)]
         return "\n".join([*(line.rstrip() for line in lines), *self._rest()])
 
     def _repr_html_(self) -> str:
@@ -43,3 +45,12 @@ class Listing(Framed):
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"<p>{'<br>'.join(map(escape, self._rest()))}</p>"
         )
+
+
+def _lined_up(column: Sequence[str]) -> list[str]:
+    """The texts of a column, its name first, at one width: numbers by their decimal points."""
+    name, *texts = column
+    is_number = bool(texts) and all(map(_NUMBER.fullmatch, texts))
+    shown = [name, *(aligned(texts) if is_number else texts)]
+    width = max(map(len, shown))
+    return [text.rjust(width) if is_number else text.ljust(width) for text in shown]

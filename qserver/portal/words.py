@@ -22,6 +22,7 @@ from qserver.text import (
     laws_text,
     left_text,
     looking_text,
+    part_text,
 )
 
 NANO = 10**9
@@ -168,7 +169,7 @@ def statement(found: Statement) -> str:
     if not read:
         return _law(found)
     frequency = "; a Bayesian statement, and no frequency" if found.prior else ""
-    return f"{_law(found)}; {read}, each probability within {found.error:.2g}{frequency}"
+    return f"{_law(found)}; {read}, each probability within {part_text(found.error)}{frequency}"
 
 
 def _law(found: Statement) -> str:

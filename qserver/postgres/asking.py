@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qserver.errors import QServerError
 from qserver.postgres.results import Plan, Result
 from qserver.postgres.session import Session
+from qserver.postgres.tables import columns_of, table
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.texts import Piece, Text, pieces
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal
@@ -21,14 +21,8 @@ from qserver.query.sql.plain.reads import explains
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.records.answer import JobStatus
-from qserver.service.cells.said import said_beside
 from qserver.service.service import Service
-from qserver.service.statement_answers import (
-    AnsweredCell,
-    AnyStatement,
-    StatementAnswer,
-    StatementExplanation,
-)
+from qserver.service.statement_answers import AnyStatement, StatementExplanation
 from qserver.service.statements import Statements
 
 _MOST_WAIT_S = 300.0
@@ -91,7 +85,7 @@ class Asker:
         sent, place = bare.bound([Literal("1")] * text.n_parameters)
         try:
             domain = self.service.domain(dataset)
-            return columns_of(parsed(sent, domain, dataset))
+            return columns_of(parsed(sent, domain, dataset), self.session)
         except Exception as exc:
             # Without its conditions it has places of its own.
             raise fault_of(exc, text=sent, place=place if bare is text else lambda _: 0) from exc
@@ -102,7 +96,7 @@ class Asker:
             found = self._found(dataset, sent)
             if isinstance(found, StatementExplanation):
                 return Result("SELECT", _PRICE, [_price_row(found)])
-            return _table(found)
+            return table(found, self.session)
         except Exception as exc:
             raise fault_of(exc, text=sent, place=place) from exc
 
@@ -146,60 +140,6 @@ def parsed(text: str, domain: Domain, dataset: str) -> Statement:
     """The statement in a text, of numbers or of public names; SqlError."""
     found = catalogue_statement(text, domain, dataset=dataset)
     return found or parse_statement(text, domain, dataset=dataset)
-
-
-def columns_of(statement: Statement) -> tuple[Column, ...]:
-    """The groups as texts, and of each number n the columns n, n_low and n_high."""
-    names = (*statement.columns, *(rank.name for rank in statement.ranks))
-    found = [Column(name, TEXT) for name in statement.groups]
-    for name in _unlike(names, statement.groups):
-        found += [Column(name + end, FLOAT8) for end in ("", "_low", "_high")]
-        if statement.clauses.consistent:
-            found.append(Column(f"{name}_consistent", FLOAT8))
-    return tuple(found)
-
-
-def _unlike(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The names, each once: others are numbered."""
-    found = list[str]()
-    for name in names:
-        own, n = name, 1
-        while own in found or own in taken:
-            n += 1
-            own = f"{name}_{n}"
-        found.append(own)
-    return found
-
-
-def _table(found: StatementAnswer) -> Result:
-    statement = found.asked.statement
-    pairs = zip(statement.rows, found.cells, strict=True)
-    has_consistent = statement.clauses.consistent
-    rows = [
-        (*row.group, *(v for cell in cells for v in _values(cell, has_consistent=has_consistent)))
-        for row, cells in pairs
-    ]
-    return Result("SELECT", columns_of(statement), rows, tuple(_notices(found)))
-
-
-def _notices(found: StatementAnswer) -> Iterator[str]:
-    """What people read beside a table: cost, how far it counts, what its groups and ends are."""
-    if found.charged_nano:
-        spent, left = found.charged_nano / 1e9, found.remaining_nano / 1e9
-        yield f"This cost {spent:.4g} epsilon; {left:.4g} remain."
-    if found.as_of:
-        yield f"Counted up to {found.as_of}."
-    yield from found.asked.statement.remarks
-    yield from said_beside(found)
-
-
-def _values(cell: AnsweredCell, *, has_consistent: bool) -> tuple[float | None, ...]:
-    """The number, the ends of its interval, and its consistent value; an open end is infinite."""
-    value, ends = cell.value.estimate, cell.value.interval
-    low = -math.inf if ends.low is None else float(ends.low)
-    high = math.inf if ends.high is None else float(ends.high)
-    found = (None if value is None else float(value), low, high)
-    return (*found, cell.consistent) if has_consistent else found
 
 
 def _price_row(found: StatementExplanation) -> tuple[Any, ...]:

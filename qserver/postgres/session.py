@@ -14,7 +14,12 @@ SERVER_VERSION: Final = "16.0"
 SPEND: Final = "qserver.spend"
 WITHIN: Final = "qserver.within"
 CONFIDENCE: Final = "qserver.confidence"
-_OWN: Final = (SPEND, WITHIN, CONFIDENCE)
+INTERVALS: Final = "qserver.intervals"
+ROUNDED: Final = "qserver.rounded"
+_OWN: Final = (SPEND, WITHIN, CONFIDENCE, INTERVALS, ROUNDED)
+_SWITCHES: Final = (SPEND, INTERVALS, ROUNDED)
+_PEOPLE = frozenset({"psql"})
+"""Programs whose tables people read, by the name that they give themselves."""
 _TRUE = ("on", "true", "yes", "1", "t", "y")
 _FALSE = ("off", "false", "no", "0", "f", "n")
 _DEFAULTS: Mapping[str, str] = {
@@ -53,6 +58,8 @@ _DEFAULTS: Mapping[str, str] = {
     SPEND: "off",
     WITHIN: "",
     CONFIDENCE: "",
+    INTERVALS: "on",
+    ROUNDED: "",
 }
 _FIXED = frozenset(
     {
@@ -113,6 +120,17 @@ class Session:
     def spends(self) -> bool:
         """Whether what history does not answer may be measured and charged."""
         return self._values[SPEND] == "on"
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether columns with intervals stand beside the numbers, and what else is measured."""
+        return self._values[INTERVALS] == "on"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether numbers are rounded by their own intervals: unless said, for people."""
+        said = self._values[ROUNDED]
+        return said == "on" if said else self._values["application_name"] in _PEOPLE
 
     @property
     def default(self) -> Exactness:
@@ -222,10 +240,10 @@ def _unknown(name: str) -> PostgresError:
 
 
 def _checked(name: str, value: str) -> str:
-    if name == SPEND:
+    if name in _SWITCHES and (value.strip() or name != ROUNDED):
         lowered = value.strip().lower()
         if lowered not in _TRUE + _FALSE:
-            raise PostgresError(WRONG_VALUE, f"`{SPEND}` must be on or off.")
+            raise PostgresError(WRONG_VALUE, f"`{name}` must be on or off.")
         return "on" if lowered in _TRUE else "off"
     if name in (WITHIN, CONFIDENCE) and value.strip():
         return _number(name, value.strip())

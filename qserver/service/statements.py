@@ -26,7 +26,7 @@ from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.intervals import CellInterval
-from qserver.query.sql.tables.unconfirmed import by_owner, says_none
+from qserver.query.sql.tables.unconfirmed import by_owner, says_none, with_default
 from qserver.records.answer import (
     Answer,
     Explanation,
@@ -103,7 +103,7 @@ class Statements:
         domain = self._questions.domain(name, at=at)
         facts = catalogue_statement(text, domain, dataset=name)
         statement = facts or parse_statement(text, domain, dataset=name).measuring(measure)
-        if not statement.columns:
+        if not statement.columns or not statement.rows:
             return facts_table(statement, self._questions.dataset(name), explains=explain)
         if statement.bounds:
             if explain:
@@ -111,7 +111,7 @@ class Statements:
             reading = statement.clauses.reading
             probability = partial(self._questions.insight.probability, name, reading=reading)
             return probability_table(statement, probability, self._questions.dataset(name))
-        said = statement.with_default(default)
+        said = with_default(statement, default)
         statement = by_owner(said, self._questions.within(name))
         is_explained = explain or statement.explains
         # The owner's lengths are as if typed, but what may not spend need not be as exact.

@@ -1,4 +1,4 @@
-"""On many attributes blocks are bought only once their base has settled."""
+"""Blocks are bought only once their base has settled, and where the limit could pay it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from qserver.records.charge import NANO
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from tests.benchmarks.many_attributes import Cache, played_by
 from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream
+from tests.benchmarks.scarce_limits import STREAMS, answered
 from tests.benchmarks.synthetic_noise import Snapshot
 
 SEED = 501
@@ -39,6 +40,26 @@ def test_a_limit_answers_as_many_questions_as_rows_alone_do() -> None:
     by_rule = played_by(stream, asked, rule=RentOrBuy(), limit_nano=NANO // 2).answered
     assert by_rows < N
     assert by_rule >= 0.97 * by_rows
+
+
+def answered_boxes(limit: float) -> tuple[int, int]:
+    """By rows alone, and by the rule."""
+    boxes = STREAMS[1]
+    asked = boxes.questions(6)
+    by_rows = answered(boxes.sizes, asked, rule=None, limit=limit)
+    return by_rows, answered(boxes.sizes, asked, rule=RentOrBuy(), limit=limit)
+
+
+def test_a_limit_below_the_price_of_the_base_answers_as_by_rows() -> None:
+    """Parts of a base that it cannot pay would answer 27, where rows answer 38 of 60."""
+    by_rows, by_rule = answered_boxes(0.45)
+    assert by_rows < 60
+    assert by_rule >= 0.95 * by_rows
+
+
+def test_a_limit_above_it_answers_more() -> None:
+    by_rows, by_rule = answered_boxes(0.9)
+    assert by_rule > by_rows
 
 
 def paid(low: int, *bases: FittedBase, half_width: float = 60.0) -> PaidQuestion:

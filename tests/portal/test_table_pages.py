@@ -195,11 +195,11 @@ def test_a_table_comes_as_csv_and_as_json(browser: Browser, of: str) -> None:
     assert browser.get(f"{place}.xml?{query}").status_code == 404
 
 
-def test_an_average_has_its_interval_and_says_what_it_must_know(browser: Browser) -> None:
+def test_an_average_has_its_interval_and_may_know_of_how_many_records(browser: Browser) -> None:
     text = {"text": "SELECT AVG(age) FROM people", "length": "4", "confidence": "90"}
     part = browser.post(f"{PEOPLE}/price", text, headers=HTMX)
     assert part.status_code == 200
-    assert "ASSUMING AT LEAST 1000" in part.text
+    assert "1 number, ± 2 with 90 percent confidence" in part.text
     text["text"] += " ASSUMING AT LEAST 300"
     page = browser.text(asked(browser, text))
     assert "The interval holds with 90 percent confidence; cost 0." in page

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qserver.errors import BudgetExhaustedError, SqlError
+from qserver.errors import BudgetExhaustedError
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.sql.cells import cell_value
 from qserver.query.sql.tables.intervals import CellInterval
@@ -194,8 +194,9 @@ def test_intervals_that_hold_at_once_never_use_the_joint_law(
 
 def test_what_is_known_of_the_denominator_needs_not_be_assumed(town: Deployment) -> None:
     text = f"SELECT COUNT_IF(sex = 'Female') / COUNT(*) FROM people WITHIN 0.1 {SURE}"
-    with pytest.raises(SqlError, match="ASSUMING AT LEAST"):
-        answered(town, text)
+    # With nothing known it is asked for 1000 records, of which there are fewer: it still holds.
+    low, high = interval(answered(town, text))
+    assert low <= Fraction(len(WOMEN), N) <= high
     answered(town, f"SELECT COUNT(*) FROM people WITHIN 20 {SURE}")
     low, high = interval(answered(town, text))
     assert low <= Fraction(len(WOMEN), N) <= high

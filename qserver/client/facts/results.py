@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log
 from typing import Any
 
 from qserver.answering.plots.bars import svg_of_bars
@@ -15,7 +16,10 @@ from qserver.client.http import problem_of
 from qserver.client.listing import MOST_SHOWN, Listing
 from qserver.client.reading import FromJson, at
 from qserver.client.results import Answer
-from qserver.text import cost_text, left_text
+from qserver.text import cost_text, interval_text, left_text
+
+_SCALES = -log(1 - 0.95)
+"""Half the interval of a Laplace variable at 95 percent, in its scales: a value is shown by it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,13 +138,19 @@ class History(Listing, FromJson):
 
     def _lines(self) -> Iterator[list[str]]:
         for found in self.released[:MOST_SHOWN]:
-            value = "-" if found.value is None else f"{found.value:,.1f}"
+            half = _SCALES * found.scale
+            value = "-"
+            if found.value is not None:
+                told = interval_text(
+                    estimate=found.value, low=found.value - half, high=found.value + half
+                )
+                value = told.estimate
             yield [
                 str(found.id),
                 str(found.n_cells),
                 value,
                 f"{found.scale:,.4g}",
-                str(found.alpha),
+                cost_text(found.alpha),
             ]
 
     def _rest(self) -> list[str]:

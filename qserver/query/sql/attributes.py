@@ -60,6 +60,15 @@ class Names:
             raise self._unknown(name)
         return found
 
+    def any_axis(self, node: exp.Column) -> int:
+        """Index of the attribute that a column names, or whose labels its level joins.
+
+        Raises:
+            SqlError: there is none of this name.
+        """
+        level = self.level(node)
+        return self.axis(node) if level is None else level[0]
+
     def level(self, node: exp.Expr) -> tuple[int, Level] | None:
         """The level that a column names, with the attribute's index; None for another node."""
         if not self._is_ours(node) or self._axis_of(node.this) is not None:

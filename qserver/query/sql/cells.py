@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from qserver.errors import RequirementError, SqlError
+from qserver.errors import RequirementError
 from qserver.query.linear import LinearQuery
 from qserver.query.measure import Measure
 from qserver.query.question import Question
@@ -24,8 +24,9 @@ from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.combined.asked import OfSeveral, several_at_most, several_confidence
 from qserver.query.sql.combined.function import Combined, FunctionOfSums, KnownPart
 from qserver.query.sql.parts import Halves, KnownQuotient, QuotientTarget
-from qserver.query.sql.statement import Ratio, Row, Statement
+from qserver.query.sql.statement import Ratio, Statement
 from qserver.query.sql.tables.bounds import centred
+from qserver.query.sql.tables.exactness import least_base
 from qserver.query.sql.tables.intervals import CellInterval, Centred, moved, quotient_interval
 from qserver.query.sql.tables.relative import (
     Relative,
@@ -138,7 +139,7 @@ def askings(
     """How exact each quotient of a statement shall be, given the known facts about it.
 
     Raises:
-        SqlError: the statement gives no length of intervals, or nothing is known of a denominator.
+        SqlError: the statement gives no length of intervals.
         RequirementError: a quotient is the same for all data.
     """
     found, exact = dict[Ratio, QuotientTarget](), _of_ratios(statement)
@@ -156,7 +157,7 @@ def askings(
             found[cell] = QuotientTarget.of(
                 here,
                 width=float(half_width),
-                base=_base(statement, row, here),
+                base=least_base(statement.clauses.assuming, here.denominator.low),
                 radius=float(radius),
                 confidence=confidence,
                 part_confidence=part_confidence(statement, confidence),
@@ -296,27 +297,6 @@ def quotient_confidences(statement: Statement) -> dict[Ratio, float]:
     """Per quotient the confidence of both of its parts."""
     exact = _of_ratios(statement)
     return {ratio: part_confidence(statement, c) for ratio, (_, c) in exact.items()}
-
-
-def _base(statement: Statement, row: Row, known: KnownQuotient) -> float:
-    """Least number of records in the denominator: as typed, or more by history."""
-    typed, found = statement.clauses.assuming, known.denominator.low
-    if typed is None and found < 1:
-        raise _unknown_base(statement, row)
-    return max(float(typed or 0), found)
-
-
-def _unknown_base(statement: Statement, row: Row) -> SqlError:
-    group = ", ".join(f"`{name[:40]}`" for name in row.group if name is not None)
-    where = f" in the group {group}" if group else ""
-    return statement.source.refuse(
-        "say how many records the denominator has at least, since nothing is known of it yet"
-        + where,
-        statement.source.end,
-        hint="How exact numerator and denominator must be depends on it. Nearest: ASSUMING AT "
-        "LEAST 1000, or first ask for the denominator itself: COUNT(x) of the same records, "
-        "where the average is AVG(x).",
-    )
 
 
 def _ratio(collected: _Collected, cell: Ratio, halves: Halves, confidence: float) -> CellQuestions:

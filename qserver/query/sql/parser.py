@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from sqlglot import ParseError, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
@@ -12,17 +15,22 @@ from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, chosen, read_clauses
 from qserver.query.sql.periods.last import misplaced
+from qserver.query.sql.plain.reads import dataset_of
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.subselects import Subselects
 from qserver.query.sql.rewriting.union import union_of
 from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.reading import cut_of
+from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.selects import MAX_CELLS, SelectReading
 from qserver.query.sql.tables.unions import joined
+from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
 from qserver.query.structured import parse_query
+
+_NO_ROWS = re.compile(r"(.*\S)\s+LIMIT\s+0\s*;?\s*", re.IGNORECASE | re.DOTALL)
 
 __all__ = ["MAX_CELLS", "parse_statement", "query_of"]
 
@@ -37,11 +45,30 @@ def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql
         SqlError: it cannot be answered; points at the place.
         CapacityError: it is too long, nested too deep, or asks too much.
     """
+    empty = _NO_ROWS.fullmatch(text)
+    if empty is not None:
+        return _without_rows(SqlText(text, name), empty[1], domain, dataset)
     sql = tokenize(text, names=(*domain.names, *domain.level_names, dataset), field=name)
     try:
         return _statement(sql, _parsed(sql), domain, dataset)
     except RecursionError as exc:
         raise CapacityError("The text of SQL is nested too deep. Ask its parts.") from exc
+
+
+def _without_rows(source: SqlText, text: str, domain: Domain, dataset: str) -> Statement:
+    """The statement of LIMIT 0, by which tools read what columns there are: nothing is measured."""
+    sql = tokenize(text, names=(*domain.names, *domain.level_names, dataset), field=source.name)
+    root = _parsed(sql)
+    is_test = isinstance(root, exp.Select) and all(map(_is_fixed, root.expressions))
+    if is_test and dataset_of(text).lower() == dataset.lower():
+        names = [item.alias_or_name or source.name for item in root.expressions]
+        return Statement(source, False, (), tuple(names), (), Clauses())
+    found = _statement(sql, root, domain, dataset)
+    return replace(found, source=source, rows=(), shape=PLAIN, ranks=(), bounds=())
+
+
+def _is_fixed(item: exp.Expr) -> bool:
+    return isinstance(item.unalias().unnest(), exp.Boolean | exp.Literal | exp.Null)
 
 
 def query_of(document: object, domain: Domain, *, dataset: str) -> LinearQuery:
@@ -126,6 +153,7 @@ def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
         part.exactness,
         part.course,
         part.remarks,
+        part.places,
     )
 
 

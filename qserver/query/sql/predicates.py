@@ -232,7 +232,7 @@ class Predicates:
         """The labels that a pattern fits: they are public, so it is IN with these."""
         subject, pattern = node.this.unnest(), node.expression.unnest()
         is_text = isinstance(pattern, exp.Literal) and pattern.is_string
-        if not isinstance(subject, exp.Column) or not is_text:
+        if not self._is_subject(subject) or not is_text:
             raise self._source.refuse(
                 "give LIKE an attribute and a text",
                 node,
@@ -243,7 +243,7 @@ class Predicates:
             self._regions.take(len(found.masks) * (1 + len(pattern.this) // 8))
             mask = like_mask(found, pattern, self._names, folds=folds)
             return self._of_mask(found.axis, mask, negated=negated != bool(node.args.get("negate")))
-        axis = self._names.axis(subject)
+        axis = self._axis(subject)
         attribute = self._domain.attributes[axis]
         self._regions.take(attribute.size * (1 + len(pattern.this) // 8))
         mask = matching_mask(attribute, pattern, self._source, folds=folds)

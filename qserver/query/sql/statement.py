@@ -120,6 +120,8 @@ class Statement:
             none says it.
         course: the groups that are periods; None where none is, or in a UNION.
         remarks: what to know of its groups and conditions, a sentence each.
+        places: per item of SELECT the index of its group, or of its column; None for both is a
+            rank. Empty where SELECT names none.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -138,6 +140,7 @@ class Statement:
     exactness: tuple[Exactness, ...] = ()
     course: Course | None = None
     remarks: tuple[str, ...] = ()
+    places: tuple[tuple[int | None, int | None], ...] = ()
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)

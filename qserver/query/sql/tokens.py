@@ -47,13 +47,17 @@ _ALLOWED = frozenset(
     | {TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
     | {TokenType.WITH, TokenType.UNION, TokenType.ALL, TokenType.OVER, TokenType.PARTITION_BY}
     | {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS, TokenType.DCOLON}
+    | {TokenType.DPIPE, TokenType.MOD, TokenType.INTERVAL, TokenType.QUALIFY}
+    | {TokenType.ANY, TokenType.ARRAY, TokenType.L_BRACKET, TokenType.R_BRACKET}
 )
+# LEFT(a, 1) and the like are functions, not joins.
+_FUNCTIONS = frozenset({TokenType.LEFT, TokenType.RIGHT, TokenType.REPLACE})
 # Words of FETCH FIRST 5 ROWS ONLY, of windows, and the types of CAST; each may also be a name.
 _ALSO_NAMES = frozenset(
     {TokenType.FIRST, TokenType.NEXT, TokenType.ROW, TokenType.ROWS, TokenType.PERCENT}
     | {TokenType.RANGE, TokenType.INT, TokenType.BIGINT, TokenType.SMALLINT, TokenType.FLOAT}
     | {TokenType.DOUBLE, TokenType.DECIMAL, TokenType.TEXT, TokenType.VARCHAR, TokenType.CHAR}
-    | {TokenType.DATE}
+    | {TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ}
 )
 _REASONS = {
     TokenType.DISTINCT: (
@@ -271,17 +275,22 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
         is_count = [one.text.upper() for one in tokens[max(i - 2, 0) : i]] == ["COUNT", "("]
         is_plain = before in (TokenType.SELECT, TokenType.UNION) or is_count
         is_plain = is_plain and kind is TokenType.DISTINCT
-        is_known = kind in _ALLOWED | _ALSO_NAMES or is_plain
+        is_call = kind in _FUNCTIONS and _is_opening(tokens[i + 1 : i + 2])
+        is_known = kind in _ALLOWED | _ALSO_NAMES or is_plain or is_call
         if kind is TokenType.DATE and tokens[i + 1 : i + 2]:
             is_known = tokens[i + 1].token_type is not TokenType.STRING
         if not is_known or (kind is TokenType.SELECT and before not in _BEFORE_SELECT):
             raise _refusal(source, token)
-        opens = kind in (TokenType.L_PAREN, TokenType.CASE)
-        depth += opens - (kind in (TokenType.R_PAREN, TokenType.END))
+        opens = kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE)
+        depth += opens - (kind in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END))
         # NOT NOT NOT and - - - nest as well.
         n_signs = n_signs + 1 if kind in (TokenType.NOT, TokenType.DASH, TokenType.PLUS) else 0
         if depth + n_signs > MAX_NESTING:
             raise CapacityError(f"A text of SQL is nested at most {MAX_NESTING} deep.")
+
+
+def _is_opening(tokens: Sequence[Token]) -> bool:
+    return any(token.token_type is TokenType.L_PAREN for token in tokens)
 
 
 def _refusal(source: SqlText, token: Token) -> SqlError:

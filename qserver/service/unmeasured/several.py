@@ -9,6 +9,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.asked import KnownSeveral, OfSeveral, SeveralAsked, several_asked
 from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.exactness import least_base
 from qserver.records.answer import Offer
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class SeveralSteps:
     The shortest intervals are fixed at the beginning: no step asks for shorter ones.
 
     Raises:
-        SqlError: the statement has no length, or does not say how many records there are at least.
+        SqlError: the statement has no length.
     """
 
     def __init__(self, history: Service, name: str, statement: Statement) -> None:
@@ -84,19 +85,11 @@ class SeveralSteps:
         return tuple(part.half_width * _ROOM for part in self._known[place])
 
     def _base(self, place: tuple[int, int], one: SeveralAsked) -> float:
-        """Least number of records: as typed, or more by history."""
+        """Least number of records, where that bounds what is asked."""
         if not one.cell.function.has_base:
             return 0.0
-        typed = self._statement.clauses.assuming
-        found = one.cell.function.records(self._known[place]).low
-        if typed is None and not found >= 1.0:
-            raise self._statement.source.refuse(
-                "say how many records there are at least, since nothing is known of it yet",
-                self._statement.source.end,
-                hint="How exactly they must be counted depends on it. Nearest: ASSUMING AT LEAST "
-                "1000, or first ask for COUNT(x) of the same records.",
-            )
-        return max(float(typed or 0), found)
+        known = one.cell.function.records(self._known[place]).low
+        return least_base(self._statement.clauses.assuming, known)
 
     def _look(self) -> KnownSeveral:
         insight, offers = self._history.insight, dict[tuple[LinearQuery, float], Offer | None]()

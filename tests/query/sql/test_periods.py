@@ -349,3 +349,55 @@ def test_a_dataset_has_no_other_columns_by_its_alias() -> None:
     domain = domain_from_document({"attributes": [WEEK, SEX]})
     with pytest.raises(SqlError, match=r"one name, without columns .* Rename columns in SELECT"):
         parse_statement("SELECT COUNT(*) FROM v AS t (a, b)", domain, dataset="v")
+
+
+SAME_DAYS = {
+    "date_trunc(week, MONTH) = '2024-03'": "date_trunc('month', week) = '2024-03'",
+    "date_part('month', week) = 3": "EXTRACT(MONTH FROM week) = 3",
+    "to_char(week, 'YYYY-MM') = '2024-03'": "date_trunc('month', week) = '2024-03'",
+    "to_char(week, 'YYYY-MM-DD') = '2024-03-11'": "week = '2024-W11'",
+    "date_trunc('week', week)::date = '2024-03-11'": "week = '2024-W11'",
+    "week >= TO_TIMESTAMP('2024-03-11 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')": (
+        "week >= DATE '2024-03-11'"
+    ),
+    "week >= TO_DATE('2024-03-11', 'YYYY-MM-DD')": "week >= DATE '2024-03-11'",
+    "week < CAST('2024-03-25' AS TIMESTAMP)": "week < DATE '2024-03-25'",
+    "week < '2024-03-25T00:00:00'::timestamp": "week < DATE '2024-03-25'",
+    "week >= DATE '2024-03-25' - INTERVAL '14 days'": "week >= DATE '2024-03-11'",
+    "week < DATE '2024-03-11' + INTERVAL '2' WEEK": "week < DATE '2024-03-25'",
+    "week BETWEEN '2024-03-11'::date AND DATE '2024-03-24'": "week IN ('2024-W11', '2024-W12')",
+}
+
+
+@pytest.mark.parametrize("said", SAME_DAYS)
+def test_days_and_longer_periods_are_known_by_the_words_of_other_systems(said: str) -> None:
+    assert selected(said) == selected(SAME_DAYS[said]) != []
+
+
+@pytest.mark.parametrize(
+    ("condition", "because"),
+    [
+        ("week >= NOW() - INTERVAL '4 weeks'", "must not depend on the clock"),
+        ("week >= DATE '2024-03-25' - INTERVAL '1 month'", "move days by days or weeks"),
+        ("week >= DATE '2024-03-25' + INTERVAL '900000 weeks'", "days of the calendar"),
+        ("to_char(week, 'Day') = 'Monday'", "write dates as 'YYYY'"),
+        ("week >= TO_TIMESTAMP('2024-03-11 12:30:00', 'X')", "periods or dates in quotes"),
+        ("UPPER(week) = '2024-W11'", "`week` has none"),
+    ],
+)
+def test_what_is_no_fixed_day_is_refused(condition: str, because: str) -> None:
+    with pytest.raises(SqlError, match=because):
+        selected(condition)
+
+
+def test_a_group_of_longer_periods_is_named_by_its_first_day_where_it_is_a_date() -> None:
+    domain = domain_from_document({"attributes": [WEEK, SEX]})
+    for by, names in {
+        "DATE_TRUNC('week', week)::date": ["2024-03-04", "2024-03-11"],
+        "CAST(DATE_TRUNC('month', week) AS DATE)": ["2024-03-01", "2024-04-01"],
+        "TO_CHAR(week, 'YYYY')": ["2024"],
+        "DATE_TRUNC(week, QUARTER)": ["2024-Q1", "2024-Q2"],
+    }.items():
+        text = f"SELECT {by} AS d, COUNT(*) FROM v GROUP BY 1 ORDER BY 1"
+        rows = parse_statement(text, domain, dataset="v").rows
+        assert [row.group[0] for row in rows][: len(names)] == names

@@ -97,8 +97,8 @@ REFUSED = {
         "age FROM people UNION ALL SELECT age FRO",
         "without UNION",
     ),
-    "SELECT SUM(n) FROM (SELECT COUNT(*) AS n FROM people GROUP BY age) AS t": (
-        "SUM(n",
+    "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM people GROUP BY age) AS t": (
+        "AVG(n",
         "not group or count the groups",
     ),
     "SELECT a FROM (SELECT age AS a, COUNT(*) AS n FROM people GROUP BY age LIMIT 2) AS t "
@@ -150,7 +150,7 @@ REFUSED = {
     "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY ago": ("ago", "Attributes: age"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY 3": ("3", "position from 1 to 2"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 ORDER BY 2 + 1": ("2 + 1", "order and choose"),
-    "SELECT region, COUNT(*) FROM people GROUP BY 1 LIMIT 0": ("0", "whole number of rows"),
+    "SELECT region, COUNT(*) FROM people GROUP BY 1 LIMIT -1": ("1", "whole number of rows"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 LIMIT 1.5": ("1.5", "whole number of rows"),
     "SELECT region, COUNT(*) FROM people GROUP BY 1 FETCH FIRST 5 PERCENT ROWS ONLY": (
         "5",

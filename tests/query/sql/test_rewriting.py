@@ -66,6 +66,34 @@ SAME = [
     "(SELECT COUNT(*), 2 FROM w WHERE region = 'East') ORDER BY k DESC",
     "SELECT region, CAST(COUNT(*) AS DOUBLE) / NULLIF(SUM(COUNT(*)) OVER (), 0) AS share "
     "FROM people GROUP BY region HAVING region <> 'other' ORDER BY share",
+    "SELECT SUM(n), SUM(s) FROM (SELECT region, age, COUNT(*) AS n, SUM(age) AS s FROM people "
+    "WHERE age > 21 GROUP BY region, age) AS t WHERE region <> 'East'",
+    "SELECT r, SUM(n) AS m FROM (SELECT region AS r, age, COUNT(*) AS n FROM people "
+    "GROUP BY 1, 2) AS t GROUP BY r HAVING SUM(n) > 70 ORDER BY m DESC",
+    "SELECT age, COUNT(*) AS n FROM people GROUP BY age "
+    "QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC, age) <= 3 ORDER BY n DESC, age",
+    "SELECT age, n FROM (SELECT age, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY COUNT(*), age) "
+    "AS place FROM people GROUP BY age) AS t WHERE place < 4 ORDER BY place",
+    "SELECT region, n * 1.0 / SUM(n) OVER () AS share FROM (SELECT region, COUNT(*) AS n "
+    "FROM people GROUP BY region) AS t ORDER BY share DESC",
+    "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS c "
+    "FROM people GROUP BY age ORDER BY age",
+    "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age DESC ROWS 1 PRECEDING) AS c "
+    "FROM people GROUP BY age ORDER BY age",
+    'SELECT age, "sex-at-birth", SUM(SUM(age)) OVER (PARTITION BY "sex-at-birth" ORDER BY age '
+    "ROWS BETWEEN 1 PRECEDING AND 3 FOLLOWING) AS c FROM people GROUP BY 1, 2 ORDER BY 1, 2",
+    "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN CURRENT ROW AND UNBOUNDED "
+    "FOLLOWING) AS c FROM people GROUP BY age ORDER BY age",
+    "SELECT region, age, GROUPING(region) AS g, COUNT(*), GROUPING(age) AS h FROM people "
+    "WHERE age < 22 GROUP BY ROLLUP (region, age) ORDER BY 4, 1, 2",
+    "SELECT CASE WHEN GROUPING(region) = 1 THEN 'all' ELSE region END AS r, COUNT(*) FROM people "
+    "GROUP BY ROLLUP (region) ORDER BY 2 DESC",
+    "SELECT region, COUNT(*) AS n FROM people GROUP BY ALL ORDER BY n DESC",
+    "SELECT region || '/' || \"sex-at-birth\" AS g, COUNT(*) AS n FROM people GROUP BY g "
+    "ORDER BY n DESC, g",
+    "SELECT UPPER(LEFT(region, 1)) AS g, COUNT(*) AS n FROM people GROUP BY UPPER(LEFT(region, 1)) "
+    "HAVING COUNT(*) > 20 ORDER BY n DESC",
+    "SELECT LENGTH(region) AS g, COUNT(*) AS n FROM people GROUP BY 1 ORDER BY g",
     'SELECT people.age::int AS "age", COUNT(*)::bigint AS "count" FROM people '
     "WHERE people.region::text <> 'East' AND CAST(age AS DOUBLE) < 25 "
     'GROUP BY people.age ORDER BY "count" DESC LIMIT 3',
@@ -107,7 +135,7 @@ def _plain(value: object) -> object:
 def test_a_table_is_duckdbs(text: str, people: People) -> None:
     expected = [_sorted_kinds(row) for row in people.duck(text)]
     found = [_sorted_kinds(row) for row in table_of(people, text)]
-    if "ROLLUP" in text or "SETS" in text:
+    if any(word in text for word in ("ROLLUP", "SETS", "||")):
         # Labels come in the order of the domain, so rows with equal numbers may.
         expected, found = sorted(expected, key=str), sorted(found, key=str)
     if "SELECT r FROM" in text:

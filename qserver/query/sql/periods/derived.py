@@ -1,6 +1,7 @@
-"""What follows from a label or a date: its level, its longer period, or a part of its date.
+"""What follows from a label or a date: its level, its longer period, or a part of either.
 
-`region` above districts, `month(d)` and `date_trunc('month', d)`, and `EXTRACT(MONTH FROM d)`.
+`region` above districts, `UPPER(name)`, `month(d)` and `date_trunc('month', d)`, and
+`EXTRACT(MONTH FROM d)`.
 Each is a table from values to sets of the attribute's values, for GROUP BY and for conditions.
 """
 
@@ -15,6 +16,7 @@ from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.units import UNITS, Unit, first_day, longer, text_of
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.labels import is_of_labels, value_of
 
 _FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
@@ -24,6 +26,10 @@ _FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Year: "year",
 }
 _TRUNCATIONS = (exp.DateTrunc, exp.TimestampTrunc)
+_FORMATS: dict[str, Unit] = {"YYYY": "year", "YYYY-MM": "month"}
+_FIRST_DAY = "YYYY-MM-DD"
+"""Of TO_CHAR: by unit, or as the first day of whatever period the attribute has."""
+_DAYS = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
 _PARTS: dict[str, Unit] = {
     "year": "year",
     "quarter": "quarter",
@@ -61,12 +67,19 @@ class Derived:
 
 def is_of_calendar(node: exp.Expr) -> bool:
     """Whether an expression is a function that joins dates to longer periods."""
-    return isinstance(node, (*_FUNCTIONS, *_TRUNCATIONS))
+    if _is_day(node):
+        return is_of_calendar(node.this.unnest())
+    return isinstance(node, (*_FUNCTIONS, *_TRUNCATIONS, exp.ToChar))
+
+
+def _is_day(node: exp.Expr) -> bool:
+    """Whether it is a cast to the first day of a period."""
+    return isinstance(node, exp.Cast) and node.args["to"].this in _DAYS
 
 
 def is_derived(node: exp.Expr, names: Names) -> bool:
     """Whether an expression is one of these, right or wrong."""
-    is_function = is_of_calendar(node) or isinstance(node, exp.Extract)
+    is_function = is_of_calendar(node) or isinstance(node, exp.Extract) or is_of_labels(node)
     return is_function or names.level(node) is not None
 
 
@@ -89,17 +102,22 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
         return Derived(axis, above.name, "text", masks, {})
     if isinstance(node, exp.Extract):
         return _part(node, names, sealed_only=sealed_only)
+    if is_of_labels(node):
+        return _of_labels(node, names)
     if not is_of_calendar(node):
         return None
+    as_days, node = _is_day(node), node.this.unnest() if _is_day(node) else node
     unit = _unit(node, names)
+    as_days = as_days or _format(node) == _FIRST_DAY
     axis, attribute, periods = _dates(node, node.this.unnest(), unit, unit, names)
     n = attribute.n_sealed if sealed_only else attribute.size
     found, places = dict[str, int](), dict[str, int]()
     for i in range(min(n, attribute.n_regular)):
         number = _number(periods, i, unit)
-        text = text_of(unit, number)
+        day = first_day(unit, number)
+        text = day.isoformat() if as_days else text_of(unit, number)
         found[text] = found.get(text, 0) | 1 << i
-        places[text] = first_day(unit, number).toordinal()
+        places[text] = day.toordinal()
     return Derived(axis, attribute.name, "period", _with_other(found, attribute), places, unit)
 
 
@@ -110,6 +128,8 @@ def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
 
 
 def _remark(node: exp.Expr, names: Names) -> str:
+    if _is_day(node):
+        return ""  # what it casts is looked at by itself
     if isinstance(node, exp.Extract):
         column, unit = node.expression.unnest(), _PARTS.get(node.this.name.lower(), "day")
     elif is_of_calendar(node):
@@ -122,6 +142,42 @@ def _remark(node: exp.Expr, names: Names) -> str:
     if periods is None or periods.every != "week" or unit not in _LONGER_THAN_WEEKS:
         return ""
     return f"Each week counts in the {unit} of its Thursday."
+
+
+def _of_labels(node: exp.Expr, names: Names) -> Derived:
+    """A function of the labels of one attribute or level."""
+    columns = list(node.find_all(exp.Column))
+    found = {_labels_of(column, names) for column in columns}
+    if len(found) > 1:
+        raise names.source.refuse("use the labels of one attribute here", node)
+    axis, name, pairs = found.pop()
+    values = [(value_of(node, label, names.source), mask) for label, mask in pairs]
+    is_number = all(isinstance(value, int) for value, _ in values)
+    if is_number:
+        values.sort()
+    masks, places = dict[str, int](), dict[str, int]()
+    for value, mask in values:
+        masks[str(value)] = masks.get(str(value), 0) | mask
+        if isinstance(value, int):
+            places[str(value)] = value
+    return Derived(axis, name, "number" if is_number else "text", masks, places)
+
+
+def _labels_of(column: exp.Column, names: Names) -> tuple[int, str, tuple[tuple[str, int], ...]]:
+    """The attribute of a column, what it is called, and its labels with their masks."""
+    if (level := names.level(column)) is not None:
+        axis, above = level
+        attribute = names.domain.attributes[axis]
+        masks = above.masks(other=attribute.other if attribute.has_other else None)
+        return axis, above.name, tuple(masks.items())
+    axis = names.axis(column)
+    attribute = names.domain.attributes[axis]
+    if attribute.kind != "labels":
+        raise names.source.refuse(
+            f"use functions of texts with labels: `{attribute.name}` has none", column
+        )
+    pairs = tuple((label, 1 << i) for i, label in enumerate(attribute.value_names))
+    return axis, attribute.name, pairs
 
 
 def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:
@@ -174,6 +230,8 @@ def _with_other(masks: dict[str, int], attribute: Attribute) -> dict[str, int]:
 def _unit(node: exp.Expr, names: Names) -> Unit:
     if type(node) in _FUNCTIONS:
         return _FUNCTIONS[type(node)]
+    if isinstance(node, exp.ToChar):
+        return _unit_of_format(node, names)
     said = node.args.get("unit")
     text = "" if said is None else said.name.lower()
     for unit in UNITS:
@@ -181,6 +239,26 @@ def _unit(node: exp.Expr, names: Names) -> Unit:
             return unit
     choices = ", ".join(f"'{unit}'" for unit in UNITS)
     raise names.source.refuse(f"truncate to one of {choices}", node)
+
+
+def _format(node: exp.Expr) -> str:
+    said = node.args.get("format") if isinstance(node, exp.ToChar) else None
+    return said.name.upper() if isinstance(said, exp.Literal) else ""
+
+
+def _unit_of_format(node: exp.ToChar, names: Names) -> Unit:
+    """The unit that TO_CHAR writes a date in; with the day it is that of the attribute."""
+    column, said = node.this.unnest(), _format(node)
+    if said == _FIRST_DAY and isinstance(column, exp.Column):
+        periods = names.domain.attributes[names.axis(column)].periods
+        return "day" if periods is None else periods.every
+    if said not in _FORMATS:
+        raise names.source.refuse(
+            "write dates as 'YYYY', 'YYYY-MM' or 'YYYY-MM-DD'",
+            node,
+            hint="Nearest: DATE_TRUNC('month', ...).",
+        )
+    return _FORMATS[said]
 
 
 def _dates(

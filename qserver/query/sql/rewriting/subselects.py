@@ -14,6 +14,8 @@ from sqlglot import exp
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.rewriting.columns import Output, Renaming
 from qserver.query.sql.rewriting.counted import CountedGroups, counts_groups
+from qserver.query.sql.rewriting.sums import adds_up
+from qserver.query.sql.rewriting.tops import Tops
 from qserver.query.sql.rewriting.written import keep_written, written_of
 
 PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct"}) | {
@@ -22,7 +24,7 @@ PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct"}
     "limit",
     "offset",
 }
-_SUMS = exp.AggFunc | exp.Window
+_SUMS = (exp.AggFunc, exp.Window)
 _SETS = exp.Rollup | exp.Cube | exp.GroupingSets
 
 
@@ -46,6 +48,7 @@ class Subselects:
         self._names = names
         self._source = names.source
         self._renaming = Renaming(names.source)
+        self._tops = Tops(names.source)
 
     def flat(self, select: exp.Select, withs: tuple[exp.With, ...] = ()) -> exp.Select:
         """A SELECT that reads a dataset, and means the same.
@@ -66,6 +69,7 @@ class Subselects:
         inner = select.args.get("with_")
         if inner is not None:
             scope = self._scope(inner, scope)
+        self._tops.qualified(select)
         self._check_inside(select, scope)
         source = select.args.get("from_")
         unknown = {k for k, v in select.args.items() if v} - PARTS - {"with_"}
@@ -188,8 +192,16 @@ class Subselects:
             # No copy: the parts keep their places in the text.
             every.args["where"] = outer.args.get("where")
             return self._counted(outer, self._shaped(every, inner, output))
-        again = [part for item in outer.expressions for part in item.walk()]
-        if outer.args.get("group") or any(isinstance(part, _SUMS) for part in again):
+        if adds_up(outer, inner, output):
+            return self._filtered(outer, inner, output)
+        self._tops.filtered(outer, inner, output)
+        cuts = inner.args.get("limit") or inner.args.get("offset")
+        again = [part for item in outer.expressions for part in item.find_all(_SUMS)]
+        if cuts is None:
+            # Windows sum over the groups of the inner SELECT as over those of this one.
+            again = [part for part in again if part.find_ancestor(exp.Window) is None]
+            again = [part for part in again if not isinstance(part, exp.Window)]
+        if outer.args.get("group") or again:
             raise self._source.refuse(
                 "not group or count the groups of an inner SELECT",
                 outer.args.get("group") or outer.expressions[0],

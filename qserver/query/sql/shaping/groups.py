@@ -14,6 +14,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.labels import is_joined, joined_parts
 from qserver.query.sql.periods.derived import derived, is_of_calendar
 from qserver.query.sql.records import RecordExpressions, branches_of
 from qserver.query.sql.regions import ALL, Region, Regions
@@ -91,6 +92,10 @@ class Groups:
             return node == grouping.node
         return not isinstance(node.this, exp.Star) and self._names.is_axis(node, grouping.axis)
 
+    def index_of(self, node: exp.Expr, groupings: Sequence[Grouping]) -> int | None:
+        """The index of the grouping that an expression is; None for another."""
+        return next((k for k, g in enumerate(groupings) if self.is_of(node, g)), None)
+
     def _grouping(self, node: exp.Expr, items: Items, where: exp.Expr | None) -> Grouping:
         item = self._item(node, items)
         meant = without_total(node if item is None else item.node)[0]
@@ -156,6 +161,8 @@ class Groups:
         number = constant(node, self._source)
         if number is not None:
             return [GroupValue(decimal_text(number), ALL)]
+        if is_joined(node) and self._n_attributes(node) > 1:
+            return self._joined(node)
         if (found := derived(node, self._names, sealed_only=True)) is not None:
             self._regions.take(self._names.domain.sizes[found.axis])
             pairs = found.masks.items()
@@ -170,6 +177,26 @@ class Groups:
             both = (("false", True), ("true", False))
             return [GroupValue(n, self._records.region(node, negated=no)) for n, no in both]
         return self._steps(node)
+
+    def _n_attributes(self, node: exp.Expr) -> int:
+        return len({self._names.any_axis(column) for column in node.find_all(exp.Column)})
+
+    def _joined(self, node: exp.Expr) -> list[GroupValue]:
+        """`a || b` of several attributes: a group for each of their values together."""
+        found = [GroupValue("", ALL)]
+        for part in joined_parts(node):
+            values = self._values(part)
+            self._regions.take(len(found) * len(values))
+            found = [
+                GroupValue(one.name + value.name, both)
+                for one in found
+                for value in values
+                if (both := self._regions.both(one.region, value.region))
+            ]
+        same = dict[str, list[Region]]()
+        for one in found:
+            same.setdefault(one.name, []).append(one.region)
+        return [GroupValue(name, self._regions.either(parts)) for name, parts in same.items()]
 
     def _case(self, node: exp.Case | exp.If) -> list[GroupValue]:
         """The first branch whose condition holds gives the name."""

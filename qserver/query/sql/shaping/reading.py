@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import cast
@@ -70,6 +70,7 @@ class RankItem:
         return Rank(self.name, self.column, self.descending, parties, self.breaks_ties)
 
 
+_NOT_TOTAL = (GroupValue("0", ALL),)
 _RANKS = exp.Rank | exp.RowNumber | exp.DenseRank
 
 
@@ -83,6 +84,7 @@ class Columns:
         place: per item of SELECT the index of its column; None for a group.
         grouping: per item of SELECT the index of its grouping; None for a number.
         constants: items that are one value, as groupings with this value alone.
+        tied: per index of GROUPING(a), as a grouping, that of `a`: it is 1 where `a` is left out.
         ranks: items that are ranks, by their index.
     """
 
@@ -93,6 +95,7 @@ class Columns:
     place: list[int | None] = field(default_factory=list)
     grouping: list[int | None] = field(default_factory=list)
     constants: list[Grouping] = field(default_factory=list)
+    tied: dict[int, int] = field(default_factory=dict)
     ranks: dict[int, Item] = field(default_factory=dict)
 
     @classmethod
@@ -100,8 +103,12 @@ class Columns:
         """The columns of a SELECT."""
         found = cls()
         for i, item in enumerate(items.found):
-            which = next((k for k, g in enumerate(groupings) if groups.is_of(item.node, g)), None)
+            which = groups.index_of(item.node, groupings)
             is_rank = isinstance(item.node, exp.Window) and isinstance(item.node.this, _RANKS)
+            if which is None and isinstance(item.node, exp.Grouping):
+                which = len(groupings) + len(found.constants)
+                found.tied[which] = _totalled(item.node, groupings, groups, items.source)
+                found.constants.append(Grouping(item.name, item.node, None, _NOT_TOTAL, "1"))
             if which is None and (one := _one_value(item, items.source)) is not None:
                 which = len(groupings) + len(found.constants)
                 found.constants.append(one)
@@ -124,6 +131,12 @@ class Columns:
     def are_groups(self) -> bool:
         """Whether every item is a group."""
         return all(which is not None for which in self.grouping)
+
+    def constants_of(self, one: Sequence[int], n_groupings: int) -> Iterator[int]:
+        """The groupings with one value alone that have it where these groupings group."""
+        for k, one_value in enumerate(self.constants, start=n_groupings):
+            if one_value.values and (k not in self.tied or self.tied[k] in one):
+                yield k
 
     @property
     def exact(self) -> tuple[Exactness, ...]:
@@ -345,6 +358,16 @@ def _whole(node: exp.Expr, source: SqlText, *, least: int) -> int:
     if number is None or number.denominator != 1 or not least <= number <= MOST_ROWS:
         raise source.refuse(f"give a whole number of rows, at least {least}", node)
     return int(number)
+
+
+def _totalled(
+    node: exp.Grouping, groupings: Sequence[Grouping], groups: Groups, source: SqlText
+) -> int:
+    """The grouping that GROUPING(a) is about."""
+    which = groups.index_of(node.expressions[0], groupings) if node.expressions else None
+    if which is None or len(node.expressions) > 1:
+        raise source.refuse("give GROUPING one part of GROUP BY", node)
+    return which
 
 
 def _one_value(item: Item, source: SqlText) -> Grouping | None:

@@ -1,12 +1,14 @@
-"""Steps of a numeric attribute: FLOOR, CEIL and WIDTH_BUCKET, as what it is grouped by.
+"""Steps of a numeric attribute: FLOOR, CEIL, WIDTH_BUCKET and %, as what it is grouped by.
 
-Each is monotone in the attribute. So it is the same on all of a bin if it is the same at both ends.
+Each is monotone in the attribute, so it is the same on all of a bin if it is the same at both ends;
+but for %, which needs bins of one number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil, floor
 
 from sqlglot import exp
@@ -86,6 +88,8 @@ class Steps:
         if isinstance(node, exp.Floor | exp.Ceil) and not node.args.get("decimals"):
             inner = self._at(node.this, at, rounds=True)
             return inner.floor() if isinstance(node, exp.Floor) else inner.ceil()
+        if isinstance(node, exp.Mod):
+            return self._rest(node, at)
         if isinstance(node, exp.WidthBucket):
             return self._bucket(node, at)
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
@@ -106,6 +110,20 @@ class Steps:
         if isinstance(node, exp.Add):
             return inner.plus(number)
         return inner.plus(-number) if left is None else inner.times(Fraction(-1)).plus(number)
+
+    def _rest(self, node: exp.Mod, at: _Near) -> _Near:
+        """The rest of a division, with the sign of what is divided; of whole numbers alone."""
+        by, edges = constant(node.expression, self.source), self.attribute.edges
+        is_whole = self.attribute.kind == "integer" and by is not None and by.denominator == 1
+        if not is_whole or not by or any(b - a != 1 for a, b in pairwise(edges)):
+            raise self.source.refuse(
+                f"take the rest of `{self.attribute.name}` where each bin is one whole number, by "
+                "a whole number",
+                node,
+                hint=_NEAREST,
+            )
+        value = self._at(node.this, at, rounds=True).value
+        return _Near((abs(value) % abs(by)) * (-1 if value < 0 else 1))
 
     def _bucket(self, node: exp.WidthBucket, at: _Near) -> _Near:
         """0 below, n + 1 from the end on, else which of n equal parts it is in."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlglot import exp
 
@@ -12,13 +13,27 @@ from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.groups import Grouping, Groups
 from qserver.query.sql.text import SqlText
 
+_MOST_DIGITS = 5
+
 
 @dataclass(frozen=True)
 class Running:
-    """A running total: the groups up to the present one, in the order of a grouping."""
+    """A running total: groups up to the present one, or about it, in the order of a grouping.
+
+    Args:
+        before, after: how many groups before the present one and after it; None for all.
+    """
 
     grouping: int
     descending: bool
+    before: int | None = None
+    after: int | None = 0
+
+    def places(self, at: int) -> slice:
+        """The places of the groups that are summed at a place."""
+        before, after = (self.after, self.before) if self.descending else (self.before, self.after)
+        first = 0 if before is None else max(at - before, 0)
+        return slice(first, None if after is None else at + after + 1)
 
 
 @dataclass(frozen=True)
@@ -72,9 +87,10 @@ class Windows:
         by = order.expressions[0]
         which = self._grouping(by.this)
         others = set(range(len(self._groupings))) - partition
-        if which is None or not self._is_to_present(spec, alone=others <= {which}):
+        ends = _ends(spec, alone=which is not None and others <= {which})
+        if which is None or ends is None:
             raise self._frame(node)
-        return Over(partition, Running(which, bool(by.args.get("desc"))))
+        return Over(partition, Running(which, bool(by.args.get("desc")), *ends))
 
     def partition(self, node: exp.Window) -> frozenset[int]:
         """The groupings of PARTITION BY.
@@ -103,8 +119,8 @@ class Windows:
             found = regions.both(found, self._groupings[k].values[places[k]].region)
         if (running := over.running) is not None:
             values, at = self._groupings[running.grouping].values, places[running.grouping]
-            upto = values[at:] if running.descending else values[: at + 1]
-            found = regions.both(found, regions.either([value.region for value in upto]))
+            summed = [value.region for value in values[running.places(at)]]
+            found = regions.both(found, regions.either(summed))
         return found
 
     def _check(self, node: exp.Window) -> None:
@@ -129,20 +145,39 @@ class Windows:
                 return k
         return None
 
-    def _is_to_present(self, spec: exp.WindowSpec | None, *, alone: bool) -> bool:
-        """Whether a frame ends at the present group; `alone`: it has no group beside it there."""
-        if spec is None:
-            return True
-        said = tuple(
-            str(spec.args.get(key) or "").upper() for key in ("start", "start_side", "end")
-        )
-        kind = str(spec.args.get("kind") or "").upper()
-        is_usual = said == ("UNBOUNDED", "PRECEDING", "CURRENT ROW")
-        return is_usual and (kind == "RANGE" or (kind == "ROWS" and alone))
-
     def _frame(self, node: exp.Window) -> SqlError:
         return self._source.refuse(
-            "sum over all groups of a partition, or up to the present one by a group",
+            "sum over all groups of a partition, or up to the present one or about it by a group",
             node,
-            hint="Nearest: OVER (ORDER BY a), with a group of the table.",
+            hint="Nearest: OVER (ORDER BY a), with a group of the table; where it is the only one "
+            "besides the partition, also ROWS BETWEEN 3 PRECEDING AND CURRENT ROW.",
         )
+
+
+def _ends(spec: exp.WindowSpec | None, *, alone: bool) -> tuple[int | None, int | None] | None:
+    """How many groups a frame has before the present one and after it; None for no such frame.
+
+    Args:
+        alone: whether there is one group at each place of the order, so that rows are places.
+    """
+    if spec is None:
+        return None, 0
+    kind = str(spec.args.get("kind") or "").upper()
+    start = _end(spec.args.get("start"), spec.args.get("start_side"), "PRECEDING")
+    end = _end(spec.args.get("end"), spec.args.get("end_side"), "FOLLOWING")
+    if spec.args.get("end") is None:
+        end = 0
+    is_usual = kind == "RANGE" and (start, end) == (None, 0)
+    if start is False or end is False or not (is_usual or (kind == "ROWS" and alone)):
+        return None
+    return start, end
+
+
+def _end(said: object, side: object, outward: str) -> int | Literal[False] | None:
+    """How far an end of a frame lies from the present row; None for all rows, False for others."""
+    text, is_outward = str(said or "").upper(), str(side or "").upper() == outward
+    if text == "CURRENT ROW":
+        return 0
+    if text == "UNBOUNDED":
+        return None if is_outward else False
+    return int(text) if text.isdecimal() and len(text) < _MOST_DIGITS and is_outward else False

@@ -44,6 +44,16 @@ class Exactness:
 
 
 UNSAID = Exactness()
+STATED_BASE = Fraction(1000)
+"""The least number of records in a denominator, or of a number that PERCENT is about, where neither
+the text nor history says more. Intervals hold whatever it is; it bounds what they cost."""
+
+
+def least_base(typed: Fraction | None, known: float) -> float:
+    """The least number of records: as typed, or more by history; else the stated one."""
+    if typed is None and not known >= 1.0:
+        return float(STATED_BASE)
+    return max(float(typed or 0), known)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
 from qserver.query.sql.parts import KnownRange
 from qserver.query.sql.statement import Statement, Sum
+from qserver.query.sql.tables.exactness import STATED_BASE
 
 _FIRST = 16.0
 """The first step asks for an interval at most this many times as long as the last."""
@@ -87,25 +88,15 @@ def confidence_of(statement: Statement, column: int) -> float:
 
 
 def relatives(statement: Statement) -> dict[Relative, RelativeTarget]:
-    """The counts and sums of which a part of themselves is asked; none where all hold at once.
-
-    Raises:
-        SqlError: the text does not say how large they are at least.
-    """
+    """The counts and sums of which a part of themselves is asked; none where all hold at once."""
     found = dict[Relative, RelativeTarget]()
     for row in statement.rows:
         for k, cell in enumerate(row.cells):
             part = statement.exactness_of(k).part
             if part is None or not isinstance(cell, Sum):
                 continue
-            if statement.clauses.assuming is None:
-                raise statement.source.refuse(
-                    "say how large a number is at least where WITHIN is a percentage of it",
-                    statement.source.end,
-                    hint="What it costs at worst depends on it. Nearest: ASSUMING AT LEAST 1000; "
-                    "or WITHIN 5 PERCENT OF 10000, with a number of your own.",
-                )
-            target = RelativeTarget(float(part), float(statement.clauses.assuming))
+            least = statement.clauses.assuming or STATED_BASE
+            target = RelativeTarget(float(part), float(least))
             found[relative_of(cell, statement, k)] = target
     return found
 

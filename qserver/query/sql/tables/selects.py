@@ -31,6 +31,7 @@ from qserver.query.sql.periods.derived import remarks_on
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.counted import with_some_record
 from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
+from qserver.query.sql.rewriting.spelling import respelt
 from qserver.query.sql.rewriting.subselects import PARTS
 from qserver.query.sql.rewriting.tidy import SCHEMA, tidied
 from qserver.query.sql.shaping.groups import Grouping, Groups
@@ -63,7 +64,7 @@ class SelectReading:
         self._domain = domain
         self._dataset = dataset
         self._names = Names(domain, source, self._tables(select))
-        self._select = tidied(select, self._names)
+        self._select = tidied(respelt(select, self._names), self._names)
         self._regions = regions
         self._functions = Functions(regions)
         self._groups = Groups(self._names, regions)
@@ -94,10 +95,8 @@ class SelectReading:
         found = self._meanings(columns, 0)
         ranks = reader.ranks(windows)
         test, keys = reader.test(having), reader.keys(select.args.get("order"))
-        constants = tuple(k for k in range(len(sets.nodes), len(groupings)) if groupings[k].values)
-        layout = Layout(
-            groupings, keys, reader.cut(select), test, tuple((*s, *constants) for s in sets.sets)
-        )
+        shown = tuple((*s, *columns.constants_of(s, len(sets.nodes))) for s in sets.sets)
+        layout = Layout(groupings, keys, reader.cut(select), test, shown)
         # HAVING, ORDER BY and ranks may have added some.
         if not columns.nodes and not (sets.nodes and sets.is_one and columns.are_groups):
             raise self._source.refuse(

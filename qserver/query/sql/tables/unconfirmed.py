@@ -16,6 +16,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 from qserver.query.sql.tables.bounds import centred
+from qserver.query.sql.tables.exactness import STATED_BASE, UNSAID, Exactness
 from qserver.text import ADDS_NOTHING
 
 STATED_COUNT = Fraction(100)
@@ -23,8 +24,6 @@ STATED_COUNT = Fraction(100)
 of a record."""
 STATED_PART = Fraction(1, 20)
 """Half-width of a quotient, as a part of its public range, or by itself where there is none."""
-STATED_BASE = Fraction(1000)
-"""The least number of records in a denominator."""
 
 
 class UnconfirmedError(SqlError):
@@ -51,6 +50,32 @@ def says_none(statement: Statement) -> bool:
     clauses = statement.clauses
     is_plain = not clauses.looking.independent and clauses.reading == AS_EVER
     return is_plain and not clauses.simultaneous and not statement.has_lengths
+
+
+def with_default(statement: Statement, default: Exactness) -> Statement:
+    """The statement with a default of the asker's where it says nothing.
+
+    The length is one of counts and sums. Other numbers have other units: no average, share or
+    median gets a longer interval by it than the stated one.
+    """
+    others = [k for k in range(len(statement.columns)) if _is_other(statement, k)]
+    if default.half_width is None or statement.bounds or not others:
+        return statement.with_default(default)
+    most = default.half_width
+    said = statement.exactness or (UNSAID,) * len(statement.columns)
+    exactness = tuple(
+        replace(own, half_width=min(most, _half_width(statement, k, most))) if k in others else own
+        for k, own in enumerate(said)
+    )
+    return replace(statement, exactness=exactness).with_default(default)
+
+
+def _is_other(statement: Statement, column: int) -> bool:
+    """Whether a column lacks a length, and is of other numbers than counts and sums."""
+    cells = (row.cells[column] for row in statement.rows)
+    return not statement.exactness_of(column).has_length and any(
+        not isinstance(cell, Sum) for cell in cells
+    )
 
 
 def by_owner(statement: Statement, count: Fraction | None) -> Statement:

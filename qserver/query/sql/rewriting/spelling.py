@@ -1,0 +1,159 @@
+"""Other spellings of the same: put into the words that the rest reads.
+
+`DATE_PART('month', d)`, `DATE_TRUNC(d, MONTH)`, `STARTS_WITH(a, 'x')`, `a = ANY (ARRAY['x'])`,
+`SAFE_DIVIDE(a, b)`, `TO_DATE('2024-03-01', ...)`, `DATE '2024-03-01' - INTERVAL '14 days'`,
+`GROUP BY ALL` and `CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+
+from sqlglot import exp
+
+from qserver.query.calendar.units import UNITS, unit_of
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.labels import is_fixed, value_of
+from qserver.query.sql.rewriting.written import keep_written
+
+_MIDNIGHT = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[ T]00:00(?::00(?:\.0{1,9})?)?(?:Z|\+00(?::?00)?)?)?"
+)
+_TIMES = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
+_TO_DATES = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
+_LENGTHS = re.compile(r"(\d{1,6})(?: +([a-z]+))?", re.IGNORECASE)
+_N_DAYS = {"day": 1, "week": 7}
+_SPECIAL = re.compile(r"([\\%_])")
+_PLACE = ("line", "col", "start", "end")
+
+
+def respelt(select: exp.Select, names: Names) -> exp.Select:
+    """The SELECT with one spelling for each thing; changes it in place.
+
+    Raises:
+        SqlError: an interval is added to a date, or taken away, that is none of days or weeks.
+    """
+    group = select.args.get("group")
+    if group is not None and group.args.get("all") and not group.expressions:
+        group.set("all", None)
+        group.set("expressions", _grouped(select))
+    # From the innermost on, since a date may stand within a sum of one.
+    for node in reversed(list(select.walk())):
+        found = _respelt(node, names)
+        if found is not None:
+            node.replace(keep_written(_at(found, node), node))
+    return select
+
+
+def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
+    match node:
+        case exp.SafeDivide():
+            return exp.Div(this=node.this, expression=node.expression)
+        case exp.StartsWith() if _is_text(node.expression):
+            begin = _SPECIAL.sub(r"\\\1", node.expression.name)
+            pattern = _at(exp.Literal.string(f"{begin}%"), node.expression)
+            return exp.Like(this=node.this, expression=pattern)
+        case exp.EQ() if isinstance(node.expression, exp.Any):
+            array = node.expression.this.unnest()
+            is_list = isinstance(array, exp.Array) and array.expressions
+            return exp.In(this=node.this, expressions=array.expressions) if is_list else None
+        case exp.Anonymous() if node.name.upper() == "DATE_PART" and len(node.expressions) == 2:
+            part, of = node.expressions
+            return exp.Extract(this=exp.var(part.name), expression=of)
+        case exp.Case():
+            return _totalled(node)
+        case exp.DateTrunc():
+            return _turned(node, names)
+        case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
+            return _moved(node, names)
+    if is_fixed(node):
+        return exp.Literal.string(str(value_of(node, "", names.source)))
+    return _day(node)
+
+
+def _grouped(select: exp.Select) -> list[exp.Expr]:
+    """What GROUP BY ALL groups by: every item that is no number of the table, by its position."""
+    return [
+        exp.Literal.number(i)
+        for i, item in enumerate(select.expressions, start=1)
+        if not item.find(exp.AggFunc, exp.Window, exp.Subquery, exp.Star)
+        and not isinstance(item.unalias(), exp.Literal | exp.Null | exp.Boolean)
+    ]
+
+
+def _totalled(node: exp.Case) -> exp.Expr | None:
+    """CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END is COALESCE(a, 'all')."""
+    rest = node.args.get("default")
+    if node.this is not None or rest is None or len(node.args["ifs"]) != 1:
+        return None
+    [branch] = node.args["ifs"]
+    test, text = branch.this.unnest(), branch.args["true"]
+    if not isinstance(test, exp.EQ) or not isinstance(test.this, exp.Grouping):
+        return None
+    is_total = test.expression.name == "1" and test.this.expressions == [rest]
+    return exp.Coalesce(this=rest, expressions=[text]) if is_total and _is_text(text) else None
+
+
+def _turned(node: exp.DateTrunc, names: Names) -> exp.Expr | None:
+    """DATE_TRUNC(d, MONTH) as BigQuery has it, where the attribute comes first."""
+    first, second = node.args["unit"], node.this
+    is_unit = isinstance(second, exp.Column) and second.name.lower() in UNITS
+    if not is_unit or names.is_known(second):
+        return None
+    column = exp.Column(this=_at(exp.to_identifier(first.name), second.this))
+    return exp.TimestampTrunc(this=column, unit=exp.var(second.name.upper()))
+
+
+def _day(node: exp.Expr) -> exp.Expr | None:
+    """A day that is written as a time at midnight, or by a function of texts."""
+    if isinstance(node, exp.Cast) and node.args["to"].this in _TIMES:
+        of = node.this
+    elif isinstance(node, exp.Anonymous) and node.name.upper() in _TO_DATES and node.expressions:
+        of = node.expressions[0]
+    elif isinstance(node, exp.StrToDate | exp.StrToTime | exp.TsOrDsToDate | exp.Date):
+        of = node.this
+    else:
+        return None
+    found = _MIDNIGHT.fullmatch(of.name) if _is_text(of) else None
+    return None if found is None else exp.Literal.string(found[1])
+
+
+def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
+    """A day so many days or weeks before or after another one."""
+    start, interval = node.this.unnest(), node.expression
+    if not _is_text(start) or unit_of(start.name) != "day":
+        raise names.source.refuse(
+            "compare with fixed days: what is known must not depend on the clock",
+            node,
+            hint="Nearest: WHERE LAST 4 WEEKS, the last periods that have their data.",
+        )
+    said = _LENGTHS.fullmatch(interval.this.name if interval.this is not None else "")
+    unit = interval.args.get("unit")
+    word = "" if said is None else str(said[2] or ("" if unit is None else unit.name))
+    n_days = _N_DAYS.get(word.lower().removesuffix("s"))
+    if said is None or n_days is None:
+        raise names.source.refuse(
+            "move days by days or weeks", node, hint="Nearest: INTERVAL '28 days'."
+        )
+    days = int(said[1]) * n_days * (-1 if isinstance(node, exp.Sub) else 1)
+    try:
+        moved = date.fromisoformat(start.name) + timedelta(days=days)
+    except (ValueError, OverflowError) as exc:
+        raise names.source.refuse("name days of the calendar", node) from exc
+    return exp.Literal.string(moved.isoformat())
+
+
+def _is_text(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:
+    """A new node with the place of the one that it replaces, for errors to point at."""
+    places = [part.meta for part in before.walk() if "start" in part.meta]
+    if places:
+        first = min(places, key=lambda place: place["start"])
+        last = max(places, key=lambda place: place["end"])
+        node.meta.update({key: first[key] for key in _PLACE if key in first})
+        node.meta["end"] = last["end"]
+    return node

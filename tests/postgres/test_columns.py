@@ -1,0 +1,77 @@
+"""Which columns a table has, in what order, how rounded, and what is told of its cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.deployment import Deployment
+from tests.postgres.client import RawClient, connected
+from tests.service.test_statements import answered
+
+SPENDS = "SET qserver.spend = on"
+
+
+@pytest.mark.usefixtures("worker")
+def test_columns_stand_in_the_order_of_select(client: RawClient) -> None:
+    client.query(SPENDS)
+    reply = client.query(
+        "SELECT COUNT(*) AS n, sex, SUM(age) AS s, RANK() OVER (ORDER BY COUNT(*) DESC) AS r "
+        "FROM people GROUP BY sex, age HAVING COUNT(*) > -1000 WITHIN 50"
+    )
+    ends = [[name, f"{name}_low", f"{name}_high"] for name in "nsr"]
+    assert reply.columns == [*ends[0], "sex", *ends[1], *ends[2], "age"]
+    assert {row[3] for row in reply.rows} == {"Female", "Male", "other"}
+
+
+@pytest.mark.usefixtures("worker")
+def test_without_intervals_there_is_what_select_names_alone(client: RawClient) -> None:
+    client.query(SPENDS)
+    text = "SELECT COUNT(*) AS n, sex FROM people GROUP BY age, sex ORDER BY SUM(age) WITHIN 50"
+    whole = client.query(text)
+    assert whole.columns[:4] == ["n", "n_low", "n_high", "sex"]
+    client.query("SET qserver.intervals = off")
+    bare = client.query(text)
+    assert bare.columns == ["n", "sex"]
+    assert bare.rows == [[row[0], row[3]] for row in whole.rows]
+    assert client.query("RESET qserver.intervals; SHOW qserver.intervals").rows == [["on"]]
+
+
+def test_numbers_are_rounded_by_their_intervals_in_psql_and_where_it_is_set(
+    town: Deployment,
+) -> None:
+    text = "SELECT COUNT(*) AS n FROM people"
+    answered(town, f"{text} WITHIN 50")
+    with connected(town.service()) as client:
+        client.start(application_name="psql")
+        [[n, low, high]] = client.query(text).rows
+        assert client.query("SHOW qserver.rounded").rows == [[""]]
+        client.query("SET qserver.rounded = off")
+        [[exact, exact_low, exact_high]] = client.query(text).rows
+    assert n == str(round(float(exact or 0)))
+    assert float(low or 0) <= float(exact_low or 0) < float(low or 0) + 1
+    assert float(high or 0) - 1 < float(exact_high or 0) <= float(high or 0)
+    with connected(town.service()) as client:
+        client.start(application_name="another")
+        assert client.query(text).rows == [[exact, exact_low, exact_high]]
+        client.query("SET qserver.rounded = on")
+        assert client.query(text).rows == [[n, low, high]]
+        assert client.query("SET qserver.rounded = perhaps").error["C"] == "22023"
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_charge_below_the_largest_loss_is_told(client: RawClient) -> None:
+    client.query(SPENDS)
+    first = client.query("SELECT COUNT(*) AS n FROM people WHERE sex = 'Female' WITHIN 20")
+    assert b"This cost" in first.of(b"N")[0]
+    other = client.query("SELECT COUNT(*) AS n FROM people WHERE sex = 'Male' WITHIN 40")
+    assert b"adds nothing to the largest loss" in other.of(b"N")[0]
+    assert (
+        client.query("SELECT COUNT(*) AS n FROM people WHERE sex = 'Male' WITHIN 40").of(b"N") == []
+    )
+
+
+def test_no_rows_are_described_and_cost_nothing(client: RawClient) -> None:
+    reply = client.query("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex LIMIT 0")
+    assert (reply.columns, reply.rows) == (["sex", "n", "n_low", "n_high"], [])
+    reply = client.query('SELECT TRUE AS "_" FROM "public"."people" WHERE 1 <> 1 LIMIT 0')
+    assert (reply.columns, reply.rows) == (["_"], [])
