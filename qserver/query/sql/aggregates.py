@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.combined.meaning import Event, Linear, Quotient, Several, Wide
+from qserver.query.sql.combined.meaning import Event, Item, Linear, Quotient, Several, Wide
 from qserver.query.sql.combined.reading import SeveralReader
 from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction
 from qserver.query.sql.records import RecordExpressions
@@ -44,18 +44,13 @@ class Aggregates:
         self._inner = inner
         self._counted_groups = counted
 
-    def item(self, node: exp.Expr) -> Linear | Quotient | Several:
+    def item(self, node: exp.Expr) -> Item:
         """The meaning of an item of SELECT.
 
         Raises:
             SqlError: it is neither linear, a quotient of two linear ones, nor a function of sums.
             CapacityError: it takes too many terms or steps.
         """
-        is_filtered = isinstance(node, exp.Filter)
-        kept = self.condition(node.expression.this) if is_filtered else ONE
-        several = self._several_of(node.this if is_filtered else node, kept)
-        if several is not None:
-            return several
         found = self._value(node)
         if isinstance(found, Fraction):
             raise self._source.refuse(
@@ -123,13 +118,13 @@ class Aggregates:
         """Mask of the values of an attribute that are possible under a condition."""
         return self._records.possible(node, axis)
 
-    def _value(self, node: exp.Expr) -> Linear | Quotient | Fraction:
+    def _value(self, node: exp.Expr) -> Item | Fraction:
         node = node.unnest()
         number = constant(node, self._source)
         if number is not None:
             return number
         if isinstance(node, exp.Neg):
-            return self._scaled(self._value(node.this), Fraction(-1))
+            return self._scaled(self._value(node.this), Fraction(-1), node)
         if isinstance(node, exp.Add | exp.Sub):
             return self._sum(node)
         if isinstance(node, exp.Mul):
@@ -144,7 +139,7 @@ class Aggregates:
             return self._selected(node)
         return self._aggregate(node, ONE)
 
-    def _sum(self, node: exp.Binary) -> Linear | Quotient | Fraction:
+    def _sum(self, node: exp.Binary) -> Item | Fraction:
         """The sum of many summands: they nest to the left, so a loop walks them."""
         summands: list[tuple[exp.Expr, Fraction]] = []
         at: exp.Expr = node
@@ -153,25 +148,28 @@ class Aggregates:
             at = at.this.unnest()
         total = self._value(at)
         for part, sign in reversed(summands):
-            total = self._plus(total, self._scaled(self._value(part), sign), part)
+            total = self._plus(total, self._scaled(self._value(part), sign, part), part)
         return total
 
     def _plus(
-        self,
-        one: Linear | Quotient | Fraction,
-        other: Linear | Quotient | Fraction,
-        node: exp.Expr,
-    ) -> Linear | Quotient | Fraction:
+        self, one: Item | Fraction, other: Item | Fraction, node: exp.Expr
+    ) -> Item | Fraction:
         if isinstance(one, Fraction):
             if isinstance(other, Fraction):
                 return one + other
             one, other = other, one
         if isinstance(other, Fraction):
-            if isinstance(one, Quotient):
-                return one.moved(other)
-            return one.plus(Linear((), offset=other))
+            if isinstance(one, Linear):
+                return one.plus(Linear((), offset=other))
+            return one.moved(other)
+        return self._both(one, other, node)
+
+    def _both(self, one: Item, other: Item, node: exp.Expr) -> Item:
+        """The sum of two items."""
         if isinstance(one, Linear) and isinstance(other, Linear):
             return one.plus(other)
+        if isinstance(one, Several) or isinstance(other, Several):
+            return self._both_several(one, other, node)
         if isinstance(one, Quotient) and isinstance(other, Quotient):
             under = one.denominator
             if under == other.denominator:
@@ -182,24 +180,40 @@ class Aggregates:
             hint="Select the quotients one by one.",
         )
 
-    def _product(self, node: exp.Binary) -> Linear | Quotient | Fraction:
+    def _both_several(self, one: Item, other: Item, node: exp.Expr) -> Several:
+        if isinstance(one, Several) and isinstance(other, Several):
+            if one.function.has_steps != other.function.has_steps:
+                raise self._source.refuse(
+                    "add numbers whose WITHIN is about the same: that of MIN, MAX and COUNT "
+                    "DISTINCT is about counts",
+                    node,
+                    hint="Select them one by one.",
+                )
+            return one.plus(other)
+        raise self._no_sum(node)
+
+    def _product(self, node: exp.Binary) -> Item | Fraction:
         left, right = self._value(node.this), self._value(node.expression)
         if isinstance(left, Fraction):
-            return self._scaled(right, left)
+            return self._scaled(right, left, node)
         if isinstance(right, Fraction):
-            return self._scaled(left, right)
+            return self._scaled(left, right, node)
+        if isinstance(left, Several) or isinstance(right, Several):
+            raise self._no_sum(node)
         raise self._source.refuse(
             "not multiply counts with one another: that is not linear",
             node,
             hint="Select the factors one by one.",
         )
 
-    def _quotient(self, node: exp.Binary) -> Linear | Quotient | Fraction:
+    def _quotient(self, node: exp.Binary) -> Item | Fraction:
         left, right = self._value(node.this), self._value(node.expression)
         if isinstance(right, Fraction):
             if right == 0:
                 raise self._source.refuse("not divide by zero", node)
-            return self._scaled(left, 1 / right)
+            return self._scaled(left, 1 / right, node)
+        if isinstance(left, Several) or isinstance(right, Several):
+            raise self._no_sum(node)
         if isinstance(left, Linear) and isinstance(right, Linear):
             if left.offset or right.offset:
                 raise self._source.refuse(
@@ -218,10 +232,20 @@ class Aggregates:
             hint="Select numerator and denominator one by one.",
         )
 
-    def _scaled(
-        self, value: Linear | Quotient | Fraction, factor: Fraction
-    ) -> Linear | Quotient | Fraction:
-        return value * factor if isinstance(value, Fraction) else value.scaled(factor)
+    def _scaled(self, value: Item | Fraction, factor: Fraction, node: exp.Expr) -> Item | Fraction:
+        if isinstance(value, Fraction):
+            return value * factor
+        if isinstance(value, Several) and not factor:
+            raise self._source.refuse("not multiply it by zero", node)
+        return value.scaled(factor)
+
+    def _no_sum(self, node: exp.Expr) -> SqlError:
+        return self._source.refuse(
+            "not calculate so with a number whose interval is no sum's",
+            node,
+            hint="Numbers may be added to it, and it may be multiplied by them; two of the kind "
+            "may be added. Else select it by itself.",
+        )
 
     def _window(self, node: exp.Window) -> Linear:
         """SUM(...) OVER (...): the sum of a count or sum over groups."""
@@ -245,7 +269,7 @@ class Aggregates:
         )
         return replace(found, numerator=over, denominator=under)
 
-    def _aggregate(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Linear | Quotient:
+    def _aggregate(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Item:
         if isinstance(node, exp.CountIf):
             return self._on(self._records.indicator(node.this), where)
         if isinstance(node, exp.Count) and not isinstance(node.this, exp.Distinct):
@@ -255,6 +279,8 @@ class Aggregates:
             return self._on(found.terms, where, found.error)
         if isinstance(node, exp.Avg):
             return self._average(self._records.function(node.this), where)
+        if (several := self._several_of(node, where)) is not None:
+            return several
         raise self._refused(node)
 
     def _counted(self, node: exp.Count) -> tuple[ProductTerm, ...]:
@@ -293,12 +319,6 @@ class Aggregates:
         if isinstance(node, exp.Star):
             return self._source.refuse(
                 "count records, not list them", node, hint="Nearest: COUNT(*)."
-            )
-        if self._several_of(node, ONE) is not None:
-            return self._source.refuse(
-                "not calculate with this number, whose interval is no sum's",
-                node,
-                hint="Select it by itself. ROUND may stand around it.",
             )
         return self._source.refuse(
             "select COUNT, SUM and AVG, and + - * / of these",

@@ -10,10 +10,10 @@ from qserver.errors import CapacityError, SqlError
 from tests.query.sql.people import read
 
 REFUSED = {
-    "SELECT MAX(age) - MIN(age) FROM people": ("MAX(age", "not calculate with this number"),
+    "SELECT MAX(age) * MIN(age) FROM people": ("MAX(age) * MIN(age", "not calculate so with"),
     "SELECT MIN(age, income) FROM people": ("MIN(age, income", "one attribute"),
-    "SELECT MEDIAN(age) / 2 FROM people": ("MEDIAN(age", "not calculate with this number"),
-    "SELECT STDDEV(age) - 1 FROM people": ("STDDEV(age", "not calculate with this number"),
+    "SELECT 2 / MEDIAN(age) FROM people": ("2 / MEDIAN(age", "not calculate so with"),
+    "SELECT STDDEV(age) / AVG(age) FROM people": ("STDDEV(age) / AVG(age", "not calculate so"),
     "SELECT STDDEV(2 * age) FROM people": ("2 * age", "one numeric attribute"),
     "SELECT SUM(DISTINCT age) FROM people": ("DISTINCT", "GROUP BY"),
     "SELECT COUNT(DISTINCT age, region) FROM people": (
@@ -21,7 +21,10 @@ REFUSED = {
         "different values of one attribute",
     ),
     "SELECT COUNT(DISTINCT 2 * age) FROM people": ("COUNT(DISTINCT 2 * age", "of one attribute"),
-    "SELECT 2 * COUNT(DISTINCT age) FROM people": ("COUNT(DISTINCT age", "not calculate with"),
+    "SELECT COUNT(*) / COUNT(DISTINCT age) FROM people": (
+        "COUNT(*) / COUNT(DISTINCT age",
+        "not calculate so with",
+    ),
     "SELECT COUNT(*) FROM (SELECT age FROM people GROUP BY age HAVING AVG(income) > 3) AS g": (
         "",
         "count groups by counts and sums",

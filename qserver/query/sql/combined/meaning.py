@@ -9,6 +9,7 @@ from typing import overload
 
 from qserver.errors import CapacityError
 from qserver.query.linear import MAX_TERMS
+from qserver.query.sql.combined.calculated import Moved, Total
 from qserver.query.sql.combined.function import FunctionOfSums
 from qserver.query.sql.functions import ProductTerm
 from qserver.query.sql.shaping.windows import Over
@@ -131,6 +132,23 @@ class Several:
     parts: tuple[Linear, ...]
     function: FunctionOfSums
     error: Fraction = Fraction(0)
+
+    def scaled(self, factor: Fraction) -> Several:
+        """`factor` times it; the factor is not 0."""
+        return self._moved(factor, Fraction(0))
+
+    def moved(self, by: Fraction) -> Several:
+        """It plus a number."""
+        return self._moved(Fraction(1), by)
+
+    def _moved(self, factor: Fraction, by: Fraction) -> Several:
+        moved = Moved(self.function, factor, by)
+        return replace(self, function=moved, error=self.error * abs(factor))
+
+    def plus(self, other: Several) -> Several:
+        """The sum of two whose WITHIN is about the same."""
+        total = Total(self.function, other.function, len(self.parts), len(other.parts))
+        return Several((*self.parts, *other.parts), total, self.error + other.error)
 
     def fitted(self, most: int) -> Several:
         """The function of at most so many parts, where it may leave some out."""

@@ -1,0 +1,150 @@
+"""Numbers that are calculated from functions of sums: one by a constant, or the sum of two.
+
+What holds for the functions holds for what follows from them. An interval is mapped by its ends,
+rounded outward. That of a sum of two holds if both do, so each may miss with half the probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from qserver.query.sql.combined.function import Combination, Fitted, FunctionOfSums, KnownPart
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A function times a factor, plus a number.
+
+    Args:
+        factor: not 0.
+    """
+
+    of: FunctionOfSums
+    factor: Fraction
+    by: Fraction
+
+    @property
+    def has_steps(self) -> bool:
+        """As the function."""
+        return self.of.has_steps
+
+    @property
+    def has_base(self) -> bool:
+        """As the function."""
+        return self.of.has_base
+
+    @property
+    def stated_half_width(self) -> Fraction:
+        """That of the function, in the units of the number that WITHIN is about."""
+        return self.of.stated_half_width * (abs(self.factor) if self.has_steps else 1)
+
+    def part_confidence(self, confidence: float) -> float:
+        """As of the function."""
+        return self.of.part_confidence(confidence)
+
+    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
+        """As of the function, whose half-width is that of the number over the factor."""
+        own = half_width / float(abs(self.factor)) if self.has_steps else half_width
+        return self.of.widths(own, base)
+
+    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
+        """As of the function."""
+        return self.of.records(parts)
+
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
+        """The function's value and both ends, moved."""
+        found = self.of.value(parts)
+        ends = (found.low, found.high) if self.factor > 0 else (found.high, found.low)
+        estimate = None if found.estimate is None else float(self._of(found.estimate))
+        return _outward(estimate, *map(self._of, ends))
+
+    def fitted(self, most: int, /) -> Fitted | None:
+        """The same of the function with fewer sums."""
+        found = self.of.fitted(most)
+        return found and Fitted(found.places, Moved(found.function, self.factor, self.by))
+
+    def _of(self, value: float) -> Fraction | float:
+        """Exactly; an infinite end stays one."""
+        if math.isinf(value):
+            return value if self.factor > 0 else -value
+        return Fraction(value) * self.factor + self.by
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of two functions, whose WITHIN is about the same: both have steps, or neither.
+
+    Args:
+        n_first, n_second: sums of each; those of the second follow.
+    """
+
+    first: FunctionOfSums
+    second: FunctionOfSums
+    n_first: int
+    n_second: int
+
+    @property
+    def has_steps(self) -> bool:
+        """As both functions."""
+        return self.first.has_steps
+
+    @property
+    def has_base(self) -> bool:
+        """Whether one of the functions has."""
+        return self.first.has_base or self.second.has_base
+
+    @property
+    def stated_half_width(self) -> Fraction:
+        """What both add up to; of counts that of one."""
+        both = self.first.stated_half_width, self.second.stated_half_width
+        return sum(both, Fraction(0)) if self.has_steps else max(both)
+
+    def part_confidence(self, confidence: float) -> float:
+        """Each function may miss with half the probability."""
+        own = 1.0 - (1.0 - confidence) / 2.0
+        return max(self.first.part_confidence(own), self.second.part_confidence(own))
+
+    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
+        """Those of the functions, at half the half-width each where it is about the value."""
+        own = half_width / 2.0 if self.has_steps else half_width
+        return (*self.first.widths(own, base), *self.second.widths(own, base))
+
+    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
+        """As of the first function."""
+        return self.first.records(parts[: self.n_first])
+
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
+        """The sum of the values, and of the ends."""
+        one = self.first.value(parts[: self.n_first])
+        other = self.second.value(parts[self.n_first :])
+        known = one.estimate is not None and other.estimate is not None
+        estimate = (one.estimate or 0.0) + (other.estimate or 0.0) if known else None
+        return _outward(estimate, _sum(one.low, other.low), _sum(one.high, other.high))
+
+    def fitted(self, most: int, /) -> Fitted | None:
+        """The sum of the functions with fewer sums, shared evenly."""
+        one = self.first.fitted(most // 2) or Fitted(tuple(range(self.n_first)), self.first)
+        other = self.second.fitted(most // 2) or Fitted(tuple(range(self.n_second)), self.second)
+        places = (*one.places, *(self.n_first + i for i in other.places))
+        n_first, n_second = len(one.places), len(other.places)
+        return Fitted(places, Total(one.function, other.function, n_first, n_second))
+
+
+def _sum(one: float, other: float) -> Fraction | float:
+    """Exactly; infinite where one is."""
+    if math.isinf(one) or math.isinf(other):
+        return one + other
+    return Fraction(one) + Fraction(other)
+
+
+def _outward(estimate: float | None, low: Fraction | float, high: Fraction | float) -> Combination:
+    """With ends that are the nearest floats which do not cut the interval."""
+    least, most = float(low), float(high)
+    return Combination(
+        estimate,
+        math.nextafter(least, -math.inf) if least > low else least,
+        math.nextafter(most, math.inf) if most < high else most,
+    )

@@ -1,0 +1,175 @@
+"""Numbers calculated from medians, extremes and deviations: exact without noise, and they hold."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qserver.errors import SqlError
+from qserver.query.sql.cells import at_most
+from qserver.query.sql.combined.asked import several_asked
+from qserver.query.sql.combined.calculated import Moved, Total
+from qserver.query.sql.combined.extreme import Extreme
+from qserver.query.sql.combined.function import Combination, Combined, Fitted, KnownPart
+from qserver.query.sql.combined.target import SeveralTarget
+from qserver.query.sql.parser import parse_statement
+from tests.query.sql.people import DOMAIN, People
+
+N, N_RUNS, CONFIDENCE = 30, 2000, 0.9
+UNKNOWN = KnownPart(0.0, -math.inf, math.inf)
+floats = st.floats(-1e6, 1e6)
+factors = st.fractions(-1000, 1000, max_denominator=1000).filter(bool)
+
+
+def cell_of(item: str, kept: str = "FROM people") -> Combined:
+    [row] = parse_statement(f"SELECT {item} {kept} WITHIN 1", DOMAIN, dataset="people").rows
+    [cell] = row.cells
+    assert isinstance(cell, Combined)
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("item", "duck"),
+    [
+        ("MAX(age) - MIN(age)", "MAX(age) - MIN(age)"),
+        ("2 * (MAX(age) - MIN(age)) + 1", "2 * (MAX(age) - MIN(age)) + 1"),
+        ("-STDDEV(age) / 4 - 3", "-STDDEV(age) / 4 - 3"),
+        ("10 - VAR_POP(age)", "10 - VAR_POP(age)"),
+        ("STDDEV(age) + STDDEV_POP(age)", "STDDEV(age) + STDDEV_POP(age)"),
+        ("ROUND(MAX(age) / 2, 1)", "MAX(age) / 2"),
+        (
+            "MAX(age) FILTER (WHERE income >= 10) - MIN(age)",
+            "MAX(age) FILTER (WHERE income >= 10) - MIN(age)",
+        ),
+    ],
+)
+def test_without_noise_it_is_what_a_database_says(item: str, duck: str, people: People) -> None:
+    kept = "FROM people WHERE region <> 'North'"
+    cell = cell_of(item, kept)
+    exact = [float(people.value(query)) for query in cell.queries]
+    found = cell.function.value([KnownPart(e, e, e) for e in exact])
+    [(truth,)] = people.duck(f"SELECT {duck} {kept}")
+    assert found.estimate == pytest.approx(float(str(truth)), rel=1e-12)
+    assert (found.low, found.high) == pytest.approx((found.estimate, found.estimate), rel=1e-9)
+
+
+class Single:
+    """The sum itself."""
+
+    has_steps, has_base, stated_half_width = True, False, Fraction(1)
+
+    def part_confidence(self, confidence: float) -> float:
+        return confidence
+
+    def widths(self, half_width: float, _base: float, /) -> tuple[float, ...]:
+        return (half_width,)
+
+    def records(self, parts: list[KnownPart]) -> KnownPart:
+        return parts[0]
+
+    def value(self, parts: list[KnownPart]) -> Combination:
+        return Combination(parts[0].estimate, parts[0].low, parts[0].high)
+
+    def fitted(self, _most: int, /) -> Fitted | None:
+        return None
+
+
+@given(floats, floats, factors, factors, st.floats(0, 1))
+def test_an_interval_keeps_all_that_it_had(
+    one: float, other: float, factor: Fraction, by: Fraction, at: float
+) -> None:
+    """By exact arithmetic on a value inside; ends are at most a float away."""
+    low, high = sorted((one, other))
+    inside = min(max(low + at * (high - low), low), high)
+    found = Moved(Single(), factor, by).value([KnownPart(inside, low, high)])
+    assert found.low <= Fraction(inside) * factor + by <= found.high
+    ends = sorted((Fraction(low) * factor + by, Fraction(high) * factor + by))
+    assert math.nextafter(found.low, math.inf) >= ends[0] >= found.low
+    assert math.nextafter(found.high, -math.inf) <= ends[1] <= found.high
+    both = Total(Single(), Single(), 1, 1).value([KnownPart(low, low, low), found_part(found)])
+    assert both.low <= Fraction(low) + Fraction(found.low)
+    assert both.high >= Fraction(low) + Fraction(found.high)
+
+
+def found_part(found: Combination) -> KnownPart:
+    assert found.estimate is not None
+    return KnownPart(found.estimate, found.low, found.high)
+
+
+def test_an_open_end_stays_open_at_the_side_that_it_moves_to() -> None:
+    part = KnownPart(1.0, 1.0, math.inf)
+    found = Moved(Single(), Fraction(-2), Fraction(1)).value([part])
+    assert (found.low, found.high) == (-math.inf, -1.0)
+    both = Total(Single(), Single(), 1, 1).value([part, UNKNOWN])
+    assert (both.low, both.high) == (-math.inf, math.inf)
+
+
+def test_the_length_that_is_asked_is_that_of_the_number_itself() -> None:
+    """A third of a median within 1 is a median within 3; a sum of two shares the length."""
+    assert Moved(Single(), Fraction(-1, 3), Fraction(9)).widths(1.0, 0.0) == (3.0,)
+    assert Total(Single(), Single(), 1, 1).widths(1.0, 0.0) == (0.5, 0.5)
+    target = SeveralTarget(Total(Single(), Single(), 1, 1), 1.0, (0.5, 0.5))
+    assert target.is_met([KnownPart(3.0, 2.5, 3.5)] * 2)
+    assert not target.is_met([KnownPart(3.0, 2.0, 4.0)] * 2)
+    # WITHIN is about the counts behind an extreme, whatever is made of it.
+    statement = parse_statement(
+        "SELECT 5 * (MAX(age) - MIN(age)) FROM people WITHIN 3", DOMAIN, dataset="people"
+    )
+    lengths = {q.requirement.length for q in at_most(statement, known={}).questions}
+    assert lengths == {6.0}
+
+
+def test_a_difference_of_extremes_holds_at_least_as_often_as_it_says() -> None:
+    """Each extreme misses at one end by its counts, so half of what may be missed is left each."""
+    rng = np.random.default_rng(11)
+    cells = np.zeros(N)
+    cells[4:22] = 40.0
+    values = tuple(map(Fraction, range(N)))
+    least = Extreme(is_greatest=False, firsts=values, lasts=values)
+    greatest = Extreme(is_greatest=True, firsts=values[::-1], lasts=values[::-1])
+    function = Total(greatest, Moved(least, Fraction(-1), Fraction(0)), N, N)
+    scale = 12.0
+    half = -scale * math.log(1.0 - function.part_confidence(CONFIDENCE))
+    counts = np.concatenate([cells[::-1].cumsum(), cells.cumsum()])
+    held = 0
+    for error in rng.laplace(scale=scale, size=(N_RUNS, 2 * N)):
+        parts = [KnownPart(m, m - half, m + half) for m in counts + error]
+        found = function.value(parts)
+        held += found.low <= 21 - 4 <= found.high
+    assert held / N_RUNS >= CONFIDENCE
+
+
+def test_both_have_fewer_thresholds_where_a_row_has_too_many() -> None:
+    values = tuple(map(Fraction, range(100)))
+    one = Extreme(is_greatest=False, firsts=values, lasts=values)
+    found = Total(one, Moved(one, Fraction(-1), Fraction(0)), 100, 100).fitted(14)
+    assert found is not None
+    assert len(found.places) == 14
+    assert (found.places[6], found.places[-1]) == (99, 199)
+    assert isinstance(found.function, Total)
+    assert (found.function.n_first, found.function.n_second) == (7, 7)
+    exact = [KnownPart(0.0, 0.0, 0.0)] * 6 + [KnownPart(9.0, 9.0, 9.0)]
+    assert found.function.value([*exact, *exact]).estimate == 0.0
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ("VAR_POP(age) / COUNT(*)", "not calculate so with"),
+        ("MEDIAN(age) + COUNT(*)", "not calculate so with"),
+        ("MEDIAN(age) * MEDIAN(age)", "not calculate so with"),
+        ("1 / STDDEV(age)", "not calculate so with"),
+        ("STDDEV(age) - MIN(age)", "WITHIN is about the same"),
+        ("0 * MEDIAN(age)", "by zero"),
+        ("MEDIAN(age) / 0", "by zero"),
+        ("2 * MEDIAN(age) WITHIN 2 PERCENT", "in the units of the number"),
+    ],
+)
+def test_what_has_no_interval_is_refused(item: str, reason: str) -> None:
+    with pytest.raises(SqlError, match=reason):
+        several_asked(parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people"))
