@@ -21,7 +21,7 @@ def test_a_distribution_shows_its_first_rows_and_escapes_names() -> None:
     found = Distribution.of(DISTRIBUTION)
     lines = repr(found).splitlines()
     assert lines[0] == "<i>a</i>  b  probability"
-    assert lines[1] == "0         x  0.041667"
+    assert lines[1] == "       0  x     0.041667"
     assert len(lines) == 1 + 20 + 1
     assert lines[-1] == "4 more rows; a model's answer, without a guarantee"
     page = found._repr_html_()
