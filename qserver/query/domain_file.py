@@ -129,6 +129,8 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
     given = item.get("kind", "labels" if "labels" in item else None)
     kind = _SAME_KIND.get(given, given) if isinstance(given, str) else given
     arguments: dict[str, Any] = {"name": item.get("name"), "kind": kind}
+    if isinstance(kind, str) and kind not in ALL:
+        return arguments  # refused; what the other keys may say depends on it
     _check_kept_to(item, kind)
     arguments |= read_labels(item, is_coded=kind == "labels")
     if "range" in item and "edges" in item:

@@ -64,7 +64,7 @@ EXPECTED = [
     (1, "title", "be absent"),
     (4, "attributes[0].name", "no digit first"),
     (5, "attributes[0].kind", "Did you mean `integer`?"),
-    (7, "attributes[0].width", "A range up to 105 would fit"),
+    (7, "attributes[0].width", "A range up to 104 would fit"),
     (8, "attributes[0].outside", "Did you mean `clamp`?"),
     (12, "attributes[1].lables", "Did you mean `labels`?"),
     (12, "attributes[1].labels[2]", "name each label once, got 'F'"),
