@@ -64,7 +64,7 @@ QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9e11 PERCENT OF 9e11"}, "", ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 1"}, TEXT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 0.9999999999"}, "", ("text",)),
-    ({"text": "SELECT MAX(age) - MIN(age) FROM people"}, TEXT, ("text",)),
+    ({"text": "SELECT MAX(age) * MIN(age) FROM people"}, TEXT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people", "length": "x"}, LENGTH, ("length",)),
     ({"text": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "length": "0"}, LENGTH, ("length",)),
     ({"text": "{"}, TEXT, ("text",)),

@@ -18,7 +18,7 @@ def shown(browser: Browser, fields: dict[str, str]) -> str:
 
 def test_an_answer_says_by_which_method_it_was_read(browser: Browser) -> None:
     page = shown(browser, {**AGE, "method": "monte-carlo"})
-    assert re.search(r"the posterior; .*; by Monte Carlo with [\d,]+ draws, each prob", page)
+    assert re.search(r"the posterior, each .*; by Monte Carlo with [\d,]+ draws, each prob", page)
     spent = browser.spent_nano()
     page = shown(browser, {**AGE, "method": "convolution"})
     assert browser.spent_nano() == spent
