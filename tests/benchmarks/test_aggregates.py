@@ -25,9 +25,11 @@ def test_the_kept_intervals_hold_as_often_as_they_say() -> None:
 def test_a_median_is_priced_and_held_on_a_whole_server(tmp_path: Path) -> None:
     rows = quick_document("adult_median", tmp_path)["rows"]
     assert [row["within"] for row in rows] == [1.0, 0.5]
+    assert rows[0]["most_cost"] > 0
     for row in rows:
-        # Its steps may each buy more than the price at the most would.
-        assert 0 < row["most_cost"] < 1.5 * row["at_most"]
+        # Its steps may each buy more than the price at the most would; noise may make the first
+        # median so exact that the second is free.
+        assert row["most_cost"] <= 1.5 * row["at_most"]
         assert row["again"] == 0.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qserver.answering.workload import MOST_OFFERED
 from qserver.query.looking import Ends
 from qserver.query.sql.cells import (
     CellQuestions,
@@ -58,9 +59,15 @@ def consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float
 
 
 def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
-    """The questions that are asked for quotients alone, whose posteriors these do not need."""
+    """The questions whose posteriors nobody needs: those that are asked for quotients alone.
+
+    And those of functions of many sums, as medians: a posterior of each would take seconds. Their
+    intervals are by the laws of the estimates' errors, which hold as well.
+    """
     if questions.simultaneous or questions.statement.clauses.looking.selected_from is not None:
         return ()
     cells = [cell for row in questions.cells for cell in row]
-    parts = {i for cell in cells if cell.denominator is not None for i in cell.parts}
-    return tuple(sorted(parts.difference(*(c.parts for c in cells if c.denominator is None))))
+    apart = [c.denominator is not None or len(c.parts) > MOST_OFFERED for c in cells]
+    needed = {i for c, is_apart in zip(cells, apart, strict=True) if not is_apart for i in c.parts}
+    parts = {i for c, is_apart in zip(cells, apart, strict=True) if is_apart for i in c.parts}
+    return tuple(sorted(parts - needed))

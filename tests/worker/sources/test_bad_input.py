@@ -200,6 +200,7 @@ def attach(folder: Path, state: Path, url: str, source: list[str]) -> int:
     domain = state.parent / "domain.json"
     domain.write_text(json.dumps(domain_to_document(DOMAIN)))
     call = ["attach", "clinic", *source, "--domain", str(domain), "--limit", "1"]
+    call += ["--records-per-person", "1"]
     return main([*call, "--state", str(state), "--redis-url", url])
 
 
@@ -263,6 +264,7 @@ def test_a_stop_in_the_middle_leaves_nothing_behind(
     (tmp_path / "domain.json").write_text(json.dumps(domain_to_document(DOMAIN)))
     call = ["attach", "clinic", "--source", f"duckdb:///{tmp_path}/rows.duckdb", "--table"]
     call += ["visits", "--domain", str(tmp_path / "domain.json"), "--limit", "1"]
+    call += ["--records-per-person", "1"]
     # Whoever started the tests may have had interrupts ignored, which a child inherits.
     if number != signal.SIGKILL:
         inherited = signal.signal(number, signal.SIG_DFL)

@@ -229,6 +229,7 @@ def attach_clinic(folder: Path, url: str, *source: str) -> int:
     """The real command, in this process."""
     (folder / "domain.json").write_text(json.dumps(domain_to_document(DOMAIN)))
     call = ["attach", "clinic", *source, "--domain", str(folder / "domain.json"), "--limit", "1"]
+    call += ["--records-per-person", "1"]
     return main([*call, "--state", str(folder / "state"), "--redis-url", url])
 
 
@@ -341,7 +342,7 @@ def test_the_secret_is_nowhere_but_in_memory(
     postgres.fill("visits", rows)
     (state.parent / "domain.json").write_text(json.dumps(domain_to_document(DOMAIN)))
     call = ["attach", "clinic", "--source", postgres.address, "--table", "visits", "--limit", "1"]
-    call += ["--domain", str(state.parent / "domain.json"), "--json"]
+    call += ["--domain", str(state.parent / "domain.json"), "--json", "--records-per-person", "1"]
     command = [sys.executable, "-m", "worker", *call, "--state", str(state)]
     running = subprocess.Popen(
         [*command, "--redis-url", store_url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -170,6 +170,7 @@ def test_spark_on_this_machine_is_attached_from_the_command_line(
     command = [sys.executable, "-m", "worker", "attach", "visits", "--source", "spark://local:1"]
     command += ["--table", f"parquet.`{data.text}`", "--codes", str(tmp_path / "codes")]
     command += ["--slot", "3", "--domain", str(tmp_path / "domain.json"), "--limit", "1"]
+    command += ["--records-per-person", "1"]
     command += ["--state", str(tmp_path / "state"), "--redis-url", store_url]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
