@@ -48,10 +48,10 @@ def snapshot_on_spark(
         try:
             return made.snapshot(say, empty=empty)
         except BaseException:
-            made.empty(made.codes)
+            made.empty(made.codes, say)
             raise
         finally:
-            made.empty(made.staged)
+            made.empty(made.staged, say)
 
 
 class _Coding:
@@ -99,7 +99,7 @@ class _Coding:
             (kept.pieces(axis) for axis in axes), tally.n_kept, self._domain, self._key
         )
         if self._person is not None:
-            self.empty(self._all)
+            self.empty(self._all, say)
         for line in tally.lines():
             say(line)
         codes = SparkCodes(
@@ -108,13 +108,16 @@ class _Coding:
         table = SparkTable(codes, self._domain.sizes)
         return Snapshot(table, tally.n_kept, fingerprint, fingerprint, content, None, codes)
 
-    def empty(self, path: str) -> None:
-        """Delete what a folder holds, as far as Spark can: it has no command for a folder."""
+    def empty(self, path: str, say: Callable[[str], None]) -> None:
+        """Delete what a folder holds, as far as Spark can: it has no command for a folder.
+
+        The owner is told where it cannot, since records may lie there with their persons.
+        """
         try:
             nothing = self._session.createDataFrame([], schema_of(self._domain.sizes))
             nothing.write.mode("overwrite").parquet(path)
-        except Exception:  # noqa: BLE001, S110 - it is gone, or out of reach
-            pass
+        except Exception:  # noqa: BLE001 - what Spark raises is of many kinds, and may quote values
+            say(f"{path} could not be emptied: delete it, if it is there")
 
     def _stage(self) -> Tally:
         """Code the source by one read of it; what became of its rows."""

@@ -22,6 +22,7 @@ from tests.worker.sources.tables import DOMAIN, as_parquet, random_rows
 from worker.coding.coder import coder_of
 from worker.coding.tally import Tally
 from worker.private.causal import PeriodRule
+from worker.private.spark.coding import _Coding
 from worker.private.spark.executors import (
     answering,
     axes_of,
@@ -188,3 +189,16 @@ def test_what_does_not_come_in_time_is_given_up() -> None:
     assert within(60, lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
         within(60, lambda: 1 // 0)
+
+
+def test_an_owner_is_told_of_a_folder_that_could_not_be_emptied() -> None:
+    """Spark is away, and its own words are not repeated."""
+
+    class Away:
+        def createDataFrame(self, *_rows: object) -> None:  # noqa: N802 - Spark's name
+            raise RuntimeError("Female")
+
+    made, said = object.__new__(_Coding), list[str]()
+    made._session, made._domain = Away(), DOMAIN
+    made.empty("s3a://bucket/codes.staged", said.append)
+    assert said == ["s3a://bucket/codes.staged could not be emptied: delete it, if it is there"]
