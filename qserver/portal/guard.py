@@ -19,10 +19,12 @@ from werkzeug.wrappers import Response
 from qserver.api.gate import TOKEN_COOKIE
 from qserver.api.headers import CONTENT_POLICY
 from qserver.errors import AccessError
+from qserver.service.ask import Idempotency
 
 FORM_COOKIE = "qserver_form"
 JOBS_COOKIE = "qserver_jobs"
 PAID_COOKIE = "qserver_paid"
+STEPS_COOKIE = "qserver_steps"
 FORM_FIELD = "form_token"
 COOKIE_PATH = "/portal/"
 MAX_JOBS = 12
@@ -34,6 +36,7 @@ PAGE_POLICY = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'"
 )
 _FORM_COOKIE = re.compile(r"[A-Za-z0-9_-]{22}\Z")
+_STEPS_TOKEN = re.compile(r"[A-Za-z0-9_-]{22}\Z")
 _JOB_ID = re.compile(r"[A-Za-z0-9_.~-]{1,120}\Z")
 
 
@@ -110,3 +113,24 @@ def paid_for(request: Request, mark: str) -> int:
     last, _, nano = request.cookies.get(PAID_COOKIE, "").partition(".")
     is_number = nano.isascii() and nano.isdigit() and len(nano) <= _MAX_NANO_DIGITS
     return int(nano) if last == mark and is_number else 0
+
+
+def new_steps_token() -> str:
+    """A new random token of a question that may be asked in steps."""
+    return secrets.token_urlsafe(16)
+
+
+def with_steps(mark: str, token: str) -> str:
+    """The cookie of the question that this browser left at a step, and of its key."""
+    return f"{mark}.{token}"
+
+
+def steps_of(request: Request, mark: str) -> str:
+    """The token of a question that this browser left at a step, if that was the last; else ''."""
+    last, _, token = request.cookies.get(STEPS_COOKIE, "").partition(".")
+    return token if last == mark and _STEPS_TOKEN.match(token) else ""
+
+
+def key_of_steps(token: str, account: str) -> Idempotency:
+    """The idempotency key of a question that is asked in steps. No client can send such a key."""
+    return Idempotency(f"\nportal\n{token}", account)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from qserver.query.sql.plain.reads import explains
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.records.answer import JobStatus
+from qserver.service.ask import Idempotency
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnyStatement, StatementExplanation
 from qserver.service.statements import Statements
@@ -120,6 +122,8 @@ class Asker:
         """The answer, waited for; a job's statement is asked again when the job is done."""
         statements, deadline = Statements(self.service), self.clock() + _MOST_WAIT_S
         spends = self.session.spends
+        # Under a key the last answer says what the steps before it were charged.
+        asking = Idempotency(f"postgres {uuid.uuid4().hex}", "") if spends else None
         while self.clock() < deadline:
             found = statements.run(
                 dataset,
@@ -127,6 +131,7 @@ class Asker:
                 wait_s=max(self.wait_s, _LEAST_WAIT_S),
                 default=self.session.default,
                 spends=spends,
+                idempotency=asking,
                 by=self.account,
             )
             if not isinstance(found, JobStatus):

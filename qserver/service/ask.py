@@ -115,6 +115,16 @@ class Asking:
         self._bind(meta, idempotency, _outcome_json(found))
         return found
 
+    def asked_before(
+        self, name: str, idempotency: Idempotency, *, wait_s: float
+    ) -> AnyAnswer | JobStatus | None:
+        """What was asked under a key: its answer, its job after `wait_s`; None for nothing."""
+        outcome = self._bind(self._datasets.meta(name), idempotency, "")
+        if not outcome:
+            return None
+        found = _outcome_of(outcome)
+        return self._wait(found.id, wait_s) if isinstance(found, JobStatus) else found
+
     def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
         """A job's state, result or problem; NotFoundError.
 

@@ -230,6 +230,16 @@ class Service:
         found = self._asking.ask(name, workload, wait_s=wait_s, idempotency=idempotency, by=by)
         return narrowed(found, WorkloadAnswer)
 
+    def workload_before(
+        self, name: str, idempotency: Idempotency, *, wait_s: float
+    ) -> WorkloadAnswer | JobStatus | None:
+        """The answers to the workload asked under a key, or after `wait_s` its job; or None.
+
+        Raises the problem of a job that failed.
+        """
+        found = self._asking.asked_before(name, idempotency, wait_s=wait_s)
+        return None if found is None else narrowed(found, WorkloadAnswer)
+
     def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
         """A job's state, result or problem; NotFoundError.
 

@@ -13,7 +13,7 @@ from qserver.answering.quotient import joint_value
 from qserver.answering.workload import MOST_OFFERED, KnownNumber
 from qserver.query.looking import Ends
 from qserver.query.measure import Measure
-from qserver.query.question import Question, Workload
+from qserver.query.question import Question
 from qserver.query.sql.cells import (
     CellQuestions,
     CellValue,
@@ -42,8 +42,8 @@ from qserver.service.cells.answered import (
     UNKNOWN,
     answered_cell,
     consistent_of,
-    for_quotients,
     part_intervals,
+    workload_of,
 )
 from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
 from qserver.service.service import Service
@@ -59,7 +59,7 @@ from qserver.service.statement_answers import (
     shaped,
 )
 from qserver.service.unmeasured.first import from_history, refuse_unless_free
-from qserver.service.unmeasured.steps import with_earlier
+from qserver.service.unmeasured.steps import TakenSteps, with_earlier
 from qserver.service.visits import hold_thread, present_visit, visiting
 
 _T = TypeVar("_T")
@@ -135,7 +135,8 @@ class Statements:
         """The table of a statement, whether or not it explains; raises as `run` does.
 
         Quotients are asked in steps, which nearly always cost less than `explain` says. A job may
-        be that of any of them: when it is done, the statement sent again goes on.
+        be that of any of them: when it is done, the statement sent again goes on. Sent again under
+        its key it also says what the steps before were charged.
         """
         # What the steps of a quotient are depends on the answers so far, so they run only once.
         visit = None if has_steps(statement) else present_visit()
@@ -154,16 +155,17 @@ class Statements:
         by: str,
     ) -> StatementAnswer | JobStatus:
         """As `answer`."""
-        steps, deadline = self._steps(name, statement), self._clock() + wait_s
-        last, earlier = steps.last_step(), list[WorkloadAnswer]()
+        deadline, taken = self._clock() + wait_s, TakenSteps(self._questions, name, idempotency)
+        if has_steps(statement) and (job := taken.recall(wait_s=wait_s)):
+            return job
+        steps = self._steps(name, statement)
+        last = steps.last_step()
         if self._goes_in_steps(name, steps, last, by):
-            for _ in range(MOST_STEPS):
+            for _ in range(len(taken.answers), MOST_STEPS):
                 workload = workload_of(steps.next_step())
                 left = max(deadline - self._clock(), 0.0)
-                found = self._questions.ask_workload(name, workload, wait_s=left, by=by)
-                if isinstance(found, JobStatus):
-                    return found
-                earlier.append(found)
+                if job := taken.take(workload, wait_s=left, by=by):
+                    return job
                 steps.look()
                 if not steps.goes_on:
                     break
@@ -172,7 +174,12 @@ class Statements:
         answers = self._answered(name, last, wait_s=left, idempotency=idempotency, by=by)
         if isinstance(answers, JobStatus):
             return answers
-        return self.table(name, last, with_earlier(answers, earlier))
+        return self.table(name, last, with_earlier(answers, taken.answers))
+
+    def charged_nano(self, name: str, idempotency: Idempotency) -> int:
+        """What the steps of a statement that was asked under a key were charged so far."""
+        (taken := TakenSteps(self._questions, name, idempotency)).recall()
+        return taken.charged_nano
 
     def goes_on(self, name: str, statement: Statement) -> bool:
         """Whether asking would measure more before all quotients are as exact as asked."""
@@ -273,10 +280,6 @@ class Statements:
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
         """The questions of a statement that suffice in every case, by what history says."""
         return self._steps(name, statement).last_step()
-
-    def workload(self, questions: StatementQuestions) -> Workload:
-        """The questions of a statement as one workload."""
-        return workload_of(questions)
 
     def _steps(self, name: str, statement: Statement) -> QuotientSteps:
         steps = QuotientSteps(self._questions, name, statement)
@@ -379,16 +382,6 @@ def _consistent(questions: StatementQuestions) -> ConsistentWorkload | None:
 def _only(asked: StatementQuestions) -> Question | None:
     """The question of a statement that asks for just one."""
     return asked.questions[0] if len(asked.questions) == 1 else None
-
-
-def workload_of(questions: StatementQuestions) -> Workload:
-    """The questions of a statement as one workload."""
-    return Workload(
-        questions.questions,
-        simultaneous=questions.simultaneous,
-        selected_from=questions.statement.clauses.looking.selected_from,
-        for_quotients=for_quotients(questions),
-    )
 
 
 def _by_cell(

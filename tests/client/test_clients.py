@@ -23,7 +23,7 @@ from qserver.client import (
 )
 from qserver.client.clients import AsyncModels, Models
 from qserver.errors import ConfigError
-from tests.client.serving import Served
+from tests.client.serving import Served, client_of
 from tests.deployment import ROWS
 
 WOMEN = {"where": {"sex": "Female"}}
@@ -89,6 +89,16 @@ def test_a_reply_that_gets_lost_is_asked_for_again_and_charged_once(
     assert len(served.front.keys) > n_lost
     assert served.n_charges() == 1
     assert served.spent_nano() == round(answer.cost.charged * 1e9) > 0
+
+
+@pytest.mark.parametrize("n_lost", [0, 2])
+def test_a_statement_says_what_all_of_its_steps_cost(served: Served, n_lost: int) -> None:
+    """Each step becomes a job at once, and the statement is sent again for the next."""
+    served.front.to_lose = n_lost
+    text = "SELECT AVG(age) FROM people WITHIN 0.1 ASSUMING AT LEAST 100"
+    table = client_of(served).sql(text)
+    assert served.n_charges() > 1
+    assert served.spent_nano() == round(table.cost.charged * 1e9)
 
 
 @both

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import threading
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -18,7 +19,8 @@ from qserver.portal.drawing.whiskers import WIDTH, Scale, whiskers
 from qserver.portal.pages import ask
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
-from tests.portal.portal_site import HTMX, PEOPLE, Browser
+from tests.deployment import Deployment
+from tests.portal.portal_site import HTMX, PEOPLE, Browser, browser_on
 
 BY_SEX = "SELECT sex, COUNT(*) AS n, COUNT_IF(age < 25) AS young FROM people GROUP BY sex"
 FORM = {"text": BY_SEX, "length": "80", "confidence": "90"}
@@ -237,6 +239,28 @@ def test_an_average_that_was_there_at_once_says_what_it_cost_to_whom_paid_alone(
     assert "cost nothing" in other.get(address, buffered=True).text
     browser.post(f"{PEOPLE}/ask", fields)
     assert "cost nothing" in browser.text(address)
+
+
+def test_a_page_of_a_step_says_what_all_steps_so_far_cost(tmp_path: Path, store_url: str) -> None:
+    browser = browser_on(Deployment.make(tmp_path, store_url, limit="1000"), is_open=True)
+    fields = {
+        "text": "SELECT AVG(age) FROM people ASSUMING AT LEAST 100",
+        "length": ".2",
+        "confidence": "95",
+    }
+    costs = list[int]()
+    for _ in range(20):
+        response = browser.post(f"{PEOPLE}/ask", fields)
+        if "/jobs/" not in response.headers["Location"]:
+            break
+        browser.town.work_off()
+        page = browser.text(response.headers["Location"])
+        costs.append(browser.spent_nano())
+        assert words.cost(costs[-1], is_free=False) in page
+    assert len(costs) > 1
+    assert sorted(set(costs)) == costs
+    # Known by now: what it says is of this request, not of those before.
+    assert "cost nothing" in browser.text(response.headers["Location"])
 
 
 def test_a_table_that_the_budget_cannot_pay_for_is_refused(browser: Browser) -> None:

@@ -16,9 +16,10 @@ from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
 from qserver.service.ask import Idempotency
+from qserver.service.cells.answered import workload_of
 from qserver.service.insight import Insight
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
-from qserver.service.statements import Statements, workload_of
+from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment
 
 # An interval that misses at this confidence would be a fault, not bad luck.
@@ -294,6 +295,24 @@ def test_a_key_that_comes_again_gives_the_same_table(town: Deployment) -> None:
     again = answered(town, text, key="k")
     assert again.cells == first.cells
     assert spent(town) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        AVERAGE.format(0.1, 100),
+        "SELECT MEDIAN(age) FROM people WITHIN 1",
+        "SELECT COUNT(*) FROM people WITHIN 5 PERCENT",
+    ],
+)
+def test_a_statement_that_waits_for_each_of_its_steps_says_what_all_of_them_cost(
+    town: Deployment, text: str
+) -> None:
+    """Each step is a job here; its key brings them together, however often it is sent again."""
+    found = answered(town, text, key="k")
+    assert found.charged_nano == spent(town) > 0
+    assert answered(town, text, key="k").charged_nano == spent(town)
+    assert answered(town, text, key="another").charged_nano == 0
 
 
 def test_a_statement_that_the_budget_cannot_pay_spends_nothing(

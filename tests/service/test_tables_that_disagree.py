@@ -12,7 +12,7 @@ from qserver.client.tables import Table
 from qserver.portal.pages.tables import known_view
 from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.parser import parse_statement
-from qserver.service.statements import workload_of
+from qserver.service.cells.answered import workload_of
 from tests.deployment import PEOPLE, Deployment
 from tests.service.test_statements import answered, explained
 

@@ -17,11 +17,16 @@ from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.guard import (
     JOBS_COOKIE,
     PAID_COOKIE,
+    STEPS_COOKIE,
     jobs_of,
+    key_of_steps,
+    new_steps_token,
     paid_for,
     set_cookie,
+    steps_of,
     with_job,
     with_payment,
+    with_steps,
 )
 from qserver.portal.labels import THRESHOLD_FIELDS, question_fields
 from qserver.portal.pages.answers import AnswerView, Threshold, answer_csv
@@ -113,8 +118,9 @@ class AskPages:
         is_short = len(fields) <= _MAX_QUERY_PART
         # Where a refusal leads back to.
         g.asked = Asked(dataset, fields) if is_short else None
+        left_at = steps_of(request, mark_of(fields))
         try:
-            found = self._asked(dataset, question)
+            found, token = self._asked(dataset, question, left_at)
         except InputError as exc:
             fault = self._fault(exc, dataset, question)
             return make_response(self._ask_page(dataset, question, fault=fault), fault.status)
@@ -124,9 +130,12 @@ class AskPages:
             response = redirect(f"/portal/datasets/{dataset}/answer?{fields}", 303)
             # The page that it leads to spends nothing, but asking may just have.
             set_cookie(response, request, PAID_COOKIE, _payment(fields, found.charged_nano))
+            set_cookie(response, request, STEPS_COOKIE, "")
             return response
         response = redirect(f"/portal/jobs/{found.id}" + (f"?{fields}" if is_short else ""), 303)
         set_cookie(response, request, JOBS_COOKIE, with_job(jobs_of(request), found.id))
+        if token:
+            set_cookie(response, request, STEPS_COOKIE, with_steps(mark_of(fields), token))
         return response
 
     def show_answer(self, dataset: str) -> str:
@@ -141,11 +150,21 @@ class AskPages:
         view = view_of(self._service, dataset, question)
         return answer_file(view, dataset=dataset, name=dataset, ending=ending)
 
-    def _asked(self, dataset: str, question: FormQuestion) -> Answer | StatementAnswer | JobStatus:
-        """Ask: a free answer comes at once, any other through a job."""
+    def _asked(
+        self, dataset: str, question: FormQuestion, left_at: str
+    ) -> tuple[Answer | StatementAnswer | JobStatus, str]:
+        """Ask: a free answer comes at once, any other through a job.
+
+        Args:
+            left_at: the token under which this browser left the question at one of its steps.
+
+        Returns:
+            The outcome, and the token under which its steps are asked, so that the cost is that of
+            all; '' for a question without steps.
+        """
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
-            return self._service.ask(
+            found = self._service.ask(
                 dataset,
                 asked.query,
                 asked.requirement,
@@ -155,9 +174,14 @@ class AskPages:
                 wait_s=NO_TIME_S,
                 by=by,
             )
-        statements = Statements(self._service)
-        wait_s = STEPS_WAIT_S if statements.goes_on(dataset, asked.statement) else NO_TIME_S
-        return statements.answer(dataset, asked.statement, wait_s=wait_s, by=by)
+            return found, ""
+        statements, statement = Statements(self._service), asked.statement
+        if not statements.goes_on(dataset, statement):
+            return statements.answer(dataset, statement, wait_s=NO_TIME_S, by=by), ""
+        token = left_at or new_steps_token()
+        key = key_of_steps(token, by)
+        table = statements.answer(dataset, statement, wait_s=STEPS_WAIT_S, idempotency=key, by=by)
+        return table, token
 
     def _fault(self, exc: QServerError, dataset: str, question: FormQuestion) -> Fault:
         """An error of the question in the form, in the form's words."""

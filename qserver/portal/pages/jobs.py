@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from flask import Blueprint, Response, make_response, request
+from flask import Blueprint, Response, g, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
@@ -14,11 +14,12 @@ from qserver.inference.posterior.cut import ContradictedPriorError
 from qserver.portal.describe import Heading, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
-from qserver.portal.guard import jobs_of
+from qserver.portal.guard import jobs_of, key_of_steps, steps_of
 from qserver.portal.labels import learning_fields, question_fields
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import answer_file, with_threshold
 from qserver.portal.pages.tables import TableView, asks, heading_of, job_view
+from qserver.portal.price_record import mark_of
 from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
 from qserver.portal.words import interval_words, looking
@@ -201,7 +202,9 @@ class JobPages:
         if asked.status.result is None or not isinstance(written, TableQuestion):
             return None
         fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
-        return job_view(self._service, written.statement, asked, query=fields)
+        token, account = steps_of(request, mark_of(fields)), g.caller.account
+        key = key_of_steps(token, account) if token else None
+        return job_view(self._service, written.statement, asked, query=fields, idempotency=key)
 
     def _fault(self, asked: AskedJob) -> Fault | None:
         """Why the job failed, in the words of the form that asked for it."""

@@ -29,9 +29,10 @@ from qserver.query.calendar.sealed import growing
 from qserver.query.domain import Domain
 from qserver.query.question import Question, Workload
 from qserver.records.answer import DatasetStatus
+from qserver.service.cells.answered import workload_of
 from qserver.service.saving.saved import SavedQuestion
 from qserver.service.service import Service
-from qserver.service.statements import Statements, workload_of
+from qserver.service.statements import Statements
 
 # Whether an older answer is known is tried for so many periods back.
 _MOST_BACK = 4

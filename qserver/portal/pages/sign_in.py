@@ -11,6 +11,7 @@ from qserver.portal.guard import (
     FORM_COOKIE,
     JOBS_COOKIE,
     PAID_COOKIE,
+    STEPS_COOKIE,
     check_origin,
     new_form_cookie,
     set_cookie,
@@ -62,3 +63,4 @@ def _forget_browser(response: BaseResponse) -> None:
     set_cookie(response, request, FORM_COOKIE, g.form_cookie)
     set_cookie(response, request, JOBS_COOKIE, "")
     set_cookie(response, request, PAID_COOKIE, "")
+    set_cookie(response, request, STEPS_COOKIE, "")

@@ -19,11 +19,13 @@ from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
+from qserver.service.ask import Idempotency
+from qserver.service.cells.answered import workload_of
 from qserver.service.cells.said import looked_numbers
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation
-from qserver.service.statements import Statements, workload_of
+from qserver.service.statements import Statements
 
 _KINDS = {
     "fresh": "New measurements.",
@@ -224,9 +226,18 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
 
 
 def job_view(
-    service: Service, statement: Statement, asked_job: AskedJob, *, query: str
+    service: Service,
+    statement: Statement,
+    asked_job: AskedJob,
+    *,
+    query: str,
+    idempotency: Idempotency | None = None,
 ) -> TableView | None:
-    """The table of a job for this statement; None if the job asks something else."""
+    """The table of a job for this statement; None if the job asks something else.
+
+    Args:
+        idempotency: the key under which the statement is asked in steps, if it is.
+    """
     job, result = asked_job.asked, asked_job.status.result
     if isinstance(job, ModelAsked) or not isinstance(result, Answer | WorkloadAnswer):
         return None
@@ -238,7 +249,8 @@ def job_view(
     if has_steps(statement) and not statement.clauses.simultaneous:
         # The job was one step of several: what all of them gave is shown.
         known = known_view(service, dataset, statement, query=query).answer
-        known = replace(known, charged_nano=result.charged_nano)
+        charged = statements.charged_nano(dataset, idempotency) if idempotency else 0
+        known = replace(known, charged_nano=max(charged, result.charged_nano))
         return TableView(heading, known, query, files, statements.goes_on(dataset, statement))
     return TableView(heading, statements.table(dataset, questions, result), query, files)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qserver.answering.workload import MOST_OFFERED
 from qserver.query.looking import Ends
+from qserver.query.question import Workload
 from qserver.query.sql.cells import (
     CellQuestions,
     StatementQuestions,
@@ -71,3 +72,13 @@ def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
     needed = {i for c, is_apart in zip(cells, apart, strict=True) if not is_apart for i in c.parts}
     parts = {i for c, is_apart in zip(cells, apart, strict=True) if is_apart for i in c.parts}
     return tuple(sorted(parts - needed))
+
+
+def workload_of(questions: StatementQuestions) -> Workload:
+    """The questions of a statement as one workload."""
+    return Workload(
+        questions.questions,
+        simultaneous=questions.simultaneous,
+        selected_from=questions.statement.clauses.looking.selected_from,
+        for_quotients=for_quotients(questions),
+    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, costs, stated, unconfirmed
+from qserver.service.cells.answered import workload_of
 from qserver.service.statement_answers import StatementAnswer
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def from_history(
     if is_priced:
         raise _priced(statements, name, statement, full, by=by)
     questions = statements.asked(name, full)
-    known = service.insight.known_numbers(name, statements.workload(questions))
+    known = service.insight.known_numbers(name, workload_of(questions))
     if all(one is not None for one in known):
         status = service.dataset(name)
         return statements.known_table(
