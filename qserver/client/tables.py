@@ -118,6 +118,8 @@ class Table(Listing, FromJson):
         selected_from: the choice that all intervals allow for; None if each holds by itself.
         as_of: the last period that was counted, where data arrive over time; else None.
         remarks: of a text of SQL, what to know of its groups and conditions; a sentence each.
+        order: how frames and cursors order them: indices into `groups` and behind them `columns`;
+            groups come first where it is empty.
     """
 
     groups: tuple[str, ...]
@@ -138,6 +140,7 @@ class Table(Listing, FromJson):
     as_of: str | None = None
     confidences: tuple[float, ...] | None = None
     remarks: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
@@ -253,17 +256,21 @@ class Table(Listing, FromJson):
         return found
 
     def frame(self) -> list[Column]:
-        """The columns of `records`; where there is no number, None in place of NaN."""
-        found = [
-            Column(name, "text", [key[i] for key in self.keys])
+        """The columns of `records` in the order of SELECT; None in place of NaN."""
+        parts = [
+            [Column(name, "text", [key[i] for key in self.keys])]
             for i, name in enumerate(self.groups)
         ]
-        for i, name in enumerate(self._unique_columns()):
-            cells = [row[i] for row in self.cells]
-            found += number_columns(name, [(c.estimate, c.interval) for c in cells])
-            if self.has_consistent:
-                nearest = [cell.consistent for cell in cells]
-                found.append(Column(f"{name}_consistent", "number", nearest))
+        parts += [self._number(i, name) for i, name in enumerate(self._unique_columns())]
+        order = dict.fromkeys(self.order) or range(len(parts))
+        return [column for i in order for column in parts[i]]
+
+    def _number(self, i: int, name: str) -> list[Column]:
+        """The columns of one number: it, both ends, and its consistent value if there is one."""
+        cells = [row[i] for row in self.cells]
+        found = number_columns(name, [(c.estimate, c.interval) for c in cells])
+        if self.has_consistent:
+            found.append(Column(f"{name}_consistent", "number", [c.consistent for c in cells]))
         return found
 
     def _unique_columns(self) -> list[str]:

@@ -79,20 +79,10 @@ def _notices(found: StatementAnswer) -> Iterator[str]:
 
 def _places(statement: Statement, session: Session) -> Iterator[_Place]:
     """What the columns are about, in order."""
-    n_numbers, said = len(statement.columns) + len(statement.ranks), list[_Place]()
-    # Once they are numbers, ranks are the last columns.
-    ranks = iter(range(n_numbers - statement.places.count((None, None)), n_numbers))
-    for group, column in statement.places:
-        if group is not None:
-            said.append(_Place(group, is_group=True))
-        else:
-            said.append(_Place(next(ranks) if column is None else column, is_group=False))
-    yield from said
-    if said and not session.has_intervals:
-        return
-    every = [_Place(i, is_group=True) for i in range(len(statement.groups))]
-    every += [_Place(i, is_group=False) for i in range(n_numbers)]
-    yield from (place for place in every if place not in said)
+    n_groups, n_said = len(statement.groups), len(statement.places)
+    is_short = n_said and not session.has_intervals
+    for i in statement.order[:n_said] if is_short else statement.order:
+        yield _Place(i if i < n_groups else i - n_groups, is_group=i < n_groups)
 
 
 def _unlike(names: Sequence[str], taken: Sequence[str]) -> list[str]:

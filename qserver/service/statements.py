@@ -160,7 +160,9 @@ class Statements:
             return job
         steps = self._steps(name, statement)
         last = steps.last_step()
-        if self._goes_in_steps(name, steps, last, by):
+        # Where the price at the most cannot be paid, no first step is taken.
+        is_begun = bool(taken.answers)
+        if steps.goes_on and (is_begun or self._is_payable(name, last, by)):
             for _ in range(len(taken.answers), MOST_STEPS):
                 workload = workload_of(steps.next_step())
                 left = max(deadline - self._clock(), 0.0)
@@ -185,11 +187,8 @@ class Statements:
         """Whether asking would measure more before all quotients are as exact as asked."""
         return self._steps(name, statement).goes_on
 
-    def _goes_in_steps(
-        self, name: str, steps: QuotientSteps, last: StatementQuestions, by: str
-    ) -> bool:
-        """Whether to ask in steps; where the price at the most cannot be paid, none is taken."""
-        return steps.goes_on and self._questions.is_payable(name, workload_of(last), by=by)
+    def _is_payable(self, name: str, questions: StatementQuestions, by: str) -> bool:
+        return self._questions.is_payable(name, workload_of(questions), by=by)
 
     def table(
         self, name: str, questions: StatementQuestions, found: Answer | WorkloadAnswer

@@ -36,6 +36,19 @@ def test_the_module_has_what_pep_249_asks_for() -> None:
     assert dbapi.TimestampFromTicks(86400).time() == dbapi.TimeFromTicks(86400)
 
 
+def test_columns_come_in_the_order_of_select(demo_url: str) -> None:
+    with dbapi.connect(demo_url, spend=True) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) AS n, sex FROM adult GROUP BY sex WITHIN 200")
+        names = [column[0] for column in cursor.description or ()]
+        assert names == ["n", "n_low", "n_high", "sex"]
+        assert {row[-1] for row in cursor.fetchall()} == {"Female", "Male", "unknown"}
+        cursor.execute("SELECT COUNT(*) AS n FROM adult GROUP BY sex WITHIN 200")
+        # What SELECT does not name stands behind.
+        assert [column[0] for column in cursor.description or ()][-1] == "sex"
+        assert cursor.table is not None
+        assert cursor.table.order == (1, 0)
+
+
 def test_a_statement_is_priced_paid_fetched_and_asked_again_for_nothing(demo_url: str) -> None:
     with dbapi.connect(demo_url) as connection, connection.cursor() as cursor:
         assert (cursor.description, cursor.rowcount, cursor.rownumber) == (None, -1, None)

@@ -183,6 +183,20 @@ class Statement:
         return own.or_else(self.clauses.exactness)
 
     @property
+    def order(self) -> tuple[int, ...]:
+        """The items of SELECT in their order, and behind them what it does not name.
+
+        Indices into the groups and behind them the numbers, of which ranks are the last.
+        """
+        n_groups, n = len(self.groups), len(self.columns) + len(self.ranks)
+        ranks = iter(range(n - self.places.count((None, None)), n))
+        said = [
+            group if group is not None else n_groups + (next(ranks) if column is None else column)
+            for group, column in self.places
+        ]
+        return (*said, *(i for i in range(n_groups + n) if i not in said))
+
+    @property
     def has_lengths(self) -> bool:
         """Whether the text says for each column how long intervals may be."""
         return all(self.exactness_of(k).has_length for k in range(len(self.columns)))
