@@ -43,6 +43,7 @@ from qserver.service.cells.answered import (
     answered_cell,
     consistent_of,
     part_intervals,
+    step_of,
     workload_of,
 )
 from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
@@ -164,7 +165,7 @@ class Statements:
         is_begun = bool(taken.answers)
         if steps.goes_on and (is_begun or self._is_payable(name, last, by)):
             for _ in range(len(taken.answers), MOST_STEPS):
-                workload = workload_of(steps.next_step())
+                workload = step_of(steps.next_step())
                 left = max(deadline - self._clock(), 0.0)
                 if job := taken.take(workload, wait_s=left, by=by):
                     return job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from qserver.answering.workload import MOST_OFFERED
 from qserver.query.looking import Ends
@@ -72,6 +73,11 @@ def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
     needed = {i for c, is_apart in zip(cells, apart, strict=True) if not is_apart for i in c.parts}
     parts = {i for c, is_apart in zip(cells, apart, strict=True) if is_apart for i in c.parts}
     return tuple(sorted(parts - needed))
+
+
+def step_of(questions: StatementQuestions) -> Workload:
+    """The questions of a step before the last: nobody needs their posteriors."""
+    return replace(workload_of(questions), for_quotients=tuple(range(len(questions.questions))))
 
 
 def workload_of(questions: StatementQuestions) -> Workload:
