@@ -11,6 +11,7 @@ import numpy.typing as npt
 S = TypeVar("S", bound=np.generic)
 
 FloatArray = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
 
 
 class GrowingArray(Generic[S]):

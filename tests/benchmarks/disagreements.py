@@ -13,7 +13,6 @@ import time
 
 import numpy as np
 
-from qserver.inference.given.known_sums import reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.given.references import TWO_HALVES, Design, ranges, repeated, tree
@@ -54,7 +53,7 @@ def _row(name: str, design: Design, n: int) -> dict[str, Value]:
     for i in range(n):
         drawn = design.errors(rng)
         known = design.known(drawn)
-        given = reduced(known)
+        given = known.reduced()
         law = law_given(given)
         ends, error = law.shortest(CONFIDENCE), float(weights @ drawn)
         lengths[i] = (ends.high - ends.low) / (2.0 * half)

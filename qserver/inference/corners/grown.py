@@ -199,10 +199,9 @@ class GrownRows:
         Returns:
             shape (k, n rows), orthonormal in sum of weight^2 scale^2 but for refined rows.
         """
-        reach = self._reach(np.flatnonzero(weights))
-        if reach is None:
+        cores, later, _ = self._reach(np.flatnonzero(weights))
+        if sum(len(core.rows) for core in cores) + len(later) > MOST_FOR_DIRECTIONS:
             return None
-        cores, later = reach
         parts = [np.zeros((0, len(self._rows)))]
         for core in cores:
             if core.directions is None:
@@ -219,8 +218,12 @@ class GrownRows:
             parts.append(self._on_rows(entries)[None] / found.variance**0.5)
         return np.concatenate(parts)
 
-    def _reach(self, rows: IntArray) -> tuple[list[Core], list[_Dependent]] | None:
-        """Parts of the core and later rows that share rows, directly or through others."""
+    def in_reach(self, rows: IntArray) -> IntArray:
+        """The rows that depend on each other and on some of these, by number."""
+        return self._reach(rows)[2]
+
+    def _reach(self, rows: IntArray) -> tuple[list[Core], list[_Dependent], IntArray]:
+        """The rows, with parts of the core and later rows, that share rows, directly or not."""
         used = np.zeros(len(self._rows), dtype=bool)
         used[rows] = True
         # A public row is in reach of everything, and joins nothing.
@@ -228,8 +231,6 @@ class GrownRows:
         n_cores, later = -1, [False] * len(self._dependent)
         while True:
             cores = self._base.cores_of(np.flatnonzero(used[: self._base.n_rows]))
-            if sum(len(c.rows) for c in cores) + sum(later) > MOST_FOR_DIRECTIONS:
-                return None
             for core in cores:
                 used[core.rows] = True
             before = list(later)
@@ -240,9 +241,8 @@ class GrownRows:
                     used[touched] = True
                     used[self._row_of.view[found.entry]] = True
             if n_cores == len(cores) and before == later:
-                return cores, [
-                    d for d, reached in zip(self._dependent, later, strict=True) if reached
-                ]
+                dependent = zip(self._dependent, later, strict=True)
+                return cores, [d for d, reached in dependent if reached], np.flatnonzero(used)
             n_cores = len(cores)
 
     def _noisy_rows(self, later: _Dependent) -> IntArray:

@@ -160,6 +160,11 @@ class RowMatrix:
         return csr_array(parts, shape=(n, n_columns))
 
     @property
+    def whole(self) -> csr_array:
+        """All rows; valid until the next one."""
+        return csr_array(self._transposed.T)
+
+    @property
     def _transposed(self) -> csc_array:
         """The rows as columns, shape (n corners, n)."""
         if self._known is None:

@@ -16,9 +16,8 @@ from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from qserver.inference.arrays import FloatArray
-
-Places = npt.NDArray[np.intp]
+from qserver.inference.arrays import FloatArray, Places
+from qserver.inference.given.normal import NormalLaw
 
 _RANK = 1e-10
 _ZERO = 1e-10
@@ -54,6 +53,12 @@ class KnownSums:
         weights = np.zeros((n_together, 0))
         return cls(weights if n_together > 1 else weights[0], np.zeros((0, 0)), np.zeros(0))
 
+    def reduced(self) -> Reduced:
+        """The law of W given the sums, without the errors that are independent of W."""
+        inside = np.asarray(self.sums.any(axis=0))
+        found = _solved(self, inside)
+        return with_free(found, self.weights[..., ~inside], self.counts[~inside])
+
     def with_independent(self, weights: FloatArray, counts: FloatArray | None = None) -> KnownSums:
         """The error with further ones that are in no sum; their weights are in records."""
         counts = np.ones(weights.shape[-1]) if counts is None else counts
@@ -78,6 +83,7 @@ class Reduced:
         rest: further weights of independent errors in W, each of them small, shape (l,); likewise
             (2, l).
         counts: of each error how many Laplace variables it is the sum of, shape (n,).
+        normal: the normal law of the errors, where it is known already.
     """
 
     shift: FloatArray
@@ -86,6 +92,7 @@ class Reduced:
     mixing: FloatArray
     rest: FloatArray
     counts: FloatArray
+    normal: NormalLaw | None = None
 
     @property
     def n_disagreements(self) -> int:
@@ -123,21 +130,27 @@ class Reduced:
         )
 
 
-def reduced(known: KnownSums) -> Reduced:
-    """The law of W given the sums, without the errors that are independent of W."""
-    inside = np.asarray(known.sums.any(axis=0))
-    free = known.weights[..., ~inside]
-    counts = known.counts[~inside]
-    found = _solved(known, inside)
+def with_free(found: Reduced, free: FloatArray, counts: FloatArray) -> Reduced:
+    """The same with further errors in W that are in no sum.
+
+    Args:
+        free: their weights in W, in records, shape (l,); (2, l) for two errors W together.
+        counts: of each error how many Laplace variables it is the sum of, shape (l,).
+    """
     order = np.argsort(-_sizes(free), kind="stable")
     large, small = order[:_MOST_FREE], order[_MOST_FREE:]
     n_free, n_basis = len(large), found.mixing.shape[1]
-    mixing = np.pad(found.mixing, ((0, 0), (0, n_free)))
     weights = np.concatenate(
         [found.weights[..., :n_basis], free[..., large], found.weights[..., n_basis:]], axis=-1
     )
-    all_counts = np.insert(found.counts, n_basis, counts[large])
-    return replace(found, weights=weights, mixing=mixing, rest=free[..., small], counts=all_counts)
+    return replace(
+        found,
+        weights=weights,
+        mixing=np.pad(found.mixing, ((0, 0), (0, n_free))),
+        rest=free[..., small],
+        counts=np.insert(found.counts, n_basis, counts[large]),
+        normal=found.normal and found.normal.with_free(n_basis, counts[large]),
+    )
 
 
 def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:

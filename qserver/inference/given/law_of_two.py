@@ -18,7 +18,8 @@ from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.line import law_on_a_line
 from qserver.inference.given.matter import Parts
 from qserver.inference.given.mixture import JointMixture, mixture
-from qserver.inference.given.sites import NormalLaw, normal_law
+from qserver.inference.given.normal import NormalLaw
+from qserver.inference.given.sites import normal_law
 from qserver.inference.law.laplace_sum import LaplaceSum
 
 _LEFT_OUT = 5e-4

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.known_sums import Reduced
-from qserver.inference.given.sites import NormalLaw
+from qserver.inference.given.normal import NormalLaw
 from qserver.inference.given.variances import LAPLACE_VARIANCE
 
 _FEW = 14
@@ -35,10 +35,10 @@ class Parts:
     @classmethod
     def of(cls, known: Reduced, normal: NormalLaw) -> Parts:
         """The parts for one W."""
-        covered = normal.covariance @ known.weights
+        covered = normal.given.times(known.weights)
         rest = np.square(known.rest)
         variance = float(known.weights @ covered) + LAPLACE_VARIANCE * float(rest.sum())
-        spread = np.sqrt(np.maximum(np.diag(normal.covariance), _LEAST) * variance)
+        spread = np.sqrt(np.maximum(normal.given.diagonal, _LEAST) * variance)
         correlation = np.minimum(np.abs(covered) / spread, 1.0)
         skewness, kurtosis = normal.shapes
         return cls(

@@ -21,8 +21,8 @@ from scipy.special import ndtr
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.known_sums import Reduced
+from qserver.inference.given.normal import NormalLaw
 from qserver.inference.given.points import N_SHIFTS, even_points
-from qserver.inference.given.sites import NormalLaw
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.given.variances import LAPLACE_VARIANCE, log_density, log_edges
 
@@ -152,11 +152,11 @@ class _Part:
     @classmethod
     def of(cls, known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> _Part:
         """The part of a normal law that these errors have in W."""
-        values, vectors = np.linalg.eigh(normal.covariance[np.ix_(matter, matter)])
+        values, vectors = np.linalg.eigh(normal.given.among(matter))
         kept = values > _RANK * values.max()
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
         weights, small = np.atleast_2d(known.weights), np.atleast_2d(known.rest)
-        covered = normal.covariance @ weights.T
+        covered = normal.given.times(weights.T)
         on_w = (vectors / roots).T @ covered[matter]
         rest = weights @ covered - on_w.T @ on_w + LAPLACE_VARIANCE * (small @ small.T)
         sites = normal.sites

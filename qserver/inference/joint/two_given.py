@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.given.known_sums import Reduced, reduced
+from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.law_of_two import Below, LawOfTwo
 from qserver.inference.posterior.by_rows import Together
 
@@ -42,7 +42,7 @@ class TwoGiven:
         Args:
             units: each query over its row.
         """
-        known = reduced(found.sums)
+        known = found.sums.reduced()
         linear = np.array([one.estimate for one in found.estimates])
         allowance = np.array([one.allowance for one in found.estimates])
         return cls(linear, allowance, np.array([float(unit) for unit in units]), known)

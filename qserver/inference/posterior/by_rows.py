@@ -9,8 +9,9 @@ from threading import Lock
 import numpy as np
 
 from qserver.errors import EvaluationError
-from qserver.inference.given.known_sums import KnownSums, Reduced, reduced
+from qserver.inference.given.known_sums import KnownSums, Reduced
 from qserver.inference.given.law_given import law_given
+from qserver.inference.given.many_rows import ManySums
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
@@ -105,7 +106,7 @@ class Together:
     """Two estimates, and the sums of errors that bear on them."""
 
     estimates: tuple[ByWeights, ByWeights]
-    sums: KnownSums
+    sums: KnownSums | ManySums
 
 
 def _by_weights(rows: RowsInPlay, wanted: Wanted) -> ByWeights | None:
@@ -122,7 +123,7 @@ def _by_weights(rows: RowsInPlay, wanted: Wanted) -> ByWeights | None:
     return ByWeights(total.value, allowance, found.pairs(np.zeros(found.n_directions)))
 
 
-def by_sums(sums: KnownSums, wanted: Wanted) -> Stated:
+def by_sums(sums: KnownSums | ManySums, wanted: Wanted) -> Stated:
     """The posterior of an estimate whose error, and what is known of it, is given."""
     law = _law_of(sums, wanted.enough)
     return Stated(wanted.known, OF_POSTERIOR) if law is None else law.stated(wanted.known)
@@ -154,7 +155,7 @@ class _Law:
         return Stated(found, told)
 
 
-def _law_of(known: KnownSums, enough: float) -> _Law | None:
+def _law_of(known: KnownSums | ManySums, enough: float) -> _Law | None:
     """The law of the error; None if no disagreement bears on it."""
-    given = reduced(known)
+    given = known.reduced()
     return _Law(given, law_given(given, enough=enough)) if given.n_disagreements else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from qserver.inference.arrays import FloatArray, GrowingArray
 from qserver.inference.corners.base import Base
 from qserver.inference.corners.grown import GrownRows
+from qserver.inference.corners.quotient import Quotient
 from qserver.inference.corners.row_matrix import RowMatrix
 from qserver.inference.corners.vectors import CornerVector, IntArray
 from qserver.inference.given.known_sums import KnownSums
+from qserver.inference.given.many_rows import NoisyRows
 from qserver.inference.rows.blue import Noise, float_room
 from qserver.records.history import Measurement
 from qserver.records.state import State
@@ -211,6 +213,31 @@ class Play:
         values = directions @ noise.answers
         sums = KnownSums(found * scales, directions[:, used] * scales, values)
         return KnownErrors(noise.ids[used], sums)
+
+    def in_reach(self, ids: Iterable[int]) -> NoisyRows:
+        """The rows that depend on each other and on some of these rows in play."""
+        numbers = self.grown.in_reach(np.array([self._place[i] for i in ids], dtype=np.intp))
+        return self._noisy(numbers)
+
+    def noisy(self, ids: Iterable[int]) -> NoisyRows:
+        """These rows in play."""
+        return self._noisy(np.array([self._place[i] for i in ids], dtype=np.intp))
+
+    def _noisy(self, numbers: IntArray) -> NoisyRows:
+        """Those of these rows that have noise, modulo public rows."""
+        noise, matrix, units = self.noise, self.rows.whole, self.rows.units
+        numbers = numbers[noise.scales[numbers] > 0.0]
+        public = np.flatnonzero(noise.scales == 0.0)
+        quotient, rows = Quotient.of(matrix[public]), matrix[numbers]
+        answers = noise.answers * units
+        known = rows[:, quotient.pivots] @ (quotient.mix @ answers[public])
+        return NoisyRows(
+            noise.ids[numbers],
+            quotient.without(rows),
+            answers[numbers] - known,
+            noise.scales[numbers],
+            units[numbers],
+        )
 
     def holds(self, number: int) -> bool:
         """Whether the measurement of this id is in play."""

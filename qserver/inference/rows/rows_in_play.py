@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from threading import Thread
 
 import numpy as np
 
+from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.bias import Bias
-from qserver.inference.corners.core import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.row_matrix import RowMatrix, Sums
 from qserver.inference.corners.settle import Settled, settled
 from qserver.inference.corners.vectors import CornerNames, CornerVector
 from qserver.inference.given.known_sums import KnownSums
+from qserver.inference.given.many_rows import ManyRows, ManySums
 from qserver.inference.rows.blue import NEW, Combinations, orthonormal
 from qserver.inference.rows.play import Play
 from qserver.inference.rows.polish import Polished, Work
@@ -38,6 +40,8 @@ _MOST_AT_A_TIME = 2 * _MOST_LATER
 _MOST_AT_ONCE, _MOST_WITHOUT_WAIT = 1000, 300
 """Most rows that are factored inside a question, where it may wait and where it may not."""
 _MOST_ENTRIES = 1 << 23
+_MOST_WORK, _MOST_HEAVY, _MOST_KEPT = 5 * 10**8, 500, 4
+"""What finding all disagreements may take; of more rows those that weigh most; sets kept."""
 _NOT_ESTIMABLE = 1e-12
 _KEPT = 0.8
 """Part of the cap that is filled again after it was passed, so that this happens rarely."""
@@ -64,6 +68,7 @@ class RowsInPlay:
         self._making: _Making | None = None
         self._is_borrowed = False
         self._is_behind = False
+        self._many: OrderedDict[tuple[int, ...], ManyRows] = OrderedDict()
 
     def state(self) -> State:
         """What `restore` needs: names, and the rows as they were last factored."""
@@ -119,6 +124,7 @@ class RowsInPlay:
         if not self._noted:
             return
         new, self._noted = self._noted, {}
+        self._many.clear()
         for m in new.values():
             self._name(m)
         are_many = len(new) > _MOST_AT_A_TIME
@@ -244,7 +250,7 @@ class RowsInPlay:
             error=self._bias.error(vector, found) + shift,
         )
 
-    def known_sums(self, *weights: Weights) -> KnownSums:
+    def known_sums(self, *weights: Weights) -> KnownSums | ManySums:
         """An error by weights on rows, or two, and the known sums of errors that bear on it.
 
         Where too many rows are in reach, the sums are those among the rows that weigh most. The law
@@ -254,25 +260,40 @@ class RowsInPlay:
         inside = {i for pairs in weights for i, _ in pairs if self._play.holds(i)}
         found = self._play.known_sums(*_only(weights, inside))
         if found is None:
-            sizes = dict.fromkeys(inside, 0.0)
-            for i, w in (pair for pairs in _only(weights, inside) for pair in pairs):
-                sizes[i] = max(sizes[i], abs(w) * live[i].scale)
-            inside = set(sorted(inside, key=lambda i: (-sizes[i], i))[:MOST_FOR_DIRECTIONS])
-            rows = [live[i] for i in sorted(inside)]
-            some = Play.of(rows, self._vector_of, len(self._names))
-            found = some.known_sums(*_only(weights, inside))
-        if found is None:
-            sums, inside = KnownSums.nothing(len(weights)), set()
-        else:
-            counts = [live[i].n_summed for i in found.ids.tolist()]
-            sums = replace(found.sums, counts=np.array(counts, dtype=np.float64))
+            many = self._many_rows(inside, weights)
+            loads, counts = self._independent(weights, many.ids)
+            return ManySums(many, [dict(pairs) for pairs in weights], loads, counts)
+        counts = np.array([live[i].n_summed for i in found.ids.tolist()], dtype=np.float64)
+        sums = replace(found.sums, counts=counts)
+        loads, counts = self._independent(weights, inside)
+        return sums.with_independent(loads if len(weights) > 1 else loads[0], counts)
+
+    def _independent(
+        self, weights: Sequence[Weights], inside: Set[int]
+    ) -> tuple[FloatArray, FloatArray]:
+        """What rows outside put into errors, in records, and their counts."""
+        live = self._live
         rest = list(dict.fromkeys(i for pairs in weights for i, _ in pairs if i not in inside))
         loads = np.array([[of.get(i, 0.0) for i in rest] for of in map(dict, weights)])
         loads *= np.array([live[i].scale for i in rest])
-        return sums.with_independent(
-            loads if len(weights) > 1 else loads[0],
-            np.array([float(live[i].n_summed) for i in rest]),
-        )
+        return loads, np.array([float(live[i].n_summed) for i in rest])
+
+    def _many_rows(self, inside: Set[int], weights: Sequence[Weights]) -> ManyRows:
+        """The rows in reach of these; those that weigh most, if they are too many."""
+        found = self._play.in_reach(inside)
+        key = tuple(found.ids.tolist())
+        if key not in self._many and found.work > _MOST_WORK:
+            sizes = dict.fromkeys(inside, 0.0)
+            for i, w in (pair for pairs in _only(weights, inside) for pair in pairs):
+                sizes[i] = max(sizes[i], abs(w) * self._live[i].scale)
+            found = self._play.noisy(sorted(sizes, key=lambda i: (-sizes[i], i))[:_MOST_HEAVY])
+            key = tuple(found.ids.tolist())
+        if key not in self._many:
+            while len(self._many) >= _MOST_KEPT:
+                self._many.popitem(last=False)
+            counts = np.array([self._live[i].n_summed for i in key], dtype=np.float64)
+            self._many[key] = ManyRows(replace(found, counts=counts))
+        return self._many[key]
 
     def polished(self, query: LinearQuery, weights: Weights) -> Polished:
         """Given weights, corrected until they give the query as nearly as floats can.
@@ -317,6 +338,7 @@ class RowsInPlay:
         found._noted, found._vectors = dict(self._noted), dict(self._vectors)
         found._live = dict(self._live)
         found._is_borrowed, found._making = True, None
+        found._many = OrderedDict()
         return found
 
 
@@ -335,6 +357,6 @@ class _Making(Thread):
             self.made = self._make()
 
 
-def _only(weights: Sequence[Weights], ids: set[int]) -> list[list[tuple[int, float]]]:
+def _only(weights: Sequence[Weights], ids: Set[int]) -> list[list[tuple[int, float]]]:
     """The pairs of these ids."""
     return [[(i, w) for i, w in pairs if i in ids] for pairs in weights]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qserver.inference.given.known_sums import KnownSums, reduced
+from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.sites import Cavity
 from qserver.inference.given.table_of_law import TableOfLaw
@@ -24,7 +24,7 @@ GRID = 5e-4
 
 
 def _law(known: KnownSums, *, enough: float = 4e-3) -> tuple[float, TableOfLaw]:
-    given = reduced(known)
+    given = known.reduced()
     return given.shift, law_given(given, enough=enough)
 
 
@@ -59,7 +59,7 @@ def test_larger_histories_agree_with_long_chains(n: int, n_rows: int, seed: int)
 
 def test_more_points_reach_a_smaller_error() -> None:
     design = ranges(12, 30, seed=2)
-    given = reduced(design.known(design.errors(np.random.default_rng(2))))
+    given = design.known(design.errors(np.random.default_rng(2))).reduced()
     assert law_given(given, enough=1e-3).largest_error <= law_given(given).largest_error
 
 
@@ -97,7 +97,7 @@ def test_what_does_not_bear_on_the_query_changes_nothing() -> None:
     alone = KnownSums(np.array([0.5, 0.5]), np.array([[1.0, -1.0]]), np.array([2.3]))
     sums = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
     both = KnownSums(np.array([0.5, 0.5, 0.0, 0.0]), sums, sums @ errors)
-    first, second = reduced(alone), reduced(both)
+    first, second = alone.reduced(), both.reduced()
     assert second.n_disagreements == 1
     assert law_given(first).shortest(0.9) == pytest.approx(law_given(second).shortest(0.9))
 
@@ -113,17 +113,17 @@ def test_dependent_sums_count_once() -> None:
     known = KnownSums(
         np.array([0.5, 0.5]), np.array([[1.0, -1.0], [2.0, -2.0]]), np.array([1, 2.0])
     )
-    assert reduced(known).n_disagreements == 1
+    assert known.reduced().n_disagreements == 1
 
 
 def test_many_independent_errors_become_one_normal_error_with_a_stated_bound() -> None:
     """A thousand small errors beside a disagreement: the law is that of all, within the bound."""
     known = TWO_HALVES.known(np.array([1.0, -1.0, 0.5]))
     many = known.with_independent(np.full(1000, 0.01))
-    given = reduced(many)
+    given = many.reduced()
     assert len(given.rest) == 900
     variance = 2.0 * 1000 * 0.01**2
-    alone, together = law_given(reduced(known)), law_given(given)
+    alone, together = law_given(known.reduced()), law_given(given)
     half = 0.5 * np.diff(alone.places[[0, -1]])[0]
     nodes, weights = np.polynomial.hermite_e.hermegauss(30)
     for x in np.linspace(-0.3, 0.3, 7) * half:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.given.known_sums import KnownSums, reduced
+from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.law_of_two import LawOfTwo
 from tests.inference.given.references import (
@@ -38,9 +38,9 @@ def _along(design: Design, other: FloatArray, combination: FloatArray) -> Design
 def test_each_combination_has_the_law_that_it_has_alone(combination: FloatArray, seed: int) -> None:
     design, other = ranges(12, 30, seed=2), np.arange(12.0) % 3 - 1.0
     errors = design.errors(np.random.default_rng(seed))
-    known = reduced(_together(design, other, errors))
+    known = _together(design, other, errors).reduced()
     law = LawOfTwo(known, np.array(COMBINATIONS), 1024)
-    alone = reduced(_along(design, other, combination).known(errors))
+    alone = _along(design, other, combination).known(errors).reduced()
     expected = law_given(alone, enough=1e-3)
     assert float(combination @ known.shift) == pytest.approx(float(alone.shift))
     # The places reach nine deviations to either side.
@@ -56,7 +56,7 @@ def test_each_combination_has_the_law_that_it_has_alone(combination: FloatArray,
 def test_errors_that_follow_from_one_are_exact() -> None:
     design, double = repeated(3), np.array([2.0])
     errors = design.errors(np.random.default_rng(4))
-    known = reduced(_together(design, double, errors))
+    known = _together(design, double, errors).reduced()
     assert known.is_on_a_line
     law, combination = LawOfTwo(known, np.eye(2), 256), np.array([1.0, -0.3])
     alone = _along(design, double, combination)
@@ -71,7 +71,7 @@ def test_far_tails_are_bounded_and_not_by_the_numerical_error_alone() -> None:
     """80,000 draws of 2,000 chains say how small a probability is; the bound is no smaller."""
     design, other = ranges(12, 30, seed=5), np.ones(12)
     errors = design.errors(np.random.default_rng(5))
-    known = reduced(_together(design, other, errors))
+    known = _together(design, other, errors).reduced()
     combination = COMBINATIONS[0]
     law = LawOfTwo(known, combination[None, :], 256)
     drawn = errors_by_chain(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.given.known_sums import reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
@@ -144,7 +143,7 @@ def test_a_prior_that_leaves_next_to_nothing_is_refused() -> None:
 def _disagreeing() -> tuple[TableOfLaw, np.ndarray, np.ndarray]:
     """Two halves and the whole: the law, and its distribution function by a grid."""
     errors = np.array([2.0, -1.0, -1.5])
-    given = reduced(TWO_HALVES.known(errors))
+    given = TWO_HALVES.known(errors).reduced()
     places = np.linspace(-12.0, 12.0, 961)
     return law_given(given), places, cdf_by_grid(TWO_HALVES, errors, places + given.shift)
 
@@ -173,7 +172,7 @@ def test_a_law_of_disagreements_is_cut_as_a_grid_is(cut: tuple[float, float], un
 def test_a_law_known_piece_by_piece_is_cut_to_many_digits() -> None:
     """One count three times: the density is a product of exponentials on a line."""
     design, errors = repeated(3), np.array([0.4, -2.0, 1.1])
-    given = reduced(design.known(errors))
+    given = design.known(errors).reduced()
     law, shift = law_given(given), given.shift
     posterior = CutPosterior(GivenPosterior(0.0, law, shift, 1.0, 0.0), 0.0, math.inf)
     estimate = float(design.weights @ errors)

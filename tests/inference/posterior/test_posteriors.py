@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.known_sums import reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.stated import Stated
@@ -134,7 +133,7 @@ def test_tables_disagree_with_tables_and_rows(seed: int) -> None:
     found = _stated(engine, query)
     assert found.statement.law == "posterior"
     assert isinstance(found.posterior, GivenPosterior)
-    given = reduced(design.known(answers - rows @ truth))
+    given = design.known(answers - rows @ truth).reduced()
     assert found.statement.disagreements == given.n_disagreements == 3
     law = law_given(given)
     middle = float(design.weights @ answers) - given.shift
