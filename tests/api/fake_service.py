@@ -174,6 +174,12 @@ class FakeService:
         self._enter("ask_workload", name, workload=workload, wait_s=wait_s, key=idempotency, by=by)
         return self.many
 
+    def workload_before(
+        self, name: str, idempotency: Idempotency, *, wait_s: float
+    ) -> WorkloadAnswer | JobStatus | None:
+        self._enter("workload_before", name, key=idempotency, wait_s=wait_s)
+        return None
+
     def explain_workload(
         self, name: str, workload: Workload, *, by: str = ""
     ) -> WorkloadExplanation:

@@ -71,7 +71,7 @@ SCENARIOS = (
 
 def run(*, quick: bool) -> Report:
     """Guesses of an attacker in each scenario."""
-    return report(n_pairs=24, capacity=80_000) if quick else report(n_pairs=N_PAIRS)
+    return report(n_pairs=12, capacity=80_000) if quick else report(n_pairs=N_PAIRS)
 
 
 def report(*, n_pairs: int, capacity: int = CAPACITY) -> Report:

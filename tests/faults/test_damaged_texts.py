@@ -32,7 +32,7 @@ def _texts(client: StoreClient) -> Iterator[tuple[str, str, Any]]:
             yield from ((key, "LSET", i) for i in range(client.llen(key)))
 
 
-@pytest.mark.parametrize("first", range(0, len(JUNK), 3))
+@pytest.mark.parametrize("first", range(0, len(JUNK), 4))
 def test_no_text_makes_a_route_fail(site: Site, redis_client: StoreClient, first: int) -> None:
     """Each text in turn is replaced by junk: the reply is as before, or a problem, never a 500."""
     junk, n_refused, failed = cycle(JUNK[first:] + JUNK[:first]), 0, list[object]()

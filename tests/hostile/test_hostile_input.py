@@ -45,7 +45,7 @@ def test_schemathesis_finds_nothing_in_the_document(stage: Stage, tmp_path: Path
         stage,
         dataset="people",
         seed=1,
-        n_examples=5,
+        n_examples=2,
         phases=("coverage", "fuzzing"),
         folder=tmp_path,
     )

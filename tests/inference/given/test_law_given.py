@@ -64,12 +64,12 @@ def test_more_points_reach_a_smaller_error() -> None:
 
 
 def test_intervals_cover_as_stated_given_what_disagrees() -> None:
-    """600 draws of three answers: misses are at most those stated, plus 4 standard errors.
+    """300 draws of three answers: misses are at most those stated, plus 4 standard errors.
 
     The interval of the estimate's law covers as often in the mean, but not where answers disagree
     much: of 4,000 draws, the tenth that disagree most misses nearly twice as many as stated.
     """
-    n, confidences = 600, np.array([0.5, 0.95, 0.999])
+    n, confidences = 300, np.array([0.5, 0.95, 0.999])
     rng = np.random.default_rng(8)
     missed, sizes = np.zeros((n, 3)), np.zeros(n)
     for i in range(n):
