@@ -6,10 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import law_given
+from qserver.inference.given.many_rows import ManyRows, ManySums, NoisyRows
 from qserver.inference.given.normal import ByBasis, BySums, GivenSums, Sites, WithFree
 from qserver.inference.posterior.stated import Stated
 from qserver.query.linear import LinearQuery, linear_query
@@ -92,6 +94,20 @@ def test_all_that_three_hundred_rows_disagree_about_counts(public: bool) -> None
             expected = law.cdf(off)
             room = law.largest_error + found.statement.error
             assert abs(found.posterior.probability_at_least(place) - expected) < room
+
+
+def test_a_row_that_public_rows_give_has_a_known_error() -> None:
+    """It bears on nothing; the two others are one count, measured twice."""
+    matrix = csr_array(np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]))
+    scales = np.array([2.0, 5.0, 4.0])
+    rows = ManyRows(
+        NoisyRows(np.arange(3), matrix, np.array([30.0, 10.0, 34.0]), scales, np.ones(3))
+    )
+    found = ManySums(rows, [{0: 0.8, 2: 0.2}], np.zeros((1, 0)), np.zeros(0)).reduced()
+    # u_2 = u_0 / 2 + 1, and the error is 1.6 u_0 + 0.8 u_2.
+    assert sorted(found.values.tolist()) == pytest.approx([1.0, 2.0])
+    assert found.weights[0] == pytest.approx(2.0)
+    assert float(found.shift) == pytest.approx(0.8)
 
 
 def _as_given(seed: int) -> tuple[GivenSums, GivenSums, int]:
