@@ -20,7 +20,9 @@ from tests.stages import OF_STAGES, is_fast, is_shared_out, may_be_fast
 
 # How long an example takes tells of the machine. All else stays as hypothesis has it: under CI the
 # examples are the same in every run.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+)
 settings.register_profile("fast", settings.get_profile("suite"), max_examples=20)
 settings.load_profile("suite")
 

@@ -51,10 +51,8 @@ def _row(client: Client, names: list[str], within: float) -> dict[str, Value]:
     for name in names:
         text = f'SELECT MEDIAN(age) FROM "{name}" WITHIN {within} ASSUMING AT LEAST {AT_LEAST}'
         most.append(client.price(text).price)
-        before = client.dataset(name).spent
         table = client.sql(text)
-        # What a table says it cost leaves out steps that were waited for as jobs.
-        costs.append(client.dataset(name).spent - before)
+        costs.append(table.cost.charged)
         interval = _cell(table.cells).interval
         held += TRUTH in interval
         halves.append(interval.length / 2)

