@@ -94,11 +94,7 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
             }
         )
         return
-    header = [*table.groups]
-    for column in table.columns:
-        header += [column, "low", "high"]
-        header += ["consistent"] if table.has_consistent else []
-    console.table(header, [list(row) for row in table.texts()])
+    console.table(table.header(), list(table.texts()))
     console.line()
     for note in table.notes():
         console.line(note)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from qserver.client.drawing.bands import plot_of_table
 from qserver.client.drawing.plot import Plot
@@ -29,6 +29,8 @@ from qserver.text import (
     looking_text,
     percent_text,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -257,13 +259,18 @@ class Table(Listing, FromJson):
 
     def frame(self) -> list[Column]:
         """The columns of `records` in the order of SELECT; None in place of NaN."""
-        parts = [
+        groups = [
             [Column(name, "text", [key[i] for key in self.keys])]
             for i, name in enumerate(self.groups)
         ]
-        parts += [self._number(i, name) for i, name in enumerate(self._unique_columns())]
+        numbers = [self._number(i, name) for i, name in enumerate(self._unique_columns())]
+        return self._flat(groups, numbers)
+
+    def _flat(self, groups: Iterable[list[T]], numbers: Iterable[list[T]]) -> list[T]:
+        """What belongs to each group and number, in the order of SELECT."""
+        parts = [*groups, *numbers]
         order = dict.fromkeys(self.order) or range(len(parts))
-        return [column for i in order for column in parts[i]]
+        return [one for i in order for one in parts[i]]
 
     def _number(self, i: int, name: str) -> list[Column]:
         """The columns of one number: it, both ends, and its consistent value if there is one."""
@@ -285,13 +292,18 @@ class Table(Listing, FromJson):
             names.append(name)
         return names
 
+    def header(self) -> list[str]:
+        """The names above `texts`."""
+        ends = ["low", "high", *(["consistent"] if self.has_consistent else [])]
+        return self._flat(([name] for name in self.groups), ([c, *ends] for c in self.columns))
+
     def texts(self) -> Iterator[list[str]]:
         """For each row, the group's values, and each column's estimate, low and high as texts.
 
-        With consistent values, each column also has that text.
+        They are in the order of SELECT. With consistent values, each column also has that text.
         """
         for group, cells in zip(self.keys, self.cells, strict=True):
-            yield [*map(group_text, group), *(text for cell in cells for text in self._texts(cell))]
+            yield self._flat(([group_text(value)] for value in group), map(self._texts, cells))
 
     def _texts(self, cell: Cell) -> list[str]:
         found = list(cell.texts())
@@ -353,14 +365,15 @@ class Table(Listing, FromJson):
 
     def _lines(self) -> Iterator[list[str]]:
         for group, cells in zip(self.keys[:MOST_SHOWN], self.cells, strict=False):
-            yield [*map(group_text, group), *map(self._line_of, cells)]
+            numbers = ([self._line_of(cell)] for cell in cells)
+            yield self._flat(([group_text(value)] for value in group), numbers)
 
     def _line_of(self, cell: Cell) -> str:
         estimate, _, _, *consistent = self._texts(cell)
         return "  ".join([estimate, f"[{cell.interval}]", *(f"({c})" for c in consistent)])
 
     def _header(self) -> Sequence[str]:
-        return (*self.groups, *self.columns)
+        return self._flat(([name] for name in self.groups), ([name] for name in self.columns))
 
     def _rest(self) -> list[str]:
         more = len(self) - MOST_SHOWN

@@ -47,6 +47,8 @@ def test_columns_come_in_the_order_of_select(demo_url: str) -> None:
         assert [column[0] for column in cursor.description or ()][-1] == "sex"
         assert cursor.table is not None
         assert cursor.table.order == (1, 0)
+        assert cursor.table.header() == ["n", "low", "high", "sex"]
+        assert repr(cursor.table).split()[:2] == ["n", "sex"]
 
 
 def test_a_statement_is_priced_paid_fetched_and_asked_again_for_nothing(demo_url: str) -> None:
