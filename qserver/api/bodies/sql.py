@@ -133,11 +133,6 @@ class SqlTableBody(RecordBody):
         validation_alias=_of_statement("groups"),
     )
     columns: list[str] = Field(validation_alias=_of_statement("columns"))
-    order: list[int] = Field(
-        description="the items of SELECT in their order, then the rest: indices into `groups` and "
-        "behind them `columns`",
-        validation_alias=_of_statement("order"),
-    )
     rows: list[SqlRowBody]
     confidence: float = Field(
         description="of each interval, or of all where `simultaneous`; the least where columns "
@@ -158,6 +153,11 @@ class SqlTableBody(RecordBody):
         validation_alias=AliasPath("asked", "confidences"),
     )
     remarks: list[str] = Field(description=_REMARKS, validation_alias=_of_statement("remarks"))
+    order: list[int] = Field(
+        description="the items of SELECT in their order, then the rest: indices into `groups` and "
+        "behind them `columns`",
+        validation_alias=_of_statement("order"),
+    )
 
     @classmethod
     def of_answer(cls, found: StatementAnswer) -> Self:
