@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from qserver.postgres import asking
 from tests.deployment import Deployment
 from tests.postgres.client import RawClient, connected, startup
 from tests.service.test_statements import answered, spent
@@ -71,6 +72,21 @@ def test_a_session_that_spends_measures_and_says_what_it_cost(
     assert b"Each holds alone. All 3 at once: +-" in looking
     assert spent(town) > 0
     assert client.query("SET qserver.spend TO DEFAULT; SHOW qserver.spend").rows == [["off"]]
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_statement_in_steps_says_what_all_of_them_cost(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is a job that the connection waits for."""
+    monkeypatch.setattr(asking, "_LEAST_WAIT_S", 0.0)
+    with connected(town.service(), wait_s=0.0) as client:
+        client.start()
+        client.query("SET qserver.spend = on")
+        text = "SELECT AVG(age) FROM people WITHIN 0.1 ASSUMING AT LEAST 100"
+        cost, *_ = client.query(text).of(b"N")
+    assert town.service().ledger.loss("people", where=None, attribute=None).n_charges > 1
+    assert f"This cost {spent(town) / 1e9:.4g} epsilon".encode() in cost
 
 
 @pytest.mark.usefixtures("worker")
