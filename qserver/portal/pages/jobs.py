@@ -14,7 +14,7 @@ from qserver.inference.posterior.cut import ContradictedPriorError
 from qserver.portal.describe import Heading, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
-from qserver.portal.guard import jobs_of, key_of_steps, steps_of
+from qserver.portal.guard import STEPS_COOKIE, jobs_of, key_of_steps, set_cookie, steps_of
 from qserver.portal.labels import learning_fields, question_fields
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import answer_file, with_threshold
@@ -110,7 +110,11 @@ class JobPages:
             query_part=request.query_string.decode("ascii", "replace"),
             tab="models" if isinstance(asked.asked, ModelAsked) else "ask",
         )
-        return make_response(text)
+        response = make_response(text)
+        if asked.status.state == "failed":
+            # Under its old key the question would fail again, unasked.
+            set_cookie(response, request, STEPS_COOKIE, "")
+        return response
 
     def download_job(self, job_id: str, ending: str) -> Response:
         """A job's answer as a file."""
