@@ -143,13 +143,14 @@ def with_free(found: Reduced, free: FloatArray, counts: FloatArray) -> Reduced:
     weights = np.concatenate(
         [found.weights[..., :n_basis], free[..., large], found.weights[..., n_basis:]], axis=-1
     )
+    normal = found.normal
     return replace(
         found,
         weights=weights,
         mixing=np.pad(found.mixing, ((0, 0), (0, n_free))),
         rest=free[..., small],
         counts=np.insert(found.counts, n_basis, counts[large]),
-        normal=found.normal and found.normal.with_free(n_basis, counts[large]),
+        normal=None if normal is None else normal.with_free(n_basis, counts[large]),
     )
 
 

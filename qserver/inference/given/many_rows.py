@@ -34,6 +34,7 @@ class NoisyRows:
         matrix: the rows by corner, shape (n, m); row i is `units[i]` times what was measured.
         answers: of these rows, less what public rows have in them, shape (n,).
         scales: Laplace scales of what was measured, > 0, shape (n,).
+        units: shape (n,).
         counts: of each error how many Laplace variables it is the sum of, shape (n,);
             all 1 where it is left out.
     """
@@ -49,12 +50,6 @@ class NoisyRows:
         if not len(self.counts):
             object.__setattr__(self, "counts", np.ones(len(self.ids)))
 
-    @property
-    def work(self) -> int:
-        """About how many steps finding a basis takes."""
-        n, m = len(self.ids), len(np.unique(self.matrix.indices))
-        return n * m * min(n, m)
-
 
 class ManyRows:
     """What rows disagree about. Thread-safe: what two threads find at once is the same."""
@@ -62,6 +57,12 @@ class ManyRows:
     def __init__(self, rows: NoisyRows) -> None:
         self._rows = rows
         self.ids = frozenset(rows.ids.tolist())
+
+    @cached_property
+    def work(self) -> int:
+        """About how many steps finding a basis takes."""
+        n, m = len(self.ids), len(np.unique(self._rows.matrix.indices))
+        return n * m * min(n, m)
 
     @cached_property
     def _solved(self) -> tuple[Places, FloatArray, FloatArray]:

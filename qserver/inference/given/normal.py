@@ -1,4 +1,4 @@
-"""Normal laws of independent errors with known sums. No matrix has a row for each error twice."""
+"""Normal laws of independent errors with known sums, without a matrix of all by all errors."""
 
 from __future__ import annotations
 

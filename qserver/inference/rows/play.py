@@ -214,29 +214,26 @@ class Play:
         sums = KnownSums(found * scales, directions[:, used] * scales, values)
         return KnownErrors(noise.ids[used], sums)
 
-    def in_reach(self, ids: Iterable[int]) -> NoisyRows:
-        """The rows that depend on each other and on some of these rows in play."""
-        numbers = self.grown.in_reach(np.array([self._place[i] for i in ids], dtype=np.intp))
-        return self._noisy(numbers)
+    def in_reach(self, ids: Iterable[int]) -> list[int]:
+        """Ids of the rows that depend on each other and on some of these rows in play."""
+        places = np.array([self._place[i] for i in ids], dtype=np.intp)
+        return [int(i) for i in self._ids.view[self.grown.in_reach(places)]]
 
     def noisy(self, ids: Iterable[int]) -> NoisyRows:
-        """These rows in play."""
-        return self._noisy(np.array([self._place[i] for i in ids], dtype=np.intp))
-
-    def _noisy(self, numbers: IntArray) -> NoisyRows:
-        """Those of these rows that have noise, modulo public rows."""
+        """Those of these rows in play that have noise, modulo public rows."""
         noise, matrix, units = self.noise, self.rows.whole, self.rows.units
-        numbers = numbers[noise.scales[numbers] > 0.0]
+        places = np.array([self._place[i] for i in ids], dtype=np.intp)
+        places = places[noise.scales[places] > 0.0]
         public = np.flatnonzero(noise.scales == 0.0)
-        quotient, rows = Quotient.of(matrix[public]), matrix[numbers]
+        quotient, rows = Quotient.of(matrix[public]), matrix[places]
         answers = noise.answers * units
         known = rows[:, quotient.pivots] @ (quotient.mix @ answers[public])
         return NoisyRows(
-            noise.ids[numbers],
+            noise.ids[places],
             quotient.without(rows),
-            answers[numbers] - known,
-            noise.scales[numbers],
-            units[numbers],
+            answers[places] - known,
+            noise.scales[places],
+            units[places],
         )
 
     def holds(self, number: int) -> bool:

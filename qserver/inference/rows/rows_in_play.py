@@ -280,19 +280,23 @@ class RowsInPlay:
 
     def _many_rows(self, inside: Set[int], weights: Sequence[Weights]) -> ManyRows:
         """The rows in reach of these; those that weigh most, if they are too many."""
-        found = self._play.in_reach(inside)
-        key = tuple(found.ids.tolist())
-        if key not in self._many and found.work > _MOST_WORK:
-            sizes = dict.fromkeys(inside, 0.0)
-            for i, w in (pair for pairs in _only(weights, inside) for pair in pairs):
-                sizes[i] = max(sizes[i], abs(w) * self._live[i].scale)
-            found = self._play.noisy(sorted(sizes, key=lambda i: (-sizes[i], i))[:_MOST_HEAVY])
-            key = tuple(found.ids.tolist())
+        found = self._kept(self._play.in_reach(inside))
+        if found.work <= _MOST_WORK:
+            return found
+        sizes = dict.fromkeys(inside, 0.0)
+        for i, w in (pair for pairs in _only(weights, inside) for pair in pairs):
+            sizes[i] = max(sizes[i], abs(w) * self._live[i].scale)
+        return self._kept(sorted(sizes, key=lambda i: (-sizes[i], i))[:_MOST_HEAVY])
+
+    def _kept(self, ids: Sequence[int]) -> ManyRows:
+        """These rows, made once for a history."""
+        key = tuple(ids)
         if key not in self._many:
             while len(self._many) >= _MOST_KEPT:
                 self._many.popitem(last=False)
-            counts = np.array([self._live[i].n_summed for i in key], dtype=np.float64)
-            self._many[key] = ManyRows(replace(found, counts=counts))
+            rows = self._play.noisy(key)
+            counts = [float(self._live[i].n_summed) for i in rows.ids.tolist()]
+            self._many[key] = ManyRows(replace(rows, counts=np.array(counts)))
         return self._many[key]
 
     def polished(self, query: LinearQuery, weights: Weights) -> Polished:
