@@ -75,7 +75,15 @@ class PlannerConstants:
 
     # Fitting a base.
     base_steps: int = 240
-    """Steps of one fit. Not measured."""
+    """Most steps of one fit. Not measured."""
+
+    watched_steps: int = 16
+    """Steps after which a fit is looked at. Measured with `noticeable`: two sets of 120 fits on the
+    streams of `many_attributes` took .55 of the time and cost 1.0001 times as much in the mean, at
+    most 1.006."""
+
+    noticeable: float = 1e-4
+    """A fit ends once the steps between two looks save no more than this part of its price."""
 
     rough_steps: int = 80
     """Steps of a fit that only compares lattices. Not measured."""

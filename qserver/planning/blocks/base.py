@@ -150,7 +150,9 @@ class BaseProblem:
     def solve_all(
         self, starts: Sequence[FloatArray], *, steps: int = PLANNER.base_steps, n_annealed: int = 0
     ) -> list[FloatArray]:
-        """A local optimum from each start, as `solve` finds it; together they take far less time.
+        """A local optimum from each start, about as `solve` finds it; together they take less time.
+
+        The searches go on until none of them gets cheaper any more, or the steps are done.
 
         Args:
             n_annealed: number of starts, the first ones, that are annealed.
@@ -159,8 +161,13 @@ class BaseProblem:
             return []
         alphas = np.maximum(np.stack(starts), self.floors)
         state = _Iteration.of(self, alphas, np.arange(len(starts)) < n_annealed)
-        for step in range(steps):
-            state.advance(step / steps)
+        annealing = steps // 2 if n_annealed else 0
+        for first in range(0, steps, PLANNER.watched_steps):
+            before = state.prices
+            for step in range(first, min(first + PLANNER.watched_steps, steps)):
+                state.advance(step / steps)
+            if first >= annealing and state.is_still(before):
+                break
         return [
             self._pruned(self.scaled(best)) if met else np.full_like(best, np.inf)
             for best, met in zip(state.best, state.is_met, strict=True)
@@ -236,6 +243,10 @@ class _Iteration:
         moved = np.maximum(moved * worst[:, None] ** 0.25, problem.floors)
         # Alphas that cannot be scaled stay as they are.
         self.alphas = np.where(self.is_met[:, None], moved, alphas)
+
+    def is_still(self, before: FloatArray) -> bool:
+        """Whether no search has become noticeably cheaper than it was at these prices."""
+        return bool(np.all(self.prices >= before * (1.0 - PLANNER.noticeable)))
 
 
 def _within(components: Sequence[BlockKey], blocks: Sequence[BlockKey]) -> FloatArray:
