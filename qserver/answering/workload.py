@@ -15,6 +15,7 @@ from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
 from qserver.query.looking import Ends
+from qserver.query.marks import Marks
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.records.history import Estimator
@@ -122,6 +123,7 @@ class _Each:
 
     Args:
         is_posterior: whether it is its posterior, else the law of its estimate's error.
+        marks: what the answer matters by, if only its side of two numbers does.
     """
 
     engine: InferenceEngine
@@ -129,6 +131,7 @@ class _Each:
     cost: WorkloadCost
     version: int
     is_posterior: bool
+    marks: Marks | None = None
 
     def answered(self, alone: Question, asked: Question, joint: Estimator | None) -> KnownNumber:
         """The answer of one question, by the weights of the joint bound where there is one."""
@@ -172,9 +175,17 @@ class _Each:
         return KnownNumber(replace(answer, confidence=asked.confidence), ends, kept)
 
     def _stated(self, asked: Question, estimate: RowEstimate) -> Stated:
-        if self.is_posterior:
+        if self.is_posterior and not self._is_decided(asked, estimate):
             return self.engine.stated(asked.row, estimate)
         return Stated(estimate.posterior, OF_ESTIMATOR)
+
+    def _is_decided(self, asked: Question, estimate: RowEstimate) -> bool:
+        """Whether the law of the estimate's error tells all that matters of the answer."""
+        if self.marks is None:
+            return False
+        found = estimate.posterior.scaled(asked.row.multiplier).interval(asked.confidence)
+        middle, half_width = (found.low + found.high) / 2.0, (found.high - found.low) / 2.0
+        return self.marks.decide(middle, half_width, confidence=asked.confidence)
 
     def _ends(self, asked: Question, known: AnyPosterior | None) -> Ends | None:
         return ends_for(self.workload, law_of(asked.row, known), asked.confidence)
@@ -196,9 +207,9 @@ def _each(
     engine: InferenceEngine, workload: Workload, cost: WorkloadCost, version: int
 ) -> list[_Each]:
     """What makes each answer. Quotients combine laws of errors."""
-    parts = set(workload.for_quotients)
+    parts, marks = set(workload.for_quotients), dict(workload.marks)
     return [
-        _Each(engine, workload, cost, version, is_posterior=i not in parts)
+        _Each(engine, workload, cost, version, i not in parts, marks.get(i))
         for i in range(len(workload.questions))
     ]
 

@@ -10,6 +10,7 @@ from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking, Selection
+from qserver.query.marks import Marks
 from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import MIN_DELTA, Requirement
@@ -116,6 +117,8 @@ class Workload:
             intervals allow for it.
         for_quotients: places of the questions that quotients will be made of. These need the laws
             of the estimates' errors in place of the posteriors.
+        marks: places of questions whose answers matter only by their side of two numbers. Where
+            the law of the error decides that, nobody needs their posteriors either.
 
     Raises:
         RequirementError: there are none, or `simultaneous` with several confidences, or with one
@@ -129,6 +132,7 @@ class Workload:
     simultaneous: bool = False
     selected_from: Selection | None = None
     for_quotients: tuple[int, ...] = ()
+    marks: tuple[tuple[int, Marks], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.questions:

@@ -39,6 +39,11 @@ class Statement:
 EXACT = Statement("exact")
 OF_ESTIMATOR = Statement("estimator")
 OF_POSTERIOR = Statement("posterior")
+DECIDED = Statement("posterior", error=1e-4)
+"""Of a value that parts decide whose errors would have to be as large as happens once in 1e9.
+
+Where answers disagree that may be likelier than 1e-4 in one history of 1e5 at most.
+"""
 
 
 def joined(parts: Sequence[Statement]) -> Statement:

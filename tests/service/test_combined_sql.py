@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from qserver.query.domain import Attribute, Domain
+from qserver.query.marks import Marks
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
+from qserver.records.statement import DECIDED
 from qserver.service.cells.answered import step_of, workload_of
 from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment
@@ -49,21 +51,57 @@ def test_a_median_holds_and_every_other_quantile_is_then_free(town: Deployment) 
     assert spent(town) == before
 
 
-@pytest.mark.parametrize("n_values", [64, 66])
-def test_nobody_waits_for_the_posteriors_of_more_than_64_sums_of_one_median(
-    tmp_path: Path, store_url: str, n_values: int
-) -> None:
-    ages = Attribute("x", "integer", edges=tuple(map(Fraction, range(n_values + 1))))
-    domain, rows = Domain((ages, PAIRS.attributes[1])), [(0, 0)]
-    town = Deployment.make(tmp_path, store_url, domain=domain, rows=rows)
+@pytest.fixture
+def wide(tmp_path: Path, store_url: str) -> Deployment:
+    """More values than a table of free posteriors may have, with six records each."""
+    ages = Attribute("x", "integer", edges=tuple(map(Fraction, range(67))))
+    domain, rows = Domain((ages, PAIRS.attributes[1])), [(i % 66, 0) for i in range(396)]
+    return Deployment.make(tmp_path, store_url, domain=domain, rows=rows, limit="1000")
+
+
+def test_steps_before_the_last_need_no_posterior_and_a_median_few(wide: Deployment) -> None:
+    domain = wide.meta.domain
     statement = parse_statement("SELECT MEDIAN(x) FROM people WITHIN 2", domain, dataset="people")
-    questions = Statements(town.service()).asked("people", statement)
+    questions = Statements(wide.service()).asked("people", statement)
     all_of_them = tuple(range(len(questions.questions)))
-    # The thresholds between values, and whoever has none.
-    assert len(all_of_them) == n_values
-    assert workload_of(questions).for_quotients == (all_of_them if n_values > 64 else ())
-    # The steps before the last need no posterior at all.
+    assert len(all_of_them) == 66
+    assert workload_of(questions).for_quotients == ()
+    assert workload_of(questions).marks == tuple((i, Marks(-1.0, 1.0)) for i in all_of_them)
     assert step_of(questions).for_quotients == all_of_them
+
+
+def test_a_median_of_many_values_is_a_posterior_though_few_of_its_sums_are(
+    wide: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is the one that the posteriors of all sums give."""
+    text = f"SELECT MEDIAN(x) FROM people WITHIN 4 {SURE} ASSUMING AT LEAST 300"
+    known, sides = list[object](), Marks.decide
+
+    def counted(marks: Marks, estimate: float, half_width: float, *, confidence: float) -> bool:
+        found = sides(marks, estimate, half_width, confidence=confidence)
+        known.append(found)
+        return found
+
+    monkeypatch.setattr(Marks, "decide", counted)
+    found = answered(wide, text)
+    (cell,) = found.cells[0]
+    assert cell.statement.law == "posterior"
+    assert known.count(True) > len(known) / 2
+    monkeypatch.setattr(Marks, "decide", lambda *_args, **_named: False)
+    (whole,) = answered(wide, text).cells[0]
+    assert whole.statement.law == "posterior"
+    assert whole.value.interval == cell.value.interval
+    low, high = interval(found)
+    assert low <= 32.5 <= high
+
+
+def test_a_median_that_all_sums_decide_is_a_posterior(town: Deployment) -> None:
+    """A row of a thousandth of a record: no error could move it."""
+    text = "SELECT MEDIAN(age) FROM people WHERE age = 24 WITHIN 0.6 CONFIDENCE 0.5"
+    answered(town, "SELECT COUNT(*) FROM people GROUP BY age WITHIN 0.1 CONFIDENCE 0.999")
+    (cell,) = answered(town, text).cells[0]
+    assert cell.statement == DECIDED
+    assert cell.value.estimate == 24.0
 
 
 def test_medians_of_groups_hold_and_an_empty_group_does_not_cost_the_most(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from qserver.answering.workload import MOST_OFFERED
 from qserver.query.looking import Ends
+from qserver.query.marks import Marks
 from qserver.query.question import Workload
 from qserver.query.sql.cells import (
     CellQuestions,
@@ -16,7 +17,7 @@ from qserver.query.sql.cells import (
 )
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import Answer, Offer
-from qserver.records.statement import joined
+from qserver.records.statement import DECIDED, OF_ESTIMATOR, Statement, joined
 from qserver.service.statement_answers import AnsweredCell
 from qserver.service.unmeasured.steps import dearest
 
@@ -33,8 +34,28 @@ def answered_cell(
     estimates = [answer.estimate for answer in answers]
     value = cell_value(cell, estimates, part_intervals(cell, answers, ends))
     parts = [answers[i] for i in cell.parts]
-    source, law = dearest(a.source for a in parts), joined([a.statement for a in parts])
+    source, law = dearest(a.source for a in parts), _law_of(cell, parts)
     return AnsweredCell(value, source, consistent_of(cell, nearest), statement=law)
+
+
+def _law_of(cell: CellQuestions, parts: Sequence[Answer]) -> Statement:
+    """The law of what parts give together; those that decide nothing any more do not count."""
+    marks = _marks(cell)
+    left = [a.statement for a, m in zip(parts, marks, strict=True) if not _is_decided(a, m)]
+    return joined(left) if left else DECIDED
+
+
+def _is_decided(answer: Answer, marks: Marks | None) -> bool:
+    """Whether the law of the error told all that mattered of an answer."""
+    if marks is None or answer.statement != OF_ESTIMATOR:
+        return False
+    middle, half_width = (answer.low + answer.high) / 2.0, (answer.high - answer.low) / 2.0
+    return marks.decide(middle, half_width, confidence=answer.confidence)
+
+
+def _marks(cell: CellQuestions) -> tuple[Marks | None, ...]:
+    """Per question the marks by which alone it matters."""
+    return (None,) * len(cell.parts) if cell.function is None else cell.function.marks
 
 
 def part_intervals(
@@ -63,16 +84,35 @@ def consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float
 def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
     """The questions whose posteriors nobody needs: those that are asked for quotients alone.
 
-    And those of functions of many sums, as medians: a posterior of each would take seconds. Their
-    intervals are by the laws of the estimates' errors, which hold as well.
+    And those of functions of many sums that need every interval: a posterior of each would take
+    seconds. Their intervals are by the laws of the estimates' errors, which hold as well.
     """
-    if questions.simultaneous or questions.statement.clauses.looking.selected_from is not None:
-        return ()
-    cells = [cell for row in questions.cells for cell in row]
-    apart = [c.denominator is not None or len(c.parts) > MOST_OFFERED for c in cells]
+    cells = _by_themselves(questions)
+    apart = [c.denominator is not None or _is_long(c) for c in cells]
     needed = {i for c, is_apart in zip(cells, apart, strict=True) if not is_apart for i in c.parts}
     parts = {i for c, is_apart in zip(cells, apart, strict=True) if is_apart for i in c.parts}
     return tuple(sorted(parts - needed))
+
+
+def marks_of(questions: StatementQuestions) -> tuple[tuple[int, Marks], ...]:
+    """The questions that matter only by their side of two numbers, with these."""
+    found, others = dict[int, Marks](), set[int]()
+    for cell in _by_themselves(questions):
+        for i, marks in zip(cell.parts, _marks(cell), strict=True):
+            if marks is None or found.setdefault(i, marks) != marks:
+                others.add(i)
+    return tuple((i, marks) for i, marks in found.items() if i not in others)
+
+
+def _by_themselves(questions: StatementQuestions) -> list[CellQuestions]:
+    """The cells whose intervals hold one by one, and for no choice among them."""
+    is_chosen = questions.statement.clauses.looking.selected_from is not None
+    is_together = questions.simultaneous or is_chosen
+    return [] if is_together else [cell for row in questions.cells for cell in row]
+
+
+def _is_long(cell: CellQuestions) -> bool:
+    return _marks(cell).count(None) > MOST_OFFERED
 
 
 def step_of(questions: StatementQuestions) -> Workload:
@@ -87,4 +127,5 @@ def workload_of(questions: StatementQuestions) -> Workload:
         simultaneous=questions.simultaneous,
         selected_from=questions.statement.clauses.looking.selected_from,
         for_quotients=for_quotients(questions),
+        marks=marks_of(questions),
     )

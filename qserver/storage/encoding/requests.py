@@ -16,6 +16,7 @@ from qserver.errors import InputError
 from qserver.query.asking.reading import Reading
 from qserver.query.linear import query_from_document
 from qserver.query.looking import Looking
+from qserver.query.marks import Marks
 from qserver.query.measure import measure_of
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
@@ -76,6 +77,8 @@ class Request:
         looked = Looking(self.asked.selected_from).to_plain()
         if self.asked.for_quotients:
             together["for_quotients"] = list(self.asked.for_quotients)
+        if self.asked.marks:
+            together["marks"] = [[i, m.low, m.high] for i, m in self.asked.marks]
         return json.dumps({**head, **together, **looked})
 
     @classmethod
@@ -148,6 +151,7 @@ def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Worklo
         simultaneous=bool(plain["simultaneous"]),
         selected_from=Looking.from_plain(plain).selected_from,
         for_quotients=tuple(plain.get("for_quotients", ())),
+        marks=tuple((i, Marks(float(low), float(high))) for i, low, high in plain.get("marks", ())),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from qserver.query.marks import Marks
 from qserver.query.sql.combined.function import Combination, Fitted, FunctionOfSums, KnownPart
 
 
@@ -40,6 +41,11 @@ class Moved:
     def stated_half_width(self) -> Fraction:
         """That of the function, in the units of the number that WITHIN is about."""
         return self.of.stated_half_width * (abs(self.factor) if self.has_steps else 1)
+
+    @property
+    def marks(self) -> tuple[Marks | None, ...]:
+        """As of the function."""
+        return self.of.marks
 
     def part_confidence(self, confidence: float) -> float:
         """As of the function."""
@@ -101,6 +107,11 @@ class Total:
         """What both add up to; of counts that of one."""
         both = self.first.stated_half_width, self.second.stated_half_width
         return sum(both, Fraction(0)) if self.has_steps else max(both)
+
+    @property
+    def marks(self) -> tuple[Marks | None, ...]:
+        """Those of both."""
+        return (*self.first.marks, *self.second.marks)
 
     def part_confidence(self, confidence: float) -> float:
         """Each function may miss with half the probability."""

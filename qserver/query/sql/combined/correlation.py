@@ -41,6 +41,7 @@ class Correlation:
 
     has_steps = True
     has_base = True
+    marks = (None,) * 6
 
     @property
     def stated_half_width(self) -> Fraction:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from qserver.query.marks import Marks
 from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
 from qserver.query.sql.combined.quantile import bracket, even_stops
 
@@ -38,6 +39,11 @@ class Extreme:
 
     has_steps = False
     has_base = False
+
+    @property
+    def marks(self) -> tuple[Marks, ...]:
+        """Whether there is no record, or one."""
+        return (Marks(0.0, 1.0),) * len(self.firsts)
 
     @property
     def stated_half_width(self) -> Fraction:

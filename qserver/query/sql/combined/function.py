@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from qserver.query.linear import LinearQuery
+from qserver.query.marks import Marks
 
 if TYPE_CHECKING:
     from qserver.query.sql.statement import Binning
@@ -65,6 +66,11 @@ class FunctionOfSums(Protocol):
     @property
     def stated_half_width(self) -> Fraction:
         """The half-width that a statement without WITHIN is priced at."""
+        ...
+
+    @property
+    def marks(self) -> tuple[Marks | None, ...]:
+        """Per sum the two numbers of which only its side matters; None where its interval does."""
         ...
 
     def part_confidence(self, confidence: float) -> float:

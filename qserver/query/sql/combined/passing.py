@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from qserver.query.marks import Marks
 from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
 from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 
@@ -53,6 +54,14 @@ class Passing:
         if not self.has_steps:
             return _STATED_COUNT
         return max(self.n_groups * _STATED_SHARE, Fraction(1, 2))
+
+    @property
+    def marks(self) -> tuple[Marks | None, ...]:
+        """The constant, where the test is one comparison of a count with it."""
+        if not _is_one_sided(self.test):
+            return (None,) * (self.n_groups * len(self.columns))
+        (constant,) = map(float, _constants(self.test))
+        return (Marks(constant, constant),) * self.n_groups
 
     def part_confidence(self, confidence: float) -> float:
         """Of each count, so that all groups are judged rightly with `confidence`."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
+from qserver.query.marks import Marks
 from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
 
 _RECORD = 1.0
@@ -44,6 +45,11 @@ class Quantile:
 
     has_steps = True
     has_base = True
+
+    @property
+    def marks(self) -> tuple[Marks, ...]:
+        """Where a record more or less decides."""
+        return (Marks(-_RECORD, _RECORD),) * len(self.lows)
 
     @property
     def stated_half_width(self) -> Fraction:

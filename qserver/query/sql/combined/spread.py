@@ -48,6 +48,7 @@ class Spread:
 
     has_steps = True
     has_base = True
+    marks = (None, None, None)
 
     @property
     def stated_half_width(self) -> Fraction:
