@@ -1,4 +1,4 @@
-"""What all tests share: stages, hypothesis without a clock, one real, durable server, emptied."""
+"""What all tests share: stages, sweeps, examples without a clock, one real server, emptied."""
 
 from __future__ import annotations
 
@@ -17,20 +17,27 @@ from hypothesis import HealthCheck, settings
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.stages import OF_STAGES, is_fast, is_shared_out, may_be_fast
+from tests.sweeps import WHOLE, is_whole
 
 # How long an example takes tells of the machine. All else stays as hypothesis has it: under CI the
 # examples are the same in every run.
 settings.register_profile(
-    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20
 )
-settings.register_profile("fast", settings.get_profile("suite"), max_examples=20)
+settings.register_profile("whole", settings.get_profile("suite"), max_examples=100)
 settings.load_profile("suite")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--whole`."""
+    parser.addoption("--whole", action="store_true", help="make all of every sweep, see sweeps.py")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """The fast stage tries fewer examples."""
-    if config.option.markexpr == "fast":
-        settings.load_profile("fast")
+    """A whole run says so to all processes, before any test is read."""
+    if config.option.whole:
+        os.environ[WHOLE] = "1"
+        settings.load_profile("whole")
 
 
 # Before pytest-xdist reads its own options.
@@ -43,8 +50,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 # First, so that the choice by `-m` sees the marks.
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the first stage."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the first stage, and leave out what only a whole run makes."""
+    left_out = [i for i in items if not is_whole() and i.get_closest_marker("whole")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [i for i in items if i not in left_out]
     for item in items:
         if isinstance(item, pytest.Function) and is_fast(item):
             item.add_marker("fast")

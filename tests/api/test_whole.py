@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from itertools import combinations
@@ -87,12 +88,25 @@ def start_worker(settings: Settings, log: Path) -> Child:
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Iterator[Whole]:
-    with EmbeddedServer.start(tmp_path / "state") as server:
-        town = Deployment.make(tmp_path / "state", server.url, limit="0.3", rows=PLANTED)
+    with running(tmp_path, limit="0.3") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """For tests that stop nothing, and ask of their own ages."""
+    with running(tmp_path_factory.mktemp("shared"), limit="3") as found:
+        yield found
+
+
+@contextmanager
+def running(folder: Path, *, limit: str) -> Iterator[Whole]:
+    with EmbeddedServer.start(folder / "state") as server:
+        town = Deployment.make(folder / "state", server.url, limit=limit, rows=PLANTED)
         listener = listen("127.0.0.1", 0)
         settings = replace(town.settings, wait_s=60, slot_ms=5, lease_ms=5000)
         town = replace(town, settings=settings)
-        logs = tmp_path / "logs"
+        logs = folder / "logs"
         logs.mkdir()
         workers = [start_worker(settings, logs / f"worker{i}.log") for i in range(N_WORKERS)]
         web = Child(
@@ -109,21 +123,23 @@ def whole(tmp_path: Path) -> Iterator[Whole]:
             listener.close()
 
 
-def everything_public(whole: Whole, state: Path) -> bytes:
+def everything_public(whole: Whole) -> bytes:
     """All that left the workers' memory but their private folder: store files, logs, replies."""
-    parts = [p.read_bytes() for p in (state / "redis").rglob("*") if p.is_file()]
+    store = whole.town.settings.state_dir / "redis"
+    parts = [p.read_bytes() for p in store.rglob("*") if p.is_file()]
     parts += [p.read_bytes() for p in whole.logs.iterdir()]
     for path in ("", "/people", "/people/history", "/people/ledger"):
         parts.append(json.dumps(whole.call("GET", f"/v1/datasets{path}").body).encode())
     return b"".join(parts)
 
 
-def test_sixty_identical_questions_charge_once(whole: Whole) -> None:
+def test_sixty_identical_questions_charge_once(shared: Whole) -> None:
+    before = len(shared.charges())
     with ThreadPoolExecutor(60) as pool:
-        replies = list(pool.map(lambda _i: whole.ask({"age": 20}), range(60)))
+        replies = list(pool.map(lambda _i: shared.ask({"age": 20}), range(60)))
     assert {r.status for r in replies} == {200}
     assert len({r.body["estimate"] for r in replies}) == 1
-    assert len(whole.charges()) == 1
+    assert len(shared.charges()) == before + 1
 
 
 def test_forty_identical_workloads_charge_once(whole: Whole) -> None:
@@ -179,26 +195,27 @@ def test_a_tighter_question_refines_and_pays_the_difference(whole: Whole) -> Non
     assert [row["alpha"] for row in live] == [pytest.approx(total, abs=1e-9)]
 
 
-def test_a_job_is_polled_to_its_answer(whole: Whole) -> None:
-    accepted = whole.ask({"age": 22}, Prefer="respond-async")
+def test_a_job_is_polled_to_its_answer(shared: Whole) -> None:
+    accepted = shared.ask({"age": 22}, Prefer="respond-async")
     assert accepted.status == 202
     assert accepted.headers["Location"] == f"/v1/jobs/{accepted.body['id']}"
     deadline = time.monotonic() + 120
-    job = whole.call("GET", accepted.headers["Location"]).body
+    job = shared.call("GET", accepted.headers["Location"]).body
     while job["state"] not in ("done", "failed") and time.monotonic() < deadline:
-        job = whole.call("GET", accepted.headers["Location"]).body
+        job = shared.call("GET", accepted.headers["Location"]).body
     assert job["state"] == "done"
     assert job["result"]["source"] == "measured"
 
 
-def test_an_idempotency_key_gives_the_same_answer_and_refuses_another_body(whole: Whole) -> None:
-    first = whole.ask({"age": 23}, Idempotency_Key="k1")
-    again = whole.ask({"age": 23}, Idempotency_Key="k1")
-    other = whole.ask({"age": 24}, Idempotency_Key="k1")
+def test_an_idempotency_key_gives_the_same_answer_and_refuses_another_body(shared: Whole) -> None:
+    before = len(shared.charges())
+    first = shared.ask({"age": 23}, Idempotency_Key="k1")
+    again = shared.ask({"age": 23}, Idempotency_Key="k1")
+    other = shared.ask({"age": 24}, Idempotency_Key="k1")
     assert first.body == again.body
     assert first.body["source"] == "measured"
     assert (other.status, other.body["code"]) == (422, "idempotency_mismatch")
-    assert len(whole.charges()) == 1
+    assert len(shared.charges()) == before + 1
 
 
 def test_the_server_goes_on_when_a_worker_is_killed_and_says_so_when_none_is_left(
@@ -228,15 +245,15 @@ def test_workers_finish_their_job_and_leave_when_asked_to_stop(whole: Whole) -> 
     assert state in ("done", "queued")
 
 
-def test_nothing_private_leaves_the_worker(whole: Whole, tmp_path: Path) -> None:
+def test_nothing_private_leaves_the_worker(shared: Whole) -> None:
     """True counts, labels outside the domain and file names are planted and looked for."""
     for question in ({"age": 20}, {"age": 21}, {"sex": "other"}, {"age": {"below": 22}}):
-        whole.ask(question, length=2000)
-    public = everything_public(whole, tmp_path / "state")
-    entry = whole.town.registry.entry("people")
+        shared.ask(question, length=2000)
+    public = everything_public(shared)
+    entry = shared.town.registry.entry("people")
     assert b"people" in public  # the control: what is public is found by the same search
     assert entry.snapshot.encode() in public
-    registry = whole.town.registry
+    registry = shared.town.registry
     for text in (SECRET, entry.data, entry.fingerprint, registry.key().hex()):
         assert text.encode() not in public, text
     # Numbers of their own: so few digits turn up inside random ids by chance.

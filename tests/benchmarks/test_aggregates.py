@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.results import kept
 from tests.benchmarks.test_benchmarks import quick_document
 
@@ -22,6 +24,7 @@ def test_the_kept_intervals_hold_as_often_as_they_say() -> None:
     assert min(float(row["share"]) for row in rows) >= 0.95
 
 
+@pytest.mark.whole
 def test_a_median_is_priced_and_held_on_a_whole_server(tmp_path: Path) -> None:
     rows = quick_document("adult_median", tmp_path)["rows"]
     assert [row["within"] for row in rows] == [1.0, 0.5]

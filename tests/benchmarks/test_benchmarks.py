@@ -161,6 +161,7 @@ def test_mechanisms_on_estimates_have_less_error_than_unbiased_ones(tmp_path: Pa
             assert row["saturated"] < row["unbiased"] < row["noisy"]
 
 
+@pytest.mark.whole
 def test_learnt_levels_are_compared_on_the_same_streams(tmp_path: Path) -> None:
     rows = quick_document("learnt_levels", tmp_path)["rows"]
     assert [row["levels"] for row in rows] == 3 * ["learnt", "regular"]
@@ -171,6 +172,7 @@ def test_learnt_levels_are_compared_on_the_same_streams(tmp_path: Path) -> None:
     assert rows[-2]["end"] == rows[-1]["end"]
 
 
+@pytest.mark.whole
 def test_a_limit_that_can_pay_the_blocks_answers_more_than_by_rows(tmp_path: Path) -> None:
     rows = quick_document("scarce_limits", tmp_path)["rows"]
     assert rows[0]["least"] >= 1.0
@@ -184,6 +186,7 @@ def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) ->
     assert max(row["variance_difference"] for row in compared) <= 1e-9
 
 
+@pytest.mark.whole
 def test_blocks_spend_less_than_direct_measuring_and_no_less_than_the_best_blocks(
     tmp_path: Path,
 ) -> None:
@@ -198,6 +201,7 @@ def test_blocks_spend_less_than_direct_measuring_and_no_less_than_the_best_block
         assert row["violated_percent"] <= 20
 
 
+@pytest.mark.whole
 def test_the_more_a_method_reuses_the_more_questions_the_limit_answers(tmp_path: Path) -> None:
     """100 questions: the limit is reached by all, and never passed."""
     rows = {r["method"]: r for r in quick_document("lifetime", tmp_path)["rows"]}
@@ -220,6 +224,7 @@ def test_in_hindsight_all_loose_questions_are_answered_and_hardly_any_tight_one(
     assert clairvoyant(loose[:4] + tight[:6], 1).answered == {10: 4}
 
 
+@pytest.mark.whole
 def test_the_apex_batches_are_planned_as_one_and_hold(tmp_path: Path) -> None:
     rows = quick_document("apex", tmp_path)["rows"]
     assert [row["violated_batches"] for row in rows] == [0, 0, 0]
@@ -230,6 +235,7 @@ def test_the_apex_batches_are_planned_as_one_and_hold(tmp_path: Path) -> None:
     assert round(rows[2]["spent"], 4) <= 0.063
 
 
+@pytest.mark.whole
 def test_rows_alone_spend_no_more_than_the_exact_cache_and_that_no_more_than_naive(
     ranges_rows: list[Mapping[str, Any]],
 ) -> None:
@@ -245,6 +251,7 @@ def test_rows_alone_spend_no_more_than_the_exact_cache_and_that_no_more_than_nai
         assert rows["measured"] <= cache["measured"] <= naive["measured"]
 
 
+@pytest.mark.whole
 def test_the_server_of_the_ranges_benchmark_buys_blocks_by_its_rule(
     ranges_rows: list[Mapping[str, Any]],
 ) -> None:
@@ -257,6 +264,7 @@ def test_the_server_of_the_ranges_benchmark_buys_blocks_by_its_rule(
         assert best < server["end"] < 1.85 * min(best, rows["end"])
 
 
+@pytest.mark.whole
 def test_a_naive_answer_costs_one_unit_and_halving_the_length_doubles_it(
     ranges_rows: list[Mapping[str, Any]],
 ) -> None:
@@ -265,6 +273,7 @@ def test_a_naive_answer_costs_one_unit_and_halving_the_length_doubles_it(
     assert naive["12 ranges at L, L/2, L/4"] == pytest.approx(4 * (1 + 2 + 4), rel=1e-5)
 
 
+@pytest.mark.whole
 def test_no_interval_is_longer_than_asked_and_few_miss_the_truth(
     ranges_rows: list[Mapping[str, Any]],
 ) -> None:
@@ -290,6 +299,7 @@ def test_a_planner_answers_the_same_question_again_for_nothing(
     assert method.spent_nano == spent
 
 
+@pytest.mark.whole
 def test_served_answers_come_from_history_and_beside_them_an_echo_is_measured(
     tmp_path: Path,
 ) -> None:
@@ -299,12 +309,14 @@ def test_served_answers_come_from_history_and_beside_them_an_echo_is_measured(
     assert 0.0 < row["new_p50_ms"] <= row["new_p99_ms"]
 
 
+@pytest.mark.whole
 def test_every_answer_of_the_spend_benchmark_is_measured(tmp_path: Path) -> None:
     rows = quick_document("spend", tmp_path)["rows"]
     assert [row["connections"] for row in rows] == [1, 4]
     assert {row["measured_percent"] for row in rows} == {100.0}
 
 
+@pytest.mark.whole
 def test_measurements_with_a_slot_take_it_whole(tmp_path: Path) -> None:
     """How many pairs are told depends on the machine; that none ends before its slot does not."""
     rows = quick_document("answer_times", tmp_path)["rows"]
@@ -339,6 +351,7 @@ def test_each_yardstick_is_at_most_the_next(tmp_path: Path) -> None:
     assert row["mixture"] <= min(row["blocks"], row["rows"], row["spent"]) * (1 + 1e-6)
 
 
+@pytest.mark.whole
 def test_a_week_that_returns_costs_no_more_with_its_demand(tmp_path: Path) -> None:
     rows = quick_document("replayed", tmp_path)["rows"]
     assert [row["week"] for row in rows] == ["same", "half", "none"]

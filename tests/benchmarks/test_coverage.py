@@ -34,6 +34,7 @@ def test_the_kept_coverage_is_as_exact_and_as_good_as_the_page_says() -> None:
     assert float(rows["winner, by its own interval"]["share"]) < 0.25
 
 
+@pytest.mark.whole
 def test_every_reading_after_looking_is_counted_on_a_whole_server(tmp_path: Path) -> None:
     rows = quick_document("looking", tmp_path)["rows"]
     assert len(rows) == 7

@@ -21,10 +21,11 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import Relation
+from tests.sweeps import n_of
 from tests.worker.spending.dry import DryTown
 
 SETTINGS = Settings()
-N_ASKED = 24
+N_ASKED = n_of(24, share=12)
 KINDS: Sequence[tuple[tuple[int, ...], Relation, int, bool]] = (
     ((8, 5, 3), "add-remove", 1, False),
     ((6, 6), "replace-one", 1, True),
@@ -100,7 +101,7 @@ def test_it_says_what_the_replayed_one_says_to_the_last_bit(kind: int, tmp_path:
     assert resumed.ledger.spent_nano == replayed.ledger.spent_nano
     assert resumed.ledger.bound_nano == replayed.ledger.bound_nano
     generator = random.Random(77)
-    for _ in range(6):
+    for _ in range(n_of(6, share=3)):
         asked = _asked(town.meta.domain.sizes, generator)
         assert _said(resumed, asked) == _said(replayed, asked)
         # The next question is asked on a longer history.
@@ -113,10 +114,10 @@ def test_it_says_what_the_replayed_one_says_to_the_last_bit(kind: int, tmp_path:
 @pytest.mark.parametrize("kind", range(len(KINDS)))
 def test_one_that_is_behind_catches_up(kind: int, tmp_path: Path) -> None:
     """What came after the checkpoint is appended; what is certain of it is the same."""
-    town = _town(kind, n=8)
+    town = _town(kind, n=N_ASKED // 3)
     saved = _through_a_file(town, _read(town), tmp_path)
     generator = random.Random(78)
-    for _ in range(8):
+    for _ in range(N_ASKED // 3):
         town.ask(_asked(town.meta.domain.sizes, generator))
     resumed, replayed = _read(town, saved), _read(town)
     assert 0 < resumed.n_resumed < resumed.n_entries

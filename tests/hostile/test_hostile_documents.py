@@ -16,9 +16,10 @@ from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.files.load import load_domain
 from qserver.query.structured import parse_query
 from tests.deployment import PEOPLE
+from tests.sweeps import examples
 
 _SETTINGS = settings(
-    max_examples=200,
+    max_examples=examples(200),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 NUMBER = st.one_of(

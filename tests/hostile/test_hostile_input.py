@@ -13,6 +13,7 @@ from tests.hostile.inputs import hostile_inputs, hostile_workloads
 from tests.hostile.route_inputs import route_inputs
 from tests.hostile.stage import Stage, running_stage
 from tests.hostile.trial import try_input
+from tests.sweeps import share
 
 MOST_GROWTH_MEGABYTES = 200
 
@@ -26,20 +27,21 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def test_every_hostile_input_gets_its_refusal_within_bounded_memory(stage: Stage) -> None:
     before = stage.peak_megabytes()
-    trials = [try_input(h, stage=stage, kind="query") for h in hostile_inputs()]
-    trials += [try_input(h, stage=stage, kind="workload") for h in hostile_inputs()]
-    trials += [try_input(h, stage=stage, kind="workload") for h in hostile_workloads()]
-    trials += [try_input(h, stage=stage) for h in route_inputs(stage.model)]
+    trials = [try_input(h, stage=stage, kind="query") for h in share(hostile_inputs(), 20)]
+    trials += [try_input(h, stage=stage, kind="workload") for h in share(hostile_inputs(), 8)]
+    trials += [try_input(h, stage=stage, kind="workload") for h in share(hostile_workloads(), 2)]
+    trials += [try_input(h, stage=stage) for h in share(route_inputs(stage.model), 30)]
     assert [t for t in trials if t.fault] == []
     assert stage.peak_megabytes() - before < MOST_GROWTH_MEGABYTES
 
 
 def test_every_hostile_form_gets_a_page(stage: Stage) -> None:
-    trials = [try_form(form, stage=stage) for form in hostile_forms(stage.model)]
+    trials = [try_form(form, stage=stage) for form in share(hostile_forms(stage.model), 40)]
     assert [t for t in trials if t.fault] == []
     assert {200, 303, 404, 422} <= {t.status for t in trials}
 
 
+@pytest.mark.whole
 def test_schemathesis_finds_nothing_in_the_document(stage: Stage, tmp_path: Path) -> None:
     run = run_document(
         stage,

@@ -29,6 +29,7 @@ from tests.ledger.losses_by_definition import (
     restored,
 )
 from tests.query.small_queries import cells
+from tests.sweeps import examples, share
 
 N_SETTINGS = 25
 
@@ -54,7 +55,7 @@ def count(sizes: Sequence[int], **chosen: Sequence[int]) -> Charge:
 
 
 @pytest.mark.parametrize("way", ["written down", "eliminated"])
-@pytest.mark.parametrize("seed", range(N_SETTINGS))
+@pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
 def test_an_exact_bound_is_the_greatest_loss_by_definition(seed: int, way: str) -> None:
     """Both relations, with and without null cell, one to three records per person."""
     rng = random.Random(seed)
@@ -67,7 +68,7 @@ def test_an_exact_bound_is_the_greatest_loss_by_definition(seed: int, way: str) 
             assert_is_rounded_up(ledger.bound_nano, greatest_loss(charges[:n], setting), n)
 
 
-@pytest.mark.parametrize("seed", range(N_SETTINGS))
+@pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
 def test_a_shifted_bound_is_never_below_the_greatest_loss(seed: int) -> None:
     rng = random.Random(seed)
     setting = random_setting(rng)
@@ -97,7 +98,7 @@ def test_shifted_bounds_are_close_on_average() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("seed", range(N_SETTINGS))
+@pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
 def test_spent_rises_by_at_most_the_price_and_never_falls(seed: int, way: str) -> None:
     """And `spent_after` foretells it, changing nothing, for one charge and for several."""
     rng = random.Random(seed)
@@ -115,7 +116,7 @@ def test_spent_rises_by_at_most_the_price_and_never_falls(seed: int, way: str) -
 
 
 @given(seed=st.integers(0, 2**32), data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_charges_of_one_row_add_up_in_any_order(seed: int, data: st.DataObject) -> None:
     """Refinement: 1/b_old and then 1/b_new - 1/b_old cost what 1/b_new costs at once."""
     rng = random.Random(seed)
@@ -186,7 +187,7 @@ def test_an_opaque_charge_adds_its_epsilon_to_every_cell_and_pair(relation: str)
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("seed", range(N_SETTINGS))
+@pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
 def test_losses_of_chosen_cells_hold_by_definition(seed: int, way: str) -> None:
     rng = random.Random(seed)
     setting = random_setting(rng)
@@ -243,7 +244,7 @@ def test_sums_past_64_bits_fall_back_to_prices() -> None:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("seed", range(N_SETTINGS))
+@pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
 def test_a_row_too_large_to_tabulate_makes_the_figure_a_bound(seed: int, relation: str) -> None:
     """Then nothing but the price rule may claim to be exact, and nothing is undercharged."""
     rng = random.Random(seed)

@@ -21,6 +21,7 @@ from qserver.records.charge import AnyCharge, Charge, TableCharge
 from tests.ledger.losses_by_definition import WAYS, Setting, limits, restored
 from tests.ledger.table_losses_by_definition import greatest_loss, losses_of, opaque, random_dues
 from tests.query.small_queries import cells
+from tests.sweeps import examples
 
 N_SETTINGS = 20
 seeds = st.integers(0, 2**32)
@@ -38,7 +39,7 @@ def ledger_of(setting: Setting) -> CellLedger:
 
 
 @given(seed=seeds, way=st.sampled_from(["written down", "eliminated"]), at_once=st.booleans())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_under_add_remove_the_bound_is_the_greatest_loss(
     seed: int, way: str, at_once: bool
 ) -> None:
@@ -58,7 +59,7 @@ def test_under_add_remove_the_bound_is_the_greatest_loss(
 
 
 @given(seed=seeds, way=ways)
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_no_figure_is_below_the_greatest_loss(seed: int, way: str) -> None:
     """Both relations, with and without null cell, one to three records per person."""
     setting, charges, _ = random_dues(seed, 8)
@@ -73,7 +74,7 @@ def test_no_figure_is_below_the_greatest_loss(seed: int, way: str) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_under_replace_one_spent_is_the_less_of_two_bounds(seed: int) -> None:
     """Pairs with every table at 2 alpha, and twice a cell; the total only against the null cell."""
     setting, charges, _ = random_dues(seed, 8)
@@ -101,7 +102,7 @@ def test_under_replace_one_spent_is_the_less_of_two_bounds(seed: int) -> None:
 
 
 @given(seed=seeds, way=ways)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_spent_rises_by_at_most_the_price_as_foretold(seed: int, way: str) -> None:
     setting, charges, _ = random_dues(seed, 9)
     rng = random.Random(seed)
@@ -121,7 +122,7 @@ def test_spent_rises_by_at_most_the_price_as_foretold(seed: int, way: str) -> No
 
 
 @given(seed=seeds, way=ways)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_replayed_record_raises_no_false_alarm(seed: int, way: str) -> None:
     """What another process spent by its own path is taken over, after every charge."""
     setting, charges, _ = random_dues(seed, 7)

@@ -20,6 +20,7 @@ from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.grid import axis_classes
 from tests.ledger.losses_by_definition import random_row
 from tests.query.dense_weights import scaled_weights
+from tests.sweeps import examples
 
 SIZES = (4, 3, 5, 4)
 N_SEEDS = 20
@@ -197,7 +198,7 @@ def test_a_copy_is_not_changed_with_its_origin(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_a_full_store_of_tables_stays_a_bound(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         small = LedgerLimits(most_tables=2, most_single=2, most_table=4)

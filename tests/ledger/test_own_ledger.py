@@ -28,6 +28,7 @@ from qserver.records.dataset import DatasetMeta
 from tests.ledger.losses_by_definition import WAYS, Setting, limits
 from tests.ledger.table_losses_by_definition import greatest_loss, random_dues
 from tests.planning.test_search import WIDE, a_row
+from tests.sweeps import examples
 
 PAYERS = ("ann", "ben", "cyn")
 N_CHARGES = 9
@@ -63,7 +64,7 @@ def entry_of(charge: AnyCharge, *, job: int, by: str) -> ChargeEntry:
 )
 @example(seed=96, way="shifted", n_payers=1)
 @example(seed=19870, way="shifted", n_payers=1)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_an_own_ledger_is_the_greatest_loss_of_what_its_account_paid(
     seed: int, way: str, n_payers: int
 ) -> None:

@@ -16,9 +16,10 @@ from tests.ledger.stream_attack import (
     whole_sequences,
 )
 from tests.ledger.unit_attack import SIZES, charged
+from tests.sweeps import n_of
 from worker.private.causal import PeriodRule
 
-N_SEQUENCES = 60
+N_SEQUENCES = n_of(60, share=25)
 ROOM = 1e-8
 ADDED = {
     "person-period, 2": (People(SIZES, 0, 2, 2, one_period=True, same_period=True), None),

@@ -22,6 +22,7 @@ from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from tests.ledger.losses_by_definition import WAYS, limits
 from tests.ledger.people_by_definition import People, told
 from tests.ledger.table_losses_by_definition import Stream
+from tests.sweeps import examples, n_of
 
 SIZES = (3, 2)
 ROUNDING = 2
@@ -60,7 +61,7 @@ def greatest(charges: list[AnyCharge], people: People, *, one_by_one: bool = Fal
 
 @pytest.mark.parametrize("name", UNITS)
 @given(seed=seeds)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_under_add_remove_every_unit_is_charged_exactly(name: str, seed: int) -> None:
     """Rows, tables and refunds: the greatest sum of the losses of a person's records."""
     people, charges = UNITS[name], spends(seed, 8)
@@ -76,7 +77,7 @@ def test_under_add_remove_every_unit_is_charged_exactly(name: str, seed: int) ->
 @pytest.mark.parametrize("people", [*UNITS.values(), *SAME.values(), *ANY.values()])
 def test_no_unit_is_ever_charged_less_than_a_person_loses(people: People, way: str) -> None:
     """Charge by charge, as foretold, on every way to a maximum."""
-    for seed in range(8):
+    for seed in range(n_of(8, share=3)):
         charges = spends(seed, 6)
         with limits(**WAYS[way]):
             ledger = ledger_of(people)
@@ -94,7 +95,7 @@ def test_no_unit_is_ever_charged_less_than_a_person_loses(people: People, way: s
 def test_under_replace_one_the_charge_of_every_unit_is_attained(people: People) -> None:
     """By some rows; a bound that nobody can attain would be no charge of this unit."""
     attained = 0
-    for seed in range(40):
+    for seed in range(n_of(40, share=15)):
         charges = [c for c in spends(seed, 4) if isinstance(c, Charge)]
         ledger = ledger_of(people)
         ledger.extend(charges)
@@ -158,7 +159,7 @@ def test_one_week_costs_a_person_of_many_weeks_one_record_only() -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_saved_ledger_goes_on_with_the_same_figures(seed: int) -> None:
     for people in (UNITS["person, 2 a period and 3 in all"], SAME["person-period"]):
         charges = spends(seed, 6)

@@ -21,6 +21,7 @@ from tests.benchmarks.play import play
 from tests.benchmarks.streams import Asked
 from tests.benchmarks.synthetic_noise import Snapshot
 from tests.benchmarks.yardstick.mixture import hindsight_price
+from tests.sweeps import share
 
 SIZE = 64
 LOOSE, TIGHT = Requirement(40.0, 0.95), Requirement(4.0, 0.95)
@@ -90,7 +91,7 @@ def test_questions_that_the_base_does_not_answer_cost_at_most_the_base_more(
     assert more <= 1.1 * base * NANO
 
 
-@pytest.mark.parametrize("seed", [9501, 9502])
+@pytest.mark.parametrize("seed", share([9501, 9502], 1))
 def test_with_a_known_base_too_the_price_never_rises_with_the_length(
     seed: int, first_week: list[PaidQuestion]
 ) -> None:

@@ -16,6 +16,7 @@ from qserver.planning.blocks.levels.learner import n_learnt_from
 from qserver.query.linear import linear_query
 from qserver.query.weights import Weights, indicator, interval
 from qserver.records.paid_question import PaidQuestion
+from tests.sweeps import examples
 
 MOST = 40
 
@@ -51,7 +52,7 @@ def labels(level: set[frozenset[int]], size: int) -> np.ndarray:
     return np.array([next(i for i, p in enumerate(ordered) if v in p) for v in range(size)])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seen())
 def test_levels_nest_strictly_from_the_total_to_single_values(found: Sightings) -> None:
     chain = learnt_chain(0, found, [])
@@ -66,7 +67,7 @@ def test_levels_nest_strictly_from_the_total_to_single_values(found: Sightings) 
     assert chain.is_strict
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seen(), seen())
 def test_what_is_bought_stays_a_level(first: Sightings, later: Sightings) -> None:
     chain = learnt_chain(0, first, [])
@@ -80,7 +81,7 @@ def test_what_is_bought_stays_a_level(first: Sightings, later: Sightings) -> Non
         assert again.is_strict
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seen())
 def test_every_predicate_seen_is_a_union_of_parts_of_the_finest_level(found: Sightings) -> None:
     chain = learnt_chain(0, found, [])

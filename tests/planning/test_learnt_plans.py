@@ -37,6 +37,7 @@ from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
+from tests.sweeps import share
 from worker.spending.live import Live
 
 SIZES = (40, 8)
@@ -112,7 +113,7 @@ def cut_question(generator: random.Random) -> Asked:
     return query, Requirement(generator.choice((40.0, 60.0, 100.0)), 0.95)
 
 
-@pytest.mark.parametrize("seed", [21, 23])
+@pytest.mark.parametrize("seed", share([21, 23], 1))
 def test_questions_that_return_cost_less_on_learnt_levels(seed: int) -> None:
     """So many that rows alone cost more than the parts between the cuts do."""
     generator = random.Random(seed)

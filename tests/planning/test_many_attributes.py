@@ -14,6 +14,7 @@ from tests.benchmarks.many_attributes import Cache, played_by
 from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream
 from tests.benchmarks.scarce_limits import STREAMS, answered
 from tests.benchmarks.synthetic_noise import Snapshot
+from tests.sweeps import share
 
 SEED = 501
 N, FIRST = 60, 20
@@ -21,7 +22,7 @@ MOST = 1.1
 """Before blocks had to settle, Adult reached 1.86."""
 
 
-@pytest.mark.parametrize("stream", MANY_STREAMS[:4], ids=lambda s: s.name)
+@pytest.mark.parametrize("stream", share(MANY_STREAMS[:4], 2), ids=lambda s: s.name)
 def test_the_spend_stays_near_the_lesser_of_an_exact_cache_and_the_papers_rule(
     stream: ManyStream,
 ) -> None:

@@ -21,9 +21,10 @@ from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
+from tests.sweeps import n_of
 
 SIZES = (30, 4)
-N_NOISE = 300
+N_NOISE = n_of(300, share=120)
 
 Asked = tuple[Primitive, Requirement]
 

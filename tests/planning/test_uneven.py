@@ -28,12 +28,13 @@ from qserver.query.weights import interval
 from qserver.records.paid_question import PaidQuestion
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
 from tests.planning.drawn_errors import errors_by_draw
+from tests.sweeps import n_of
 
 SIZE = 40
 SIZES = (SIZE, 3)
 LOOSE = Requirement(200.0, 0.95)
 SURE = Requirement(200.0, 0.9995)
-N_RUNS = 400
+N_RUNS = n_of(400, share=150)
 MOST_MISSES = int(N_RUNS * 0.05 + 5.0 * math.sqrt(N_RUNS * 0.05 * 0.95))
 """Five deviations above the rate claimed: a false alarm once in 3,000,000."""
 

@@ -23,6 +23,7 @@ from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
+from tests.sweeps import share
 
 SIZES = (30, 4)
 Raises = Mapping[BlockKey, int]
@@ -98,7 +99,7 @@ def test_simultaneous_confidence_divides_delta_by_the_number_of_questions() -> N
         assert_allclose(1 - q.confidence, 0.05 / 60, rtol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", share(range(12), 4))
 def test_a_workload_costs_at_most_what_its_questions_cost_apart(seed: int) -> None:
     """On a uniform loss the rise of a maximum of sums is at most the sum of the rises.
 
@@ -149,7 +150,7 @@ def test_a_base_that_is_too_dear_is_given_up_and_leaves_the_same_plan(
 BY_THE_RULE = {1: "row", 0: "row; tables and row", 8: "tables; row", 13: "tables; tables and row"}
 
 
-@pytest.mark.parametrize("seed", BY_THE_RULE)
+@pytest.mark.parametrize("seed", share(BY_THE_RULE, 2))
 def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(seed: int) -> None:
     """The rule buys tables, or tables and a row of what they leave, or a row.
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from qserver.service.service import Service
 from tests.deployment import Deployment
 from tests.postgres.client import TIMEOUT_S, connected, message, startup
+from tests.sweeps import examples
 
 LETTERS = st.sampled_from([bytes([c]) for c in b"QPBDECHSdcfpX?"])
 NUMBERS = st.integers(-(2**15), 2**15 - 1).map(lambda n: struct.pack("!h", n))
@@ -41,7 +42,7 @@ def service(town: Deployment) -> Service:
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(stream=STREAMS)

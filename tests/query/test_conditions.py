@@ -21,6 +21,7 @@ from qserver.query.linear import MAX_TERMS, LinearQuery, total_query
 from qserver.query.primitive import primitive
 from qserver.query.structured import condition_weights, parse_query
 from tests.query.small_queries import Cell, cells
+from tests.sweeps import examples
 
 SEX = Attribute(name="sex", kind="labels", labels=("F", "M"), missing="other", other="unknown")
 AGE = Attribute(name="age", kind="integer", edges=tuple(map(Fraction, (0, 1, 2, 5, 9))))
@@ -79,7 +80,7 @@ def binned(draw: st.DrawFn) -> Attribute:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(binned(), ranges)
 def test_range_is_the_bins_whose_values_all_match_or_is_refused(
     attribute: Attribute, condition: dict[str, Any]

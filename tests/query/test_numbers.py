@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError, InputError, QueryError
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
+from tests.sweeps import examples
 
 nine_places = st.integers(-(10**15), 10**15).map(lambda n: Decimal(n).scaleb(-9))
 
@@ -166,7 +167,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(json_values)
 def test_whatever_comes_is_a_bounded_fraction_or_an_input_error(value: object) -> None:
     outcome = number_or_error(value)

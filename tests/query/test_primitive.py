@@ -24,6 +24,7 @@ from tests.query.small_queries import (
     rewritings,
     small_fractions,
 )
+from tests.sweeps import examples
 
 
 def direction(vector: Mapping[Cell, Fraction]) -> dict[Cell, Fraction]:
@@ -92,7 +93,7 @@ def test_multiples_share_row_and_key(dense: DenseQuery, by: Fraction) -> None:
     assert two.multiplier == one.multiplier * by
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from([(2, 2), (3,), (2, 1, 2)]), st.data())
 def test_functions_share_a_key_only_when_they_are_multiples(
     sizes: tuple[int, ...], data: st.DataObject

@@ -14,6 +14,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import MAX_TERMS, LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.structured import MAX_DEPTH, condition_weights, parse_query
+from tests.sweeps import examples
 
 SEX = Attribute(name="sex", kind="labels", labels=("F", "M"), missing="other", other="unknown")
 AGE = Attribute(name="age", kind="integer", edges=tuple(map(Fraction, (0, 1, 2, 5, 9))))
@@ -159,7 +160,7 @@ documents = st.recursive(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(["where", "any", "terms"]), documents)
 def test_whatever_comes_is_a_query_or_an_input_error_below_its_place(
     form: str, document: object

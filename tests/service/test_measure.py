@@ -12,6 +12,7 @@ from qserver.records.answer import JobStatus
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.store import Store
 from tests.deployment import Deployment
+from tests.sweeps import share
 from tests.until_tables import LENGTH, asked, explained, next_that_buys, ranges
 
 
@@ -50,12 +51,12 @@ def test_the_worker_buys_what_auto_was_quoted_for(town: Deployment) -> None:
 
 def test_no_shorter_interval_is_offered_for_less(town: Deployment) -> None:
     """Where the next purchase is of tables, and after it, for several questions."""
-    where, kinds = next_that_buys(town), set()
+    where, kinds, steps = next_that_buys(town), set(), share(range(-6, 7), 5)
     for asking in (None, where):
         if asking is not None:
             asked(town, asking)
         for other in [where, *ranges()[-3:]]:
-            found = [explained(town, other, length=LENGTH * 1.3**n) for n in range(-6, 7)]
+            found = [explained(town, other, length=LENGTH * 1.3**n) for n in steps]
             prices = [plan.price_nano for plan in found]
             assert prices == sorted(prices, reverse=True)
             kinds |= {plan.kind for plan in found}

@@ -17,9 +17,10 @@ from qserver.inference.rows.refinement import Weights
 from qserver.records.plan import PlannedRow
 from tests.planning.test_refined_plans import Town, random_part
 from tests.statistical.test_noise import SeededEntropy
+from tests.sweeps import n_of
 from worker.noise.mechanism import discrete_laplace, refine
 
-N_STREAMS = 600
+N_STREAMS = n_of(600, share=300)
 N_QUESTIONS = 24
 CONFIDENCE = 0.8
 FALSE_ALARM = 1e-6

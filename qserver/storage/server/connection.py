@@ -10,6 +10,7 @@ import contextlib
 import importlib.resources
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
@@ -215,13 +216,21 @@ class Scripts:
         return self._scripts[name](keys=list(keys), args=list(args))
 
 
-def read_scripts(folder: Traversable | None = None) -> dict[str, str]:
-    """Name -> text of every `*.lua` file in `folder`.
+def read_scripts(folder: Traversable | None = None) -> Mapping[str, str]:
+    """Name -> text of every `*.lua` file in `folder`, or in `qserver/storage/scripts`.
 
     A function of its folder `shared` stands before the scripts that call it: Lua in the server
     cannot import.
     """
-    place = folder or importlib.resources.files("qserver.storage").joinpath("scripts")
+    return _packaged_scripts() if folder is None else _scripts_in(folder)
+
+
+@cache
+def _packaged_scripts() -> Mapping[str, str]:
+    return _scripts_in(importlib.resources.files("qserver.storage").joinpath("scripts"))
+
+
+def _scripts_in(place: Traversable) -> dict[str, str]:
     texts, shared = _lua_files(place), _lua_files(place.joinpath("shared"))
     if not texts:
         raise StoreError("qserver was installed without its Lua scripts. Install it again.")

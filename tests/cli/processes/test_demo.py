@@ -25,6 +25,7 @@ from tests.cli.processes.running_program import (
     wait_until_gone,
 )
 from tests.postgres.client import message, startup
+from tests.sweeps import share
 
 _BACK_S = 300
 _QUESTION = {
@@ -167,7 +168,7 @@ def test_a_worker_that_was_killed_is_started_again_and_measures(state: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("also", "age"), [((), 30), (("worker run",), 40), (("worker run", "gunicorn"), 50)]
+    ("also", "age"), share([(("worker run", "gunicorn"), 50), ((), 30), (("worker run",), 40)], 1)
 )
 def test_a_store_that_was_killed_is_started_again_and_all_goes_on(
     state: Path, also: tuple[str, ...], age: int

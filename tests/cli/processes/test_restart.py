@@ -27,6 +27,7 @@ from tests.cli.processes.running_program import (
     worker_command,
 )
 from tests.deployment import PEOPLE, write_people
+from tests.sweeps import share
 from worker.cli import main as worker_main
 
 SERVE = ("serve", "--open", "--port", "0", "--state")
@@ -57,7 +58,7 @@ def source_of_an_answer(server: Program, age: int) -> str:
     return Client(server.url).query("people", {"where": {"age": age}}, length=40).source
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", share([signal.SIGKILL, signal.SIGTERM], 1))
 def test_a_worker_started_first_waits_and_follows_the_store_across_restarts(
     tmp_path: Path, number: signal.Signals
 ) -> None:

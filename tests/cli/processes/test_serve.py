@@ -14,6 +14,7 @@ from qserver.cli.runtime import ExitCode
 from qserver.client import Client
 from qserver.storage.server.state_folder import StateFolder
 from tests.cli.processes.running_program import running
+from tests.sweeps import share
 
 
 def test_serve_runs_its_own_store_lends_it_to_another_server_and_doctor_is_content(
@@ -69,7 +70,7 @@ def test_serve_asks_for_a_token_until_it_is_revoked_and_open_serves_this_machine
     assert "Without accounts whoever reaches the port" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("host", ["::1", "[::1]"])
+@pytest.mark.parametrize("host", share(["[::1]", "::1"], 1))
 def test_serve_on_an_address_of_ipv6_is_asked_by_every_client(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str
 ) -> None:

@@ -31,6 +31,7 @@ from tests.inference.corners.exact import least_variance
 from tests.inference.corners.rows_on_trial import Trial, trial
 from tests.inference.histories import combination, dense, measured, random_query, random_range
 from tests.query.dense_weights import scaled_weights
+from tests.sweeps import examples
 
 SCALES = (Fraction(1), Fraction(10), Fraction(5, 2), Fraction(40), Fraction(1, 100))
 VARIANCE = 1e-7
@@ -83,7 +84,7 @@ def _check(rows: list[Measurement], query: LinearQuery, found: Combinations | No
 # A refinement was once taken for a direction of its own: rounding, made as large as a weight.
 @example(seed=402)
 @example(seed=1030)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_growing_history_answers_like_exact_fractions_at_each_moment(seed, public, most_later):
     rng = random.Random(seed)
     sizes = rng.choice([(2, 3), (3, 3), (2, 2, 2), (8,)])
@@ -189,7 +190,7 @@ def test_a_query_next_to_the_row_space_is_refused_or_pays_for_its_distance():
 @given(seed=st.integers(0, 10**9))
 # A weight that is next to nothing is left out here, which its answer pays for.
 @example(seed=4977)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_bound_holds_for_the_exact_bias_of_any_weights(seed, most_records):
     """The mean is off by what weights leave of each corner times the records in it: at most all."""
     rng, sizes = random.Random(seed), (3, 2)

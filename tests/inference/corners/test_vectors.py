@@ -16,6 +16,7 @@ from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.weights import indicator, interval
 from tests.inference.histories import random_query
 from tests.query.dense_weights import scaled_weights
+from tests.sweeps import examples
 
 SIZES = (3, 2, 4)
 
@@ -40,7 +41,7 @@ def _by_name(names: CornerNames, sizes: tuple[int, ...]) -> dict[int, LinearQuer
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_row_is_the_sum_of_its_corners(seed):
     rng, names = random.Random(seed), CornerNames()
     corners = _by_name(names, SIZES)

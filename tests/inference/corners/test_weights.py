@@ -20,6 +20,7 @@ from qserver.records.history import Measurement
 from tests.inference.corners.exact import in_span, least_variance
 from tests.inference.corners.rows_on_trial import trial
 from tests.inference.histories import combination, dense, measured, random_query, random_range
+from tests.sweeps import examples
 
 SIZES = (2, 3)
 SCALES = (Fraction(1), Fraction(10), Fraction(5, 2), Fraction(40))
@@ -47,7 +48,7 @@ def _check(rows: list[Measurement], query: LinearQuery, found: Combinations | No
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_weights_are_unbiased_and_of_least_variance_in_exact_fractions(seed):
     rng = random.Random(seed)
     queries = [random_query(rng, SIZES) for _ in range(rng.randint(1, 11))]
@@ -58,7 +59,7 @@ def test_weights_are_unbiased_and_of_least_variance_in_exact_fractions(seed):
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_public_rows_are_constraints_that_cost_nothing(seed):
     rng = random.Random(seed)
     queries = [random_query(rng, SIZES) for _ in range(rng.randint(2, 9))]

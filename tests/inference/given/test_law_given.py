@@ -18,6 +18,7 @@ from tests.inference.given.references import (
     ranges,
     repeated,
 )
+from tests.sweeps import n_of, share
 
 GRID = 5e-4
 """Error of the grid, of steps of .025."""
@@ -29,7 +30,7 @@ def _law(known: KnownSums, *, enough: float = 4e-3) -> tuple[float, TableOfLaw]:
 
 
 @pytest.mark.parametrize("design", [TWO_HALVES, repeated(2), repeated(7)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", share(range(4), 1))
 @pytest.mark.parametrize("enough", [4e-3, 1e-3])
 def test_small_histories_agree_with_a_grid(design: Design, seed: int, enough: float) -> None:
     errors = design.errors(np.random.default_rng(seed))
@@ -64,12 +65,12 @@ def test_more_points_reach_a_smaller_error() -> None:
 
 
 def test_intervals_cover_as_stated_given_what_disagrees() -> None:
-    """300 draws of three answers: misses are at most those stated, plus 4 standard errors.
+    """Draws of three answers: misses are at most those stated, plus 4 standard errors.
 
     The interval of the estimate's law covers as often in the mean, but not where answers disagree
     much: of 4,000 draws, the tenth that disagree most misses nearly twice as many as stated.
     """
-    n, confidences = 300, np.array([0.5, 0.95, 0.999])
+    n, confidences = n_of(300, share=100), np.array([0.5, 0.95, 0.999])
     rng = np.random.default_rng(8)
     missed, sizes = np.zeros((n, 3)), np.zeros(n)
     for i in range(n):

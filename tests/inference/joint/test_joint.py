@@ -16,6 +16,7 @@ from qserver.inference.joint.joint import JointErrors, joint_confidence, least_f
 from qserver.inference.joint.joint_draws import Bet, Sample, Sampling
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.moments import FloatArray
+from tests.sweeps import examples
 
 FALSE_ALARM = 1e-7
 """Chance that a comparison with plain draws fails though all is right."""
@@ -55,7 +56,7 @@ def test_independent_errors_multiply_exactly() -> None:
     assert found.outside >= exact
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 5), m=st.integers(1, 5))
 def test_the_product_rule_lies_between_the_truth_and_the_union_bound(
     seed: int, n: int, m: int
@@ -265,7 +266,7 @@ def test_sources_weighed_alike_may_be_drawn_as_one() -> None:
     assert least < pilot.estimate(1.0) < min(most, 2.0 * 0.02)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**6))
 def test_any_bound_lies_between_the_worst_error_and_the_union_bound(seed: int) -> None:
     """Scales over 12 decades, chances from near 1 to below the least double."""

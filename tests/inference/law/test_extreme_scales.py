@@ -27,6 +27,7 @@ from qserver.inference.law.evaluator import (
 )
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.moments import FloatArray, Moments
+from tests.sweeps import examples
 
 SCALES: dict[str, list[float]] = {
     "tiny_equals": [1.0] + [1e-12] * 32,
@@ -129,7 +130,7 @@ def test_the_first_example_is_the_known_number() -> None:
     assert_allclose(law.half_width(0.1), 0.10536051565782631, rtol=1e-14)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.floats(-3.0, 0.0), min_size=1, max_size=5, unique=True),
     st.lists(st.floats(1e-4, 1.0), min_size=1, max_size=5, unique=True),
@@ -152,7 +153,7 @@ def test_small_scales_change_probabilities_by_no_more_than_their_sum_over_the_la
         assert (1.0 - part) * (1.0 - 1e-9) <= ratio <= (1.0 + 1e-9) / (1.0 - part)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     n=st.integers(0, 37).map(lambda k: round(5000 ** (k / 37))),
     kind=st.sampled_from(["spread", "dominated", "clusters", "halves"]),

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 from qserver.inference.law.contour import ContourLaw
 from qserver.inference.law.convolution import Convolution
 from qserver.inference.law.laplace_sum import LaplaceSum
+from tests.sweeps import examples
 
 DIGITS = 120
 
@@ -39,7 +40,7 @@ DISTINCT = (
 FACTORS = st.sampled_from([1e-9, 1.0, 1e9])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(DISTINCT, FACTORS, st.floats(min_value=-9.0, max_value=2.5))
 def test_spread_scales_match_partial_fractions(
     scales: list[float], factor: float, log_height: float
@@ -58,7 +59,7 @@ def test_spread_scales_match_partial_fractions(
     assert abs(certified.probability - within) <= certified.error
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(DISTINCT, st.floats(min_value=1e-6, max_value=1.0 - 1e-6))
 def test_half_width_inverts_partial_fractions(scales: list[float], confidence: float) -> None:
     law = LaplaceSum(scales)
@@ -68,7 +69,7 @@ def test_half_width_inverts_partial_fractions(scales: list[float], confidence: f
     assert_allclose(reached, 1.0, rtol=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(DISTINCT, st.floats(min_value=-3000.0, max_value=-1e-9))
 def test_half_width_of_tail_reaches_any_depth(scales: list[float], log_tail: float) -> None:
     h = LaplaceSum(scales).half_width_of_tail(log_tail)
@@ -86,7 +87,7 @@ def test_deep_tails_keep_relative_accuracy(depth: float) -> None:
     assert_allclose(LaplaceSum(scales).tail(h), expected, rtol=1e-11)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.floats(min_value=0.05, max_value=1.0), min_size=2, max_size=24),
     st.floats(min_value=0.05, max_value=4.0),
@@ -100,7 +101,7 @@ def test_repeated_scales_match_the_convolution(scales: list[float], height: floa
     assert_allclose(LaplaceSum(scales).within(h), coarse.probability, rtol=0, atol=5e-4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(min_value=2, max_value=3000),
     st.sampled_from(["lognormal", "dominated", "geometric", "cluster"]),

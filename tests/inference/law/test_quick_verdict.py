@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from qserver.errors import RequirementError
 from qserver.inference.law.bounds import Verdict
 from qserver.inference.law.laplace_sum import LaplaceSum
+from tests.sweeps import examples
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.floats(min_value=1e-6, max_value=1.0), min_size=1, max_size=40),
     st.floats(min_value=0.0, max_value=40.0),

@@ -20,6 +20,7 @@ from qserver.errors import InputError, RequirementError
 from qserver.inference.posterior.choice import TableReading, ends_of, reading, table_readings
 from qserver.inference.posterior.posterior import Posterior
 from qserver.query.looking import RULES, Rule, Selection
+from tests.sweeps import examples
 
 Array = npt.NDArray[np.float64]
 
@@ -184,7 +185,7 @@ CHOICES = st.builds(
 
 
 @given(CHOICES, st.floats(0.01, 1 - 1e-9))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_reading_lies_between_the_interval_alone_and_that_of_any_choice(selection, confidence):
     law = Posterior(3.0, np.array([1.0, 0.4]), 0.01)
     found = reading(law, selection, confidence=confidence)

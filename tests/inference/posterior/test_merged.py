@@ -16,6 +16,7 @@ from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, TableMeasurement
 from tests.inference.histories import dense, measured
+from tests.sweeps import n_of
 
 STEP = Fraction(1, 1 << 10)
 SIZES = (12, 5, 3)
@@ -100,12 +101,13 @@ def test_merged_cells_give_an_estimate_as_good_as_all_cells(
 
 
 def test_given_merged_cells_intervals_cover_as_stated() -> None:
-    """A table of 240 cells, a row of 40 and the total; 100 histories, and every truth alike."""
+    """A table of 240 cells, a row of 40 and the total; every truth alike."""
     rng, size, inside = np.random.default_rng(1805), 240, 0
+    n = n_of(100, share=40)
     partition = product_partition((size,), {0: np.arange(size)})
     part, total = (linear_query((size,), [(1, {0: interval(size, 0, n)})]) for n in (40, size))
     row = primitive(part)
-    for _ in range(100):
+    for _ in range(n):
         noise = rng.laplace(0.0, 10.0, size)
         indices = tuple(round(float(v) / float(STEP)) for v in noise)
         engine = InferenceEngine((size,))
@@ -122,8 +124,7 @@ def test_given_merged_cells_intervals_cover_as_stated() -> None:
         assert (found.statement.law, found.statement.disagreements) == ("posterior", 2)
         ends = found.posterior.interval(0.8)
         inside += ends.low <= 0.0 <= ends.high
-    # Three standard errors of .04.
-    assert 0.68 < inside / 100 < 0.92
+    assert abs(inside / n - 0.8) < 3.0 * (0.8 * 0.2 / n) ** 0.5
 
 
 def test_where_rows_are_too_many_those_of_least_noise_are_taken() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
+from tests.sweeps import examples
 
 ONE = Posterior(100.0, np.array([10.0]), 0.5)
 """One Laplace variable: everything has a closed form."""
@@ -55,7 +56,7 @@ def test_probabilities_of_events_are_those_of_the_continuous_law():
 
 
 @given(st.floats(-500, 500), st.floats(0, 300))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_probabilities_of_an_interval_and_its_two_sides_add_up(low, length):
     posterior = Posterior(3.0, np.array([20.0, 5.0, 1.0]), 0.0)
     inside = posterior.probability_between(low, low + length)
@@ -84,7 +85,7 @@ def test_scaling_scales_the_interval_outward(multiplier):
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_weighted_sum_is_off_by_no_more_than_its_bound(seed):
     rng = random.Random(seed)
     n = rng.randint(0, 30)

@@ -29,6 +29,7 @@ from tests.inference.histories import (
     measured,
     random_range,
 )
+from tests.sweeps import examples, n_of
 
 PRICE_TOLERANCE = 1e-6
 SIZE = 24
@@ -77,7 +78,7 @@ def test_least_variance_is_not_the_shortest_interval_and_the_difference_is_found
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=15)
+@settings(max_examples=n_of(15, share=5))
 def test_several_directions_are_minimised_like_by_a_general_method(seed):
     rng = random.Random(seed)
     queries = [random_range(rng, SIZE, 4) for _ in range(9)]
@@ -111,7 +112,7 @@ def test_the_half_width_is_that_of_the_laplace_sum_and_the_lattice():
 
 
 @given(st.floats(1e-6, 1 - 1e-9), st.integers(1, 1000))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_looser_confidence_never_needs_a_longer_interval_even_by_rounding(confidence, ulps):
     scales = np.array([1.0, 0.3, 0.7])
     looser = confidence
@@ -187,7 +188,7 @@ def _history(rng: random.Random, n: int):
 
 
 @given(st.integers(0, 10**9), st.sampled_from([0.8, 0.95, 0.999]), st.floats(0.2, 0.98))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_quote_stays_good_once_the_row_is_measured_as_quoted(seed, confidence, share):
     rng = random.Random(seed)
     queries, rows = _history(rng, 8)
@@ -211,7 +212,7 @@ def test_a_quote_stays_good_once_the_row_is_measured_as_quoted(seed, confidence,
 
 
 @given(st.integers(0, 10**9), st.sampled_from([0.8, 0.95, 0.999]), st.floats(0.3, 0.95))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_a_new_row_never_raises_a_price(seed, confidence, share):
     rng = random.Random(seed)
     queries, rows = _history(rng, 7)
@@ -233,7 +234,7 @@ def test_a_new_row_never_raises_a_price(seed, confidence, share):
 
 
 @given(st.integers(0, 10**9), st.floats(0.5, 0.999))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_an_answered_key_stays_free_at_every_looser_requirement(seed, confidence):
     rng = random.Random(seed)
     queries, rows = _history(rng, 7)

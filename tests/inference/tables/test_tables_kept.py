@@ -20,6 +20,7 @@ from qserver.query.weights import indicator, interval
 from qserver.records.history import TableMeasurement
 from tests.inference.histories import NANO, STEP
 from tests.inference.tables.table_cases import BLOCKS, SIZES, asked, own_row, table, tables_of
+from tests.sweeps import examples
 
 
 def test_what_was_answered_stays_answered_where_least_variance_is_longer_now():
@@ -53,7 +54,7 @@ STREAMED = [
 ]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     seed=st.integers(0, 2**32),
     confidence=st.sampled_from([0.1, 0.4, 0.9, 0.999]),

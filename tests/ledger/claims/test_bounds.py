@@ -20,6 +20,7 @@ from qserver.query.partition import product_partition
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import NANO, Charge, OpaqueCharge, TableCharge
 from qserver.records.claims.claim import Claim
+from tests.sweeps import examples
 
 TENTH = NANO // 10
 """Alpha of noise 10, in nano-epsilon."""
@@ -207,7 +208,7 @@ def histories(draw: st.DrawFn) -> Charged:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(found=histories(), balanced=st.booleans(), chosen=st.sampled_from([[0], [1], [0, 2]]))
 def test_the_bound_is_at_least_the_linear_programs(
     found: Charged, balanced: bool, chosen: list[int]
@@ -222,7 +223,7 @@ def test_the_bound_is_at_least_the_linear_programs(
     assert narrow >= 1 - exp(-least / 2) - 1e-12
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(found=histories())
 def test_on_small_domains_the_search_finds_the_best_direction(found: Charged) -> None:
     """A width far above a step makes 1 - bound = exp(-lambda w / 2): lambda is read back."""

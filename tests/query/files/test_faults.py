@@ -17,6 +17,7 @@ from qserver.query.files.faults import check_file, faults_of
 from qserver.query.files.load import load_domain
 from qserver.query.files.places import json_lines, line_of, place_text, toml_lines
 from tests.query.files.documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
+from tests.sweeps import examples
 
 BAD_TOML = """\
 title = "x"
@@ -126,7 +127,7 @@ def test_a_right_document_has_no_fault_and_stays_as_it_is(item: Any) -> None:
 _BROKEN = st.lists(st.sampled_from([*GOOD, *BAD_IN_SHAPE, *BAD_TOGETHER]), min_size=1, max_size=6)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(_BROKEN)
 def test_faults_are_found_until_none_is_left_and_each_once(items: list[Any]) -> None:
     """It ends, and finds none exactly where the parser reads the document."""
@@ -166,7 +167,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(_JSON, st.sampled_from([None, 1]))
 def test_every_place_of_a_json_text_has_a_line(document: Any, indent: int | None) -> None:
     """By another route: a leaf that is replaced changes the text on its own line."""

@@ -20,6 +20,7 @@ from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.files.keys import KEYS, NAMES
 from qserver.query.files.schema import domain_schema
 from tests.query.files.documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
+from tests.sweeps import examples
 
 _SCHEMA = domain_schema()
 _VALIDATOR = Draft202012Validator(_SCHEMA)
@@ -77,7 +78,7 @@ _LISTS: list[Any] = [[], ["x"], [0, 1], [1, 2, 3], {}, {"b": {"g": ["x"]}}]
 _ANY = st.sampled_from([None, True, 0, 1, 3, 1.5, *_TEXTS, "period", *_LISTS])
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(GOOD), st.dictionaries(st.sampled_from(NAMES), _ANY, max_size=3))
 def test_whatever_the_parser_reads_fits(item: Mapping[str, object], changes: Any) -> None:
     """The schema may accept more; it never refuses what attach takes."""

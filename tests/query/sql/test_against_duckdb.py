@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import DOMAIN, People, read
+from tests.sweeps import examples
 
 LINEAR = [
     "COUNT(*)",
@@ -237,7 +238,7 @@ _conditions = st.recursive(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(_conditions, min_size=6, max_size=6))
 def test_any_conditions_keep_what_duckdb_keeps(people: People, conditions: list[str]) -> None:
     items = [

@@ -11,6 +11,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.regions import MAX_STEPS, Regions
 from tests.query.sql.people import read
+from tests.sweeps import examples
 
 ALPHABET = (
     "SELECT COUNT ( * ) ( ) , FROM people WHERE age region 'North' < <= = <> >= > 22 1.5 AND OR "
@@ -47,13 +48,13 @@ def refusal(text: str) -> SqlError | CapacityError | None:
     return None
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join))
 def test_any_words_are_answered_or_refused(text: str) -> None:
     answered(text)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
     st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
@@ -62,7 +63,7 @@ def test_any_words_within_a_statement_are_answered_or_refused(one: str, other: s
     answered(f"SELECT COUNT(*) {one} FROM people WHERE age > 22 {other} WITHIN 5")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
     st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
@@ -77,7 +78,7 @@ def test_any_words_that_shape_a_table_are_answered_or_refused(
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.text(max_size=60))
 def test_any_text_is_refused(text: str) -> None:
     assert not answered(text)

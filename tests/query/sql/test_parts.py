@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.sql.parts import ErrorLaw, Halves, KnownQuotient, KnownRange, QuotientTarget
 from tests.query.sql.stepwise import Case, refined
+from tests.sweeps import examples
 
 N_TRIALS = 1000
 CONFIDENCE = 0.8
@@ -138,7 +139,7 @@ def test_the_examples_of_the_docs_get_the_width_that_they_ask_for(kind: Case) ->
     st.floats(0.5, 0.999),
     st.integers(0, 1000),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_steps_end_soon_whatever_the_data_are(
     denominator: float, t: float, width: float, base: float, confidence: float, seed: int
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
+from tests.sweeps import examples
 from tests.worker.private.reading import codes_in_order
 from worker.coding import labels
 from worker.coding.labels import LabelCodes, hash_sql
@@ -21,7 +22,7 @@ NAMES = ("a", "b", "abcdefghijkl", "abcdefghijklm", "abcdefghijkln", "Ä", "'; -
 ATTRIBUTE = Attribute("x", "labels", NAMES, missing_markers=("?", "n/a"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.one_of(st.sampled_from([*NAMES, "?", "n/a", "", None, "A"]), st.text()), min_size=1)
 )

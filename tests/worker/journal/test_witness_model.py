@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import JournalError
+from tests.sweeps import n_of, share
 from worker.journal.journal import Journal
 from worker.journal.records import Attached, Burnt, ChargeLine, Released, ReleasedRow, Reserved
 from worker.journal.witness import Witness, WitnessSettings
 
-N_TOWNS, N_MOVES = 8, 60
+N_TOWNS, N_MOVES = n_of(8, share=4), 60
 SEEDS = (11, 12, 13)
 LIMIT = 10**12
 
@@ -148,7 +149,7 @@ def play(folder: Path, seed: int, *, witnessed: bool) -> Counter[str]:
     return seen
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", share(SEEDS, 1))
 def test_no_start_lacks_the_charge_of_a_draw_or_an_answer_that_was_shown(
     tmp_path: Path, seed: int
 ) -> None:

@@ -16,6 +16,7 @@ from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import connect
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment, write_people
+from tests.sweeps import share
 from tests.worker.crashes import Crash, crashing
 from worker.noise.randomness import SystemEntropy
 from worker.owner.attach import AttachRequest, attach
@@ -262,7 +263,7 @@ def test_a_job_that_the_store_forgot_has_its_answer_again(town: Deployment) -> N
 
 @pytest.mark.parametrize("step", ["reserve", "publish", "acknowledge"])
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("n_jobs", [1, 4])
+@pytest.mark.parametrize("n_jobs", share([4, 1], 1))
 def test_a_recovery_that_dies_half_way_is_done_again(
     town: Deployment, step: str, after: bool, n_jobs: int
 ) -> None:

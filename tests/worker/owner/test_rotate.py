@@ -27,6 +27,7 @@ from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment, write_people
+from tests.sweeps import share
 from tests.worker.crashes import Crash, crashing
 from worker.journal.journal import Journal
 from worker.owner.checks.doctor import examine
@@ -186,7 +187,7 @@ CRASHES: list[tuple[type[Any], str, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("owner", "method", "after"), CRASHES)
+@pytest.mark.parametrize(("owner", "method", "after"), share(CRASHES, 6))
 def test_a_rotation_that_dies_at_any_step_leaves_one_whole_snapshot_or_the_other(
     town: Deployment,
     monkeypatch: pytest.MonkeyPatch,

@@ -24,6 +24,7 @@ from qserver.records.people.declared import Words
 from qserver.records.people.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from tests.deployment import Deployment
+from tests.sweeps import share
 from worker.cli import main
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.owner.attached_line import plain_facts
@@ -91,7 +92,7 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", share(UNITS, 3))
 def test_three_weeks_are_charged_by_the_unit_everywhere(
     visits: Path, store_url: str, name: str
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
+from tests.sweeps import examples
 from tests.worker.private.reading import codes_in_order, snapshot_of
 from worker.coding.infer import infer_domain_document
 
@@ -134,7 +135,7 @@ def test_quotes_in_labels_columns_and_paths_are_data(tmp_path: Path) -> None:
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=20))
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_value_can_make_the_conversion_fail(tmp_path: Path, values: list[str]) -> None:

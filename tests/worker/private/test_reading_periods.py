@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.units import UNITS, Unit, number_of, text_of
 from qserver.query.domain import Attribute, Domain
+from tests.sweeps import examples
 from tests.worker.private.reading import codes_in_order
 
 NUMBER = Attribute("n", "integer", edges=tuple(range(200)))  # type: ignore[arg-type]
@@ -79,7 +80,7 @@ zones = st.one_of(st.none(), st.integers(-14 * 60, 14 * 60))
 
 
 @settings(
-    max_examples=30,
+    max_examples=examples(30),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.sampled_from(UNITS), st.lists(st.tuples(moments, zones), min_size=1, max_size=60))
@@ -103,7 +104,7 @@ def test_timestamps_are_coded_as_datetime_says(
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=50))
 @settings(
-    max_examples=50,
+    max_examples=examples(50),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_text_makes_reading_fail(tmp_path: Path, texts: list[str]) -> None:

@@ -15,6 +15,7 @@ from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import interval
 from tests.query.dense_weights import scaled_weights
+from tests.sweeps import examples
 from worker.coding.width import code_dtype
 from worker.private.tables import RecordTable, table_from_columns
 
@@ -45,14 +46,14 @@ def queries(draw: st.DrawFn) -> LinearQuery:
 
 
 @given(queries(), st.sampled_from([0, 1, 40]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_answers_equal_a_loop_over_the_records(query: LinearQuery, n: int) -> None:
     table = a_table(n)
     assert table.answer(query) == by_loop(table, query)
 
 
 @given(queries())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_both_routes_of_counting_agree(query: LinearQuery) -> None:
     table = a_table(50)
     by_records = sum((table._by_records(t) for t in query.terms), Fraction(0))
@@ -117,7 +118,7 @@ def partitions(draw: st.DrawFn) -> ProductPartition:
 
 
 @given(partitions(), st.sampled_from([0, 1, 40]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_table_s_counts_equal_a_loop_over_the_records(
     partition: ProductPartition, n: int
 ) -> None:

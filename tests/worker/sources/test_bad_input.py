@@ -21,6 +21,7 @@ import pytest
 from qserver.config import Settings
 from qserver.query.domain_file import domain_to_document
 from qserver.storage.store import Store
+from tests.sweeps import share
 from tests.worker.sources.tables import (
     DOMAIN,
     as_csv,
@@ -249,7 +250,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     assert nothing_is_left(state)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", share([signal.SIGKILL, signal.SIGINT, signal.SIGTERM], 1))
 def test_a_stop_in_the_middle_leaves_nothing_behind(
     tmp_path: Path, store_url: str, number: signal.Signals, request: pytest.FixtureRequest
 ) -> None:

@@ -16,6 +16,7 @@ import redis
 
 from qserver.query.domain_file import domain_to_document
 from tests.deployment import LOG
+from tests.sweeps import n_of
 from tests.worker.private.reading import KEY, snapshot_of
 from tests.worker.sources.bucket import SECRET, Bucket
 from tests.worker.sources.engines import Postgres
@@ -44,7 +45,7 @@ from worker.sources.opening import open_source
 
 pytestmark = pytest.mark.engines
 PERSON = PersonRule("person", 4, PeriodRule(3, 2, 4))
-N_TABLES = 200
+N_TABLES = n_of(200, share=50)
 
 
 def adbc_of(path: Path) -> Address:
@@ -53,7 +54,7 @@ def adbc_of(path: Path) -> Address:
     return Address("adbc:sqlite", query="SELECT * FROM visits", options=(uri,))
 
 
-def test_200_random_tables_have_one_digest_in_five_engines(
+def test_random_tables_have_one_digest_in_five_engines(
     tmp_path: Path, postgres: Postgres, secret: str
 ) -> None:
     """CSV, Parquet, SQLite, DuckDB and PostgreSQL; with persons in every second table."""

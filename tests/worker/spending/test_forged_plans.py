@@ -20,6 +20,7 @@ from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.ledger.losses_by_definition import Setting
 from tests.ledger.table_losses_by_definition import greatest_loss
+from tests.sweeps import n_of
 from tests.worker.noise.test_mechanism import branch_kernel, pmf_of
 from tests.worker.spending.test_cell_chains import PARTITIONS, ROWS, SIZES, STEPS, Releases, Town
 from worker.spending import measure as measuring
@@ -27,7 +28,7 @@ from worker.spending.live import Live
 
 G = Fraction(1, 8)
 BY_A, COARSE, BOTH, TOTAL = PARTITIONS
-N_TOWNS = 150
+N_TOWNS = n_of(150, share=60)
 N_PLANS = 12
 
 

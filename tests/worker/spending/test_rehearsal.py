@@ -27,6 +27,7 @@ from qserver.storage.encoding.jobs import answer_from_json
 from qserver.storage.endings import Outcome
 from tests.deployment import Deployment
 from tests.query.small_queries import dense_queries
+from tests.sweeps import n_of, share
 from tests.worker.by_hand import spent_nano
 from tests.worker.spending.dry import DryTown
 from worker.spending import reservation as reservations
@@ -36,7 +37,7 @@ from worker.spending.rehearsal import Placeholders, Rehearsed, rehearse
 
 PREFIXES: list[dict[str, object]] = [{"age": {"below": age}} for age in range(21, 30)]
 EDGE = {"network": {"edges": [["sex", "age"]]}, "allocation": "arxiv"}
-N_TOWNS = 10
+N_TOWNS = n_of(10, share=5)
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("submit", "owner", "name"), STAGES)
+@pytest.mark.parametrize(("submit", "owner", "name"), share(STAGES, 6))
 def test_a_fault_wherever_the_answer_is_formed_is_found_before_anything_is_charged(
     town: Deployment,
     monkeypatch: pytest.MonkeyPatch,

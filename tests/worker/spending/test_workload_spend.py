@@ -19,6 +19,7 @@ from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import ROWS, Deployment
+from tests.sweeps import share
 from tests.worker.by_hand import changes, live, spent_nano
 from tests.worker.crashes import STEPS, die_at
 
@@ -230,7 +231,7 @@ def test_identical_workloads_share_one_job_and_others_do_not(town: Deployment) -
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("step", "n_charged"), STEPS)
+@pytest.mark.parametrize(("step", "n_charged"), share(STEPS, 4))
 def test_a_crash_at_any_step_of_a_workload_charges_all_of_it_or_nothing(
     town: Deployment, redis_client: StoreClient, step: str, n_charged: int, after: bool
 ) -> None:

@@ -22,6 +22,7 @@ from qserver.query.primitive import primitive
 from qserver.query.weights import ScaledWeights, indicator, interval
 from tests.inference.tables.blocks.test_blocks import random_query
 from tests.query.dense_weights import scaled_weights
+from tests.sweeps import examples
 
 SIZES = (11, 6)
 LATTICE = Lattice(
@@ -138,7 +139,7 @@ def test_what_is_no_box_stays_as_it_is():
         assert as_box(query) == query
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32), st.integers(1, 4), st.sampled_from([1, 20, 40]))
 def test_the_support_is_exact_whatever_the_weights(seed: int, n_terms: int, bits: int) -> None:
     """Also where means times their common denominators pass 64 bits, and terms cancel in part."""

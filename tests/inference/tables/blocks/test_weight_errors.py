@@ -27,6 +27,7 @@ from tests.inference.tables.blocks.test_blocks import (
     sizes_of,
 )
 from tests.query.dense_weights import scaled_weights
+from tests.sweeps import examples
 
 
 def solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
@@ -126,7 +127,7 @@ def test_with_phantoms_the_weights_are_unbiased_within_the_bound(seed: int) -> N
         assert abs(got - value) <= error
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32), n_terms=st.integers(1, 3), case=st.sampled_from(sorted(CASES)))
 def test_no_unbiased_weights_have_less_variance(seed: int, n_terms: int, case: str) -> None:
     """The weights' true variance is that of dense least squares, whatever the blocks."""

@@ -15,6 +15,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, rows_of, week
+from tests.sweeps import share
 from tests.worker.owner.arrivals.crashes import Step, die_at, faults, folder_of
 from worker.journal.journal import Journal
 from worker.owner.arrivals import sealing
@@ -51,7 +52,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", share(STEPS, 5))
 def test_an_append_that_dies_is_whole_or_was_never_there(
     town: Growing,
     monkeypatch: pytest.MonkeyPatch,

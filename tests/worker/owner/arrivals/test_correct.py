@@ -14,6 +14,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, Row, rows_of, week, write_rows
+from tests.sweeps import share
 from tests.worker.owner.arrivals.crashes import Step, die_at, faults
 from tests.worker.owner.arrivals.test_retire import refused
 from worker import cli
@@ -150,7 +151,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", share(STEPS, 5))
 def test_a_correction_that_dies_is_whole_or_was_never_there(
     town: Growing,
     monkeypatch: pytest.MonkeyPatch,

@@ -15,6 +15,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, rows_of, week
+from tests.sweeps import share
 from tests.worker.owner.arrivals.crashes import Step, die_at, faults, folder_of
 from tests.worker.owner.arrivals.test_retire import known, refused
 from worker.journal.journal import Journal
@@ -61,7 +62,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", share(STEPS, 5))
 def test_a_retirement_that_dies_is_whole_or_was_never_there(
     town: Growing,
     monkeypatch: pytest.MonkeyPatch,

@@ -9,6 +9,7 @@ import pytest
 
 from qserver.records.people.unit import Unit
 from tests.growing import Growing, Row, week
+from tests.sweeps import share
 from worker.owner.checks.audit import audit
 
 N_WEEKS = 5
@@ -49,7 +50,7 @@ def test_each_arrival_keeps_what_earlier_ones_leave(
     assert [kept[i] for i in range(N_WEEKS)] == UNITS[name][2]
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", share(UNITS, 3))
 def test_a_count_of_each_week_as_it_arrives_costs_by_the_unit(
     tmp_path: Path, store_url: str, name: str
 ) -> None:

@@ -22,6 +22,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import StoreClient
 from tests.faults.checks import faults
+from tests.sweeps import n_of, share
 from tests.worker.crashes import Crash, crashing
 from tests.worker.spending.group.stream import Stream
 from worker.constants import WORKER
@@ -29,7 +30,7 @@ from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.group.planned import Spend
 from worker.spending.group.spends import Spends
 
-N_JOBS = 30
+N_JOBS = n_of(30, share=16)
 STEPS = [
     # step, after it, whether the answers are to come
     ("_spends.reserve", False, False),
@@ -84,7 +85,7 @@ def ask(stream: Stream, n_jobs: int = 8, *, seed: int = 7) -> list[Taken]:
     return stream.take()
 
 
-@pytest.mark.parametrize(("step", "after", "is_released"), STEPS)
+@pytest.mark.parametrize(("step", "after", "is_released"), share(STEPS, 5))
 def test_a_crash_at_any_step_burns_a_group_or_shows_all_of_it(
     stream: Stream, redis_client: StoreClient, step: str, after: bool, is_released: bool
 ) -> None:
