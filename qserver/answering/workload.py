@@ -14,8 +14,8 @@ from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
+from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
-from qserver.query.marks import Marks
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
 from qserver.records.history import Estimator

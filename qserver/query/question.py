@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
+from qserver.query.asking.marks import Marks
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking, Selection
-from qserver.query.marks import Marks
 from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import MIN_DELTA, Requirement

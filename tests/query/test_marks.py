@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.query.marks import Marks
+from qserver.query.asking.marks import Marks
 
 scales = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=12)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from qserver.answering.workload import MOST_OFFERED
+from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
-from qserver.query.marks import Marks
 from qserver.query.question import Workload
 from qserver.query.sql.cells import (
     CellQuestions,

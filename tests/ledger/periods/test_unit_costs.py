@@ -7,6 +7,7 @@ import pytest
 from tests.ledger.periods.unit_costs import UNITS, spent
 
 N_WEEKS = 5
+pytestmark = pytest.mark.whole
 
 
 @pytest.fixture(scope="module")

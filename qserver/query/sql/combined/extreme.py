@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.query.marks import Marks
+from qserver.query.asking.marks import Marks
 from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
 from qserver.query.sql.combined.quantile import bracket, even_stops
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
+from qserver.query.asking.marks import Marks
 from qserver.query.linear import LinearQuery
-from qserver.query.marks import Marks
 
 if TYPE_CHECKING:
     from qserver.query.sql.statement import Binning

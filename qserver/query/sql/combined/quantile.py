@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from qserver.query.marks import Marks
+from qserver.query.asking.marks import Marks
 from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
 
 _RECORD = 1.0
