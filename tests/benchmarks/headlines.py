@@ -168,7 +168,6 @@ HEADLINES: Mapping[str, Headline] = {
             "method": "method",
             "of 100": "at_100",
             "of 1,000": "at_1000",
-            "of 10,000": "at_10000",
             "least": "least",
             "most": "most",
         }

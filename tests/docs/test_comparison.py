@@ -62,7 +62,7 @@ def of_ranges(method: str) -> str:
 
 
 def of_lifetime(method: str) -> str:
-    return measured("lifetime", {"method": method}, "at_10000")
+    return measured("lifetime", {"method": method}, "at_1000")
 
 
 EXPECTED: Mapping[str, Callable[[Row], str]] = {

@@ -36,6 +36,16 @@ def test_the_spend_stays_near_the_lesser_of_an_exact_cache_and_the_papers_rule(
         assert spent[n] <= MOST * min(cache[n], paper[n]), n + 1
 
 
+def test_less_is_risked_for_a_few_that_return_among_others() -> None:
+    """Four pairs return; with as much at risk as for all questions this reached 1.13."""
+    (pairs,) = (s for s in MANY_STREAMS if s.name.startswith("4 pairs"))
+    asked = pairs.questions(41002, 130)
+    spent = played_by(pairs, asked, rule=RentOrBuy()).spent
+    by_rows = played_by(pairs, asked, rule=None).spent
+    assert spent[-1] > by_rows[-1]
+    assert all(s <= MOST * r for s, r in zip(spent[FIRST:], by_rows[FIRST:], strict=True))
+
+
 def test_a_limit_answers_as_many_questions_as_rows_alone_do() -> None:
     stream = MANY_STREAMS[0]
     asked = stream.questions(SEED, N)

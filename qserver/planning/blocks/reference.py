@@ -127,7 +127,8 @@ class ReferenceQuestion:
     def _is_near(self, blocks: Priced, raises: Raises, at: At, row: Priced) -> bool:
         """Whether the spend after these blocks stays near that of own rows alone.
 
-        More than own rows is risked only for questions that a single one of the blocks is about.
+        More than own rows is risked only for questions that a single one of the blocks is about,
+        and less where the base has settled for a part of the questions alone.
         """
         ratio = self.ratio
         if not self.bases.is_part and at[1] == self.bases.depth:
@@ -135,7 +136,8 @@ class ReferenceQuestion:
         after, alone = blocks.spent_after_nano + self._next_nano(blocks, at), self._alone_nano
         if after > ratio * alone:
             return False
-        return after <= alone + (ratio - 1.0) * self._answered_nano(raises)
+        risk = min(self.phi, ratio - 1.0) if self.bases.is_part else ratio - 1.0
+        return after <= alone + risk * self._answered_nano(raises)
 
     def _later_ratio(self, row: Priced) -> float:
         """What would be spent over the base's price, if the base is first bought after this row.

@@ -14,10 +14,11 @@ base found for them. Blocks of a base may replace a row only if all of this hold
 Such blocks are bought where they cost no more than the row, or where they are due: the limit could
 pay all of B, and all that is then spent, with room for one more question, is at most A + .85 R.
 Here A is the rent of all questions, and R that of the questions about the attributes of one block
-that is bought; where others are asked, too, of those that came before this one. If nothing is
-bought and one more row would lead to a worse ratio of spend to B, that ratio takes the place of
-1.85. Where the row does not fit into the limit, any blocks that do are bought. `docs/concepts.md`
-says what is proven of this rule, and what is measured.
+that is bought; where others are asked, too, of those that came before this one. Where the base has
+settled for the questions of one scope alone, phi takes the place of .85. If nothing is bought and
+one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
+the row does not fit into the limit, any blocks that do are bought. `docs/concepts.md` says what is
+proven of this rule, and what is measured.
 
 **What returns among what never does.** If no class has settled for all questions, the same is asked
 of those within the scope of this one: the questions about its attributes alone, or fewer of them.
