@@ -43,13 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
 # Before pytest-xdist reads its own options.
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Share a whole run out among the cores; what is left over goes to whoever is done first.
-
-    One process more than cores, since a quarter of the time tests wait for programs of theirs.
-    """
+    """Share a whole run out among the cores; what is left over goes to whoever is done first."""
     if is_shared_out(config):
-        config.option.numprocesses = (os.cpu_count() or 1) + 1
-        config.option.dist = "worksteal"
+        config.option.numprocesses, config.option.dist = "auto", "worksteal"
 
 
 # First, so that the choice by `-m` sees the marks.
