@@ -52,10 +52,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the first stage, and leave out what only a whole run makes."""
-    left_out = [i for i in items if not is_whole() and i.get_closest_marker("whole")]
-    if left_out:
+    if not is_whole():
+        left_out = [item for item in items if item.get_closest_marker("whole")]
+        items[:] = [item for item in items if not item.get_closest_marker("whole")]
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [i for i in items if i not in left_out]
     for item in items:
         if isinstance(item, pytest.Function) and is_fast(item):
             item.add_marker("fast")

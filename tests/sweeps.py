@@ -10,7 +10,7 @@ sweep is about, or publishes a version, makes the whole.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 WHOLE = "QSERVER_WHOLE_SWEEPS"
@@ -29,6 +29,14 @@ def share(found: Iterable[T], n: int) -> list[T]:
     """About `n` of these, evenly apart; all of them in a whole run."""
     everything = list(found)
     return everything if is_whole() else everything[:: max(1, len(everything) // n)]
+
+
+def share_of_each(found: Iterable[T], n: int, *, kind: Callable[[T], str]) -> list[T]:
+    """About `n` of each kind."""
+    kinds = dict[str, list[T]]()
+    for one in found:
+        kinds.setdefault(kind(one), []).append(one)
+    return [one for of_kind in kinds.values() for one in share(of_kind, n)]
 
 
 def n_of(whole: int, *, share: int) -> int:

@@ -184,8 +184,7 @@ class _Each:
         if self.marks is None:
             return False
         found = estimate.posterior.scaled(asked.row.multiplier).interval(asked.confidence)
-        middle, half_width = (found.low + found.high) / 2.0, (found.high - found.low) / 2.0
-        return self.marks.decide(middle, half_width, confidence=asked.confidence)
+        return self.marks.decide(found.low, found.high, confidence=asked.confidence)
 
     def _ends(self, asked: Question, known: AnyPosterior | None) -> Ends | None:
         return ends_for(self.workload, law_of(asked.row, known), asked.confidence)

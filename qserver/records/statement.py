@@ -40,9 +40,9 @@ EXACT = Statement("exact")
 OF_ESTIMATOR = Statement("estimator")
 OF_POSTERIOR = Statement("posterior")
 DECIDED = Statement("posterior", error=1e-4)
-"""Of a value that parts decide whose errors would have to be as large as happens once in 1e9.
+"""The value would be another only by an error that happens once in 1e9.
 
-Where answers disagree that may be likelier than 1e-4 in one history of 1e5 at most.
+Given what answers disagree about, it may be likelier than 1e-4 in one history of 1e5 at most.
 """
 
 

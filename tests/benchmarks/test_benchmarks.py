@@ -15,7 +15,6 @@ from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from tests.benchmarks.__main__ import DOCUMENT, main
 from tests.benchmarks.adult_questions import mixed_predicates
-from tests.benchmarks.answer_times import SLOT_MS
 from tests.benchmarks.budget_methods import Counts, RowsAlone, Served
 from tests.benchmarks.headlines import HEADLINES, Headline, headline_text
 from tests.benchmarks.lifetime import METHODS as LIFETIME_METHODS
@@ -71,12 +70,6 @@ def quick_document(name: str, folder: Path) -> Mapping[str, Any]:
     assert document["benchmark"] == name
     assert document["quick"] is True
     return document
-
-
-@pytest.fixture(scope="module")
-def ranges_rows(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any]]:
-    rows: list[Mapping[str, Any]] = quick_document("ranges", tmp_path_factory.mktemp("r"))["rows"]
-    return rows
 
 
 def test_every_benchmark_is_found_by_its_module() -> None:
@@ -161,57 +154,11 @@ def test_mechanisms_on_estimates_have_less_error_than_unbiased_ones(tmp_path: Pa
             assert row["saturated"] < row["unbiased"] < row["noisy"]
 
 
-@pytest.mark.whole
-def test_learnt_levels_are_compared_on_the_same_streams(tmp_path: Path) -> None:
-    rows = quick_document("learnt_levels", tmp_path)["rows"]
-    assert [row["levels"] for row in rows] == 3 * ["learnt", "regular"]
-    for learnt, regular in zip(rows[::2], rows[1::2], strict=True):
-        assert learnt["stream"] == regular["stream"]
-        assert learnt["at_10"] <= 1.5 * regular["at_10"]
-    # Of 50 cuts at random there is nothing to learn yet.
-    assert rows[-2]["end"] == rows[-1]["end"]
-
-
-@pytest.mark.whole
-def test_a_limit_that_can_pay_the_blocks_answers_more_than_by_rows(tmp_path: Path) -> None:
-    rows = quick_document("scarce_limits", tmp_path)["rows"]
-    assert rows[0]["least"] >= 1.0
-    assert rows[-1]["server"] > rows[-1]["rows"]
-
-
 def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) -> None:
     rows = quick_document("blue", tmp_path)["rows"]
     compared = [row for row in rows if row["variance_difference"] is not None]
     assert [row["rows"] for row in rows if row not in compared] == ["30 predicates, 10^12 cells"]
     assert max(row["variance_difference"] for row in compared) <= 1e-9
-
-
-@pytest.mark.whole
-def test_blocks_spend_less_than_direct_measuring_and_no_less_than_the_best_blocks(
-    tmp_path: Path,
-) -> None:
-    """30 questions of each stream: most intervals hold, and hindsight is a floor where it binds."""
-    rows = {
-        (r["stream"], r["relation"]): r for r in quick_document("blocks_spend", tmp_path)["rows"]
-    }
-    ranges = rows[("1-D ranges", "add-remove")]
-    assert ranges["hindsight"] <= ranges["end"] < 30
-    for row in rows.values():
-        assert row["checked"] > 0
-        assert row["violated_percent"] <= 20
-
-
-@pytest.mark.whole
-def test_the_more_a_method_reuses_the_more_questions_the_limit_answers(tmp_path: Path) -> None:
-    """100 questions: the limit is reached by all, and never passed."""
-    rows = {r["method"]: r for r in quick_document("lifetime", tmp_path)["rows"]}
-    methods = [rows[m] for m in ("naive", "exact cache", "the paper's rule", "rent or buy")]
-    answered = [r["at_100"] for r in methods]
-    assert 10 <= answered[0] <= answered[1] <= answered[2] < 100
-    assert 0.9 * answered[2] <= answered[3] < 100
-    assert all(0.9 < r["spent"] <= 1.0 for r in methods)
-    # Of 50 intervals that miss with 9 percent each, 16 do with probability 1e-5.
-    assert all(r["checked"] > 0 and r["violated_percent"] < 32 for r in methods)
 
 
 def test_in_hindsight_all_loose_questions_are_answered_and_hardly_any_tight_one() -> None:
@@ -222,66 +169,6 @@ def test_in_hindsight_all_loose_questions_are_answered_and_hardly_any_tight_one(
     clairvoyant = LIFETIME_METHODS["clairvoyant"]
     assert clairvoyant(loose, 1).answered == {10: 10}
     assert clairvoyant(loose[:4] + tight[:6], 1).answered == {10: 4}
-
-
-@pytest.mark.whole
-def test_the_apex_batches_are_planned_as_one_and_hold(tmp_path: Path) -> None:
-    rows = quick_document("apex", tmp_path)["rows"]
-    assert [row["violated_batches"] for row in rows] == [0, 0, 0]
-    # The first batch has nothing to reuse: the same price up to the rounding of APEx's figure.
-    assert rows[0]["spent"] <= 1.01 * rows[0]["apex_spent"]
-    # What was aimed at for the later ones.
-    assert rows[1]["spent"] <= 0.055
-    assert round(rows[2]["spent"], 4) <= 0.063
-
-
-@pytest.mark.whole
-def test_rows_alone_spend_no_more_than_the_exact_cache_and_that_no_more_than_naive(
-    ranges_rows: list[Mapping[str, Any]],
-) -> None:
-    by_queries: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in ranges_rows:
-        by_queries.setdefault(row["queries"], {})[row["method"]] = row
-    assert len(by_queries) == 5
-    assert all(len(methods) == 5 for methods in by_queries.values())
-    for methods in by_queries.values():
-        naive, cache, rows = (methods[m] for m in ("naive", "exact cache", "rows alone"))
-        assert rows["end"] <= cache["end"] * (1 + 1e-6)
-        assert cache["end"] <= naive["end"] * (1 + 1e-6)
-        assert rows["measured"] <= cache["measured"] <= naive["measured"]
-
-
-@pytest.mark.whole
-def test_the_server_of_the_ranges_benchmark_buys_blocks_by_its_rule(
-    ranges_rows: list[Mapping[str, Any]],
-) -> None:
-    """After 24 ranges its spend lies between the best blocks and 1.85 times the lesser price."""
-    for queries in ("24 1-D ranges", "24 prefixes"):
-        methods = {row["method"]: row for row in ranges_rows if row["queries"] == queries}
-        server, rows = methods["server"], methods["rows alone"]
-        best = methods["best blocks in hindsight"]["end"]
-        assert server["measured"] < rows["measured"]
-        assert best < server["end"] < 1.85 * min(best, rows["end"])
-
-
-@pytest.mark.whole
-def test_a_naive_answer_costs_one_unit_and_halving_the_length_doubles_it(
-    ranges_rows: list[Mapping[str, Any]],
-) -> None:
-    naive = {row["queries"]: row["end"] for row in ranges_rows if row["method"] == "naive"}
-    assert naive["24 1-D ranges"] == pytest.approx(24, rel=1e-5)
-    assert naive["12 ranges at L, L/2, L/4"] == pytest.approx(4 * (1 + 2 + 4), rel=1e-5)
-
-
-@pytest.mark.whole
-def test_no_interval_is_longer_than_asked_and_few_miss_the_truth(
-    ranges_rows: list[Mapping[str, Any]],
-) -> None:
-    """Of 24 intervals at 95 percent more than 6 miss with probability 3e-4; the seed is fixed."""
-    played = [row for row in ranges_rows if row["measured"] is not None]
-    assert len(played) == 20
-    assert {row["too_long"] for row in played} == {0}
-    assert max(row["violated_percent"] for row in played) <= 25.0
 
 
 @pytest.mark.parametrize("kind", [RowsAlone, Served])
@@ -297,35 +184,6 @@ def test_a_planner_answers_the_same_question_again_for_nothing(
     assert spent == pytest.approx(UNIT_NANO, rel=1e-5)
     assert (again.measured, again.low, again.high) == (False, first.low, first.high)
     assert method.spent_nano == spent
-
-
-@pytest.mark.whole
-def test_served_answers_come_from_history_and_beside_them_an_echo_is_measured(
-    tmp_path: Path,
-) -> None:
-    (row,) = quick_document("serve", tmp_path)["rows"]
-    assert row["from_history_percent"] == 100.0
-    assert min(row["repeated_share"], row["repeated_per_s"], row["echo_per_s"]) > 0.0
-    assert 0.0 < row["new_p50_ms"] <= row["new_p99_ms"]
-
-
-@pytest.mark.whole
-def test_every_answer_of_the_spend_benchmark_is_measured(tmp_path: Path) -> None:
-    rows = quick_document("spend", tmp_path)["rows"]
-    assert [row["connections"] for row in rows] == [1, 4]
-    assert {row["measured_percent"] for row in rows} == {100.0}
-
-
-@pytest.mark.whole
-def test_measurements_with_a_slot_take_it_whole(tmp_path: Path) -> None:
-    """How many pairs are told depends on the machine; that none ends before its slot does not."""
-    rows = quick_document("answer_times", tmp_path)["rows"]
-    assert [row["slot"] for row in rows].count("none") == 1
-    for row in rows:
-        assert 0 < row["pairs"] <= 12
-        assert 0 <= row["told_percent"] <= 100
-        if row["slot"] != "none":
-            assert row["measurement_ms"] >= SLOT_MS
 
 
 def test_the_attack_on_fair_bits_is_near_its_bound_and_privacy_keeps_the_one_on_alarm_below(
@@ -349,13 +207,6 @@ def test_each_yardstick_is_at_most_the_next(tmp_path: Path) -> None:
     (row,) = quick_document("yardsticks", tmp_path)["rows"]
     assert row["bound"] <= row["matrix"] <= row["mixture"] * (1 + 1e-6)
     assert row["mixture"] <= min(row["blocks"], row["rows"], row["spent"]) * (1 + 1e-6)
-
-
-@pytest.mark.whole
-def test_a_week_that_returns_costs_no_more_with_its_demand(tmp_path: Path) -> None:
-    rows = quick_document("replayed", tmp_path)["rows"]
-    assert [row["week"] for row in rows] == ["same", "half", "none"]
-    assert rows[0]["known"] <= rows[0]["anew"]
 
 
 def test_every_benchmark_has_results_of_a_full_run_and_the_page_shows_their_headlines() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import cycle, groupby
+from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
 from tests.faults.flips import Site, replies_of, site_of
-from tests.sweeps import share
+from tests.sweeps import n_of, share, share_of_each
 
 JUNK = (b"\xff", b"", b"{", b"[]", b"{}", b"-1", b'"a"', b'{"prev": ""}')
 DAMAGED = '503 {"code": "store_corrupt"'
@@ -47,7 +47,7 @@ def test_no_text_makes_a_route_fail(site: Site, redis_client: StoreClient, first
             n_refused += reply.startswith(DAMAGED)
         redis_client.execute_command(command, key, place, before)
     assert failed == []
-    assert n_refused > 15
+    assert n_refused > n_of(100, share=15)
     # A question that was asked meanwhile may have left other weights, so the answers may be others.
     assert all(reply[:3] in ("200", "303") for reply in replies_of(site, site.town).values())
 
@@ -65,16 +65,10 @@ def kind_of(key: str) -> str:
     return key.split(":")[1 if "{" not in key else 2]
 
 
-def of_each_kind(found: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """A share of those of each kind of key."""
-    kinds = groupby(sorted(found, key=lambda s: kind_of(s[0])), key=lambda s: kind_of(s[0]))
-    return [one for _, of_kind in kinds for one in share(of_kind, 2)]
-
-
 def test_every_changed_byte_of_a_sealed_text_is_told(site: Site, redis_client: StoreClient) -> None:
     """Of jobs, models, accounts, tokens, allowances and facts: a digit more is no reply's digit."""
     kinds = set()
-    for key, field, text in of_each_kind(_sealed(redis_client)):
+    for key, field, text in share_of_each(_sealed(redis_client), 2, kind=lambda s: kind_of(s[0])):
         kinds.add(kind_of(key))
         middle = len(text) // 2
         changed = text[:middle] + chr(ord(text[middle]) ^ 1) + text[middle + 1 :]

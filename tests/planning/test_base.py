@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.testing import assert_allclose
 from qserver.inference.tables.blocks.chain import regular_chain, single_values
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import Lattice, Pattern
+from qserver.planning.blocks import base
 from qserver.planning.blocks.base import BaseProblem, Target, best_base
 from qserver.planning.effort import Effort
 from qserver.query.linear import linear_query
@@ -71,18 +73,33 @@ def test_the_excess_is_the_greatest_variance_over_its_target() -> None:
     assert_allclose(problem.excess(alphas), expected, rtol=1e-12)
 
 
-def test_searches_side_by_side_end_where_each_ends_alone() -> None:
+def test_searches_side_by_side_end_where_each_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that begins nowhere changes nothing for the others, and is no base."""
+    # Else each goes on until all are still.
+    monkeypatch.setattr(base, "PLANNER", replace(base.PLANNER, noticeable=-1.0))
     problem = problem_of(2, [0.0, 0.2, 0.0])
     unit, other = np.ones(len(BLOCKS)), np.array([3.0, 0.2, 0.7])
     nowhere = np.full(len(BLOCKS), np.inf)
     found = problem.solve_all([unit, nowhere, other], n_annealed=1)
-    alone = [problem.solve(unit, annealed=True), problem.solve(other)]
-    # Side by side each goes on until all are still.
-    prices = [problem.price(a) for a in alone]
-    assert_allclose([problem.price(found[i]) for i in (0, 2)], prices, rtol=1e-3)
+    assert_allclose(found[0], problem.solve(unit, annealed=True), rtol=1e-9)
+    assert_allclose(found[2], problem.solve(other), rtol=1e-9)
     assert np.isinf(found[1]).all()
     assert problem.solve_all([]) == []
+
+
+def test_searches_that_are_still_end_early_and_cost_hardly_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two steps would not do: the control."""
+    problem = problem_of(2, [0.0, 0.2, 0.0])
+    starts = [np.ones(len(BLOCKS)), np.array([3.0, 0.2, 0.7])]
+    early = problem.solve_all(starts, n_annealed=1)
+    hasty = problem.solve_all(starts, n_annealed=1, steps=2)
+    monkeypatch.setattr(base, "PLANNER", replace(base.PLANNER, noticeable=-1.0))
+    whole = problem.solve_all(starts, n_annealed=1)
+    for i in range(2):
+        assert problem.price(early[i]) <= 1.001 * problem.price(whole[i])
+        assert problem.price(hasty[i]) > 1.001 * problem.price(whole[i])
 
 
 def test_blocks_that_reach_no_target_are_no_base() -> None:

@@ -36,14 +36,14 @@ def test_a_single_error_needs_all_of_the_distance() -> None:
     [(-100.0, True), (100.0, True), (0.0, False), (-1.0, False), (1.5, False), (-7.5, False)],
 )
 def test_what_straddles_a_mark_is_not_decided(estimate: float, is_decided: bool) -> None:
-    found = Marks(-1.0, 1.0).decide(estimate, 1.0, confidence=0.95)
+    found = Marks(-1.0, 1.0).decide(estimate - 1.0, estimate + 1.0, confidence=0.95)
     assert found == is_decided
 
 
 def test_between_two_marks_is_a_side_too() -> None:
     marks = Marks(-100.0, 100.0)
-    assert marks.decide(3.0, 1.0, confidence=0.95)
-    assert not marks.decide(97.0, 1.0, confidence=0.95)
+    assert marks.decide(2.0, 4.0, confidence=0.95)
+    assert not marks.decide(96.0, 98.0, confidence=0.95)
 
 
 def _least_distance(half_width: float, confidence: float) -> float:
@@ -51,6 +51,7 @@ def _least_distance(half_width: float, confidence: float) -> float:
     low, high = half_width, 100.0 * half_width
     while high - low > 1e-9 * high:
         middle = (low + high) / 2.0
-        decides = Marks(0.0, 0.0).decide(middle, half_width, confidence=confidence)
+        ends = middle - half_width, middle + half_width
+        decides = Marks(0.0, 0.0).decide(*ends, confidence=confidence)
         low, high = (low, middle) if decides else (middle, high)
     return high

@@ -77,8 +77,8 @@ def test_a_median_of_many_values_is_a_posterior_though_few_of_its_sums_are(
     text = f"SELECT MEDIAN(x) FROM people WITHIN 4 {SURE} ASSUMING AT LEAST 300"
     known, sides = list[bool](), Marks.decide
 
-    def counted(marks: Marks, estimate: float, half_width: float, *, confidence: float) -> bool:
-        found = sides(marks, estimate, half_width, confidence=confidence)
+    def counted(marks: Marks, low: float, high: float, *, confidence: float) -> bool:
+        found = sides(marks, low, high, confidence=confidence)
         known.append(found)
         return found
 
@@ -89,7 +89,11 @@ def test_a_median_of_many_values_is_a_posterior_though_few_of_its_sums_are(
     assert known.count(True) > len(known) / 2
     far = sum(known)
     known.clear()
-    monkeypatch.setattr(Marks, "decide", lambda m, e, h, **named: counted(m, e, 3 * h, **named))
+
+    def hesitant(marks: Marks, low: float, high: float, *, confidence: float) -> bool:
+        return counted(marks, 2 * low - high, 2 * high - low, confidence=confidence)
+
+    monkeypatch.setattr(Marks, "decide", hesitant)
     (whole,) = answered(wide, text).cells[0]
     assert whole.statement.law == "posterior"
     assert sum(known) < far

@@ -81,7 +81,7 @@ class RentOrBuy:
 
     Args:
         phi: least waste, as a part of a base's price, at which its blocks are bought, > 0;
-            infinite for never buying.
+            infinite for never buying. And what a base of one scope may risk, see above.
         ratio: greatest spend after a purchase with room for one more, over own rows alone.
         learner: learns levels that end where questions do; None for regular levels only.
     """

@@ -20,16 +20,17 @@ class Marks:
     low: float
     high: float
 
-    def decide(self, estimate: float, half_width: float, *, confidence: float) -> bool:
-        """Whether the number lies on one side, but for a probability of 1e-9.
+    def decide(self, low: float, high: float, *, confidence: float) -> bool:
+        """Whether the answer lies on one side, but for a probability of 1e-9.
 
         Let d be 1 - confidence, and f(h) = log P(abs(W) > h) for the estimate's error W. W is
         log-concave, so f is concave, and f(0) = 0. So f(k h) <= k f(h) for k >= 1, and at k h with
         k = log(1e-9) / log(d) the error is as rare as said.
 
         Args:
-            half_width: of the interval of the estimate's error at `confidence`.
+            low, high: the interval of the estimate's error around it at `confidence`, 2 h long.
         """
-        reach = half_width * max(1.0, log(_NEVER) / log1p(-confidence))
-        low, high = estimate - reach, estimate + reach
+        times = max(1.0, log(_NEVER) / log1p(-confidence))
+        more = (times - 1.0) * (high - low) / 2.0
+        low, high = low - more, high + more
         return high < self.low or low > self.high or self.low < low <= high < self.high

@@ -49,8 +49,7 @@ def _is_decided(answer: Answer, marks: Marks | None) -> bool:
     """Whether the law of the error told all that mattered of an answer."""
     if marks is None or answer.statement != OF_ESTIMATOR:
         return False
-    middle, half_width = (answer.low + answer.high) / 2.0, (answer.high - answer.low) / 2.0
-    return marks.decide(middle, half_width, confidence=answer.confidence)
+    return marks.decide(answer.low, answer.high, confidence=answer.confidence)
 
 
 def _marks(cell: CellQuestions) -> tuple[Marks | None, ...]:
