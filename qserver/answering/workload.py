@@ -9,6 +9,7 @@ from typing import Final
 
 from qserver.answering.after_looking import after_looking, ends_for, law_of
 from qserver.answering.answer import answer_from, exact_answer, offer
+from qserver.answering.at_once import AtOnce, at_once
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.posterior.stated import AnyPosterior, Stated
@@ -17,9 +18,9 @@ from qserver.planning.workloads.workload import simultaneous
 from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
 from qserver.query.question import Question, Workload
-from qserver.records.answer import Answer, Offer, Simultaneous, Source, WorkloadAnswer
+from qserver.records.answer import Answer, Offer, Source, WorkloadAnswer
 from qserver.records.history import Estimator
-from qserver.records.statement import OF_ESTIMATOR
+from qserver.records.statement import OF_ESTIMATOR, Simultaneous
 
 MOST_OFFERED: Final = 64
 """Most questions whose free intervals are posteriors; each takes some tens of milliseconds."""
@@ -59,11 +60,9 @@ def answer_workload(
 ) -> AnsweredWorkload:
     """The answers of all questions, by given weights or by those that inference finds.
 
-    If a joint bound certifies that all intervals hold at once, they have the asked lengths and the
-    weights of that bound. It is a bound on all errors together: where nothing disagrees these have
-    the law of all posteriors together, and else the answers say that it is the law of the
-    estimates. Otherwise each holds by itself, at the asked confidence or at that of the union
-    bound.
+    If a joint bound certifies that all intervals hold at once, they have the weights of that bound,
+    and the lengths that `at_once` gives them. Otherwise each holds by itself, at the asked
+    confidence or at that of the union bound.
 
     Raises:
         MeasurementError: history does not give a question.
@@ -73,15 +72,19 @@ def answer_workload(
     for estimator in kept:
         engine.keep(estimator)
     each = _each(engine, workload, cost, version)
-    if is_joint and any(o.is_posterior for o in each) and _disagrees(engine, workload, estimators):
-        each = [replace(one, is_posterior=False) for one in each]
     found = [
         one.answered(alone, q, e if is_joint else None)
         for one, alone, q, e in zip(
             each, each_alone(workload), workload.questions, estimators, strict=True
         )
     ]
-    read = after_looking(workload, [(a.answer, a.ends) for a in found])
+    answers = tuple(a.answer for a in found)
+    if together is not None and is_joint:
+        numbers = zip(workload.questions, found, strict=True)
+        answers, together = at_once(
+            engine, [AtOnce(q, a.answer, a.estimate) for q, a in numbers], together
+        )
+    read = after_looking(workload, list(zip(answers, (a.ends for a in found), strict=True)))
     answer = WorkloadAnswer(
         _borne(read.answers, cost.charged_nano),
         cost.charged_nano,
@@ -109,11 +112,13 @@ class KnownNumber:
 
     Args:
         ends: what a choice among all of them needs; None where there is nothing to choose.
+        estimate: that it is made of; None where it is zero.
         estimator: weights to be kept so that it stays free.
     """
 
     answer: Answer
     ends: Ends | None
+    estimate: RowEstimate | None = None
     estimator: Estimator | None = None
 
 
@@ -137,11 +142,7 @@ class _Each:
         """The answer of one question, by the weights of the joint bound where there is one."""
         if asked.row.is_zero:
             return self._zero(asked)
-        estimate = _estimate(self.engine, alone, joint)
-        found = self._by(alone, asked, estimate)
-        if joint is None:
-            return found
-        return replace(found, answer=_of_asked_length(found.answer, asked, estimate))
+        return self._by(alone, asked, _estimate(self.engine, alone, joint))
 
     def known(self, alone: Question, asked: Question) -> KnownNumber | None:
         """What history gives for one question; None if it gives no finite interval."""
@@ -172,7 +173,7 @@ class _Each:
         # At once, while the same sum at other probabilities is remembered.
         ends = self._ends(asked, stated.posterior)
         kept = estimate.estimator(asked.row.key) if estimate.needs_storing else None
-        return KnownNumber(replace(answer, confidence=asked.confidence), ends, kept)
+        return KnownNumber(replace(answer, confidence=asked.confidence), ends, estimate, kept)
 
     def _stated(self, asked: Question, estimate: RowEstimate) -> Stated:
         if self.is_posterior and not self._is_decided(asked, estimate):
@@ -188,18 +189,6 @@ class _Each:
 
     def _ends(self, asked: Question, known: AnyPosterior | None) -> Ends | None:
         return ends_for(self.workload, law_of(asked.row, known), asked.confidence)
-
-
-def _disagrees(
-    engine: InferenceEngine, workload: Workload, estimators: Sequence[Estimator | None]
-) -> bool:
-    """Whether released answers disagree about any question, by the weights of the joint bound."""
-    asked = zip(each_alone(workload), estimators, strict=True)
-    return any(
-        engine.stated(alone.row, _estimate(engine, alone, by)).statement.disagreements
-        for alone, by in asked
-        if not alone.row.is_zero
-    )
 
 
 def _each(
@@ -246,21 +235,6 @@ def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None)
     if found is None:
         raise MeasurementError
     return found
-
-
-def _of_asked_length(answer: Answer, asked: Question, estimate: RowEstimate) -> Answer:
-    """The answer with the interval of the asked length that the joint bound is about."""
-    multiplier = asked.row.multiplier
-    scaled = estimate.posterior.scaled(multiplier)
-    size = abs(float(multiplier))
-    half_width = asked.roomy_half_width + estimate.unforeseen
-    rounding = scaled.allowance - size * estimate.posterior.allowance
-    reach = size * half_width + max(0.0, rounding)
-    return replace(
-        answer,
-        low=math.nextafter(scaled.estimate - reach, -math.inf),
-        high=math.nextafter(scaled.estimate + reach, math.inf),
-    )
 
 
 def _source(estimate: RowEstimate, sources: Mapping[int, Source]) -> Source:

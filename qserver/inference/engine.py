@@ -14,7 +14,7 @@ from qserver.inference.corners.bias import Bias
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.by_rows import Together
-from qserver.inference.posterior.posteriors import Posteriors, TwoEstimates, TwoRows
+from qserver.inference.posterior.posteriors import Estimates, Posteriors, Rows
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
@@ -182,8 +182,8 @@ class InferenceEngine(LiveRows):
         self.catch_up()
         return self._posteriors.of(primitive.row, estimate, enough=error)
 
-    def together(self, rows: TwoRows, estimates: TwoEstimates) -> Together | None:
-        """Two estimates with what disagrees about them; None where that is not known."""
+    def together(self, rows: Rows, estimates: Estimates) -> Together | None:
+        """Some estimates with what disagrees about them; None where that is not known."""
         if self._posteriors is None:
             return None
         self.catch_up()

@@ -12,7 +12,7 @@ from qserver.records.claims.status import ClaimStatus
 from qserver.records.people.periods import SealedPeriods
 from qserver.records.people.unit import UnitStatus
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.statement import OF_ESTIMATOR, Law, Statement
+from qserver.records.statement import OF_ESTIMATOR, Law, Simultaneous, Statement
 
 Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]
@@ -64,24 +64,6 @@ class Answer:
     def interval(self) -> tuple[float, float]:
         """Both ends."""
         return self.low, self.high
-
-
-JointMethod = Literal["exact", "union", "product", "sampled"]
-
-
-@dataclass(frozen=True)
-class Simultaneous:
-    """The confidence that all intervals of a workload hold at once, certified.
-
-    Args:
-        confidence: lower bound of the chance that all hold, in (0, 1].
-        method: `union` (by the sum of the chances to miss), `product` (by the product of the
-            chances to hold), `sampled` (a bound from random draws, with their chance to be wrong
-            counted) or `exact` (one interval in effect).
-    """
-
-    confidence: float
-    method: JointMethod
 
 
 @dataclass(frozen=True)

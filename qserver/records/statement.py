@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from qserver.query.asking.prior import Prior
 from qserver.query.asking.reading import Method
@@ -55,3 +55,30 @@ def joined(parts: Sequence[Statement]) -> Statement:
         return OF_ESTIMATOR
     error, most = (max(of) for of in zip(*((p.error, p.disagreements) for p in parts), strict=True))
     return Statement("posterior", error, most)
+
+
+JointMethod = Literal["exact", "union", "product", "sampled", "posterior"]
+
+
+@dataclass(frozen=True)
+class Simultaneous:
+    """The confidence that all intervals of a workload hold at once, certified.
+
+    Args:
+        confidence: lower bound of the chance that all hold, in (0, 1].
+        method: `union` (by the sum of the chances to miss), `product` (by the product of the
+            chances to hold), `sampled` (a bound from random draws, with their chance to be wrong
+            counted), `exact` (one interval in effect) or `posterior` (by draws of all numbers
+            together, given what released answers disagree about).
+        attained: for `posterior` the chance that intervals of the asked lengths hold at once; None
+            for the others.
+    """
+
+    confidence: float
+    method: JointMethod
+    attained: float | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON values; earlier versions had no `attained`."""
+        own = {"confidence": self.confidence, "method": self.method}
+        return own if self.attained is None else {**own, "attained": self.attained}

@@ -34,9 +34,9 @@ from qserver.records.answer import (
     OwnPrice,
     PlanKind,
     Probability,
-    Simultaneous,
     Source,
 )
+from qserver.records.statement import Simultaneous
 from qserver.records.statement import Statement as Law
 
 

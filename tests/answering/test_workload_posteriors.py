@@ -14,7 +14,8 @@ from qserver.query.looking import Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from qserver.records.answer import Simultaneous
+from qserver.records.answer import Answer
+from qserver.records.statement import Simultaneous
 from tests.inference.histories import measured
 
 THERE = Requirement(40.0, 0.95)
@@ -131,14 +132,55 @@ def test_a_joint_bound_on_errors_is_one_on_posteriors_where_nothing_disagrees() 
         assert answer.high - answer.low == pytest.approx(question.requirement.length, rel=1e-6)
 
 
-def test_a_joint_bound_is_one_on_errors_alone_where_answers_disagree(
+def test_where_answers_disagree_all_hold_at_once_by_their_posterior(
     engine: InferenceEngine,
 ) -> None:
-    """All of its numbers say so, also one that nothing disagrees about."""
+    """Each interval is the asked one times one factor, and around the posterior's mean."""
     apart = measured(3, _rows(19, 20), scale=Fraction(7), answer=Fraction(5))
     engine.extend([apart])
-    beside = Question(_rows(19, 20), THERE)
-    assert _laws(_by_a_joint_bound(engine, (*ASKED, beside))) == {"estimator"}
+    asked = (*ASKED[:2], ASKED[2].with_requirement(Requirement(60.0, 0.95)), _alone(19))
+    found = _by_a_joint_bound(engine, asked)
+    assert _laws(found) == {"posterior"}
+    together, answers = found.answer.simultaneous, found.answer.answers
+    assert together is not None
+    assert (together.confidence, together.method) == (0.95, "posterior")
+    factors = [(a.high - a.low) / q.requirement.length for a, q in zip(answers, asked, strict=True)]
+    assert factors == pytest.approx([factors[0]] * 4, rel=1e-7)
+    by_itself = _answered(engine, Workload(asked)).answer.answers
+    union = _answered(engine, Workload(asked, simultaneous=True), Simultaneous(0.95, "union"))
+    for answer, one in zip(answers, by_itself, strict=True):
+        assert answer.estimate == one.estimate == (answer.low + answer.high) / 2
+        assert answer.statement.disagreements == 1
+        assert one.statement.error < answer.statement.error < 0.01
+        assert one.high - one.low < answer.high - answer.low
+    pairs = zip(answers, union.answer.answers, strict=True)
+    assert any(_length(answer) < _length(other) for answer, other in pairs)
+    # The asked lengths hold at once as surely as they do by themselves, or less so.
+    assert together.attained is not None
+    assert together.attained < min(a.confidence_attained for a in by_itself)
+    assert (together.attained < 0.95) == (factors[0] > 1.0)
+
+
+def test_the_same_workload_gets_the_same_answer(engine: InferenceEngine) -> None:
+    assert _by_a_joint_bound(engine, ASKED).answer == _by_a_joint_bound(engine, ASKED).answer
+
+
+def test_too_sure_for_draws_is_the_union_bound_of_posteriors(engine: InferenceEngine) -> None:
+    asked = tuple(q.with_requirement(Requirement(90.0, 0.9999)) for q in ASKED)
+    found = _by_a_joint_bound(engine, asked)
+    assert found.answer.simultaneous == Simultaneous(0.9999, "union")
+    assert _laws(found) == {"posterior"}
+    union = _answered(engine, Workload(asked, simultaneous=True), Simultaneous(0.9999, "union"))
+    for answer, other in zip(found.answer.answers, union.answer.answers, strict=True):
+        assert answer.interval == pytest.approx(other.interval, abs=1e-6)
+
+
+def _length(answer: Answer) -> float:
+    return answer.high - answer.low
+
+
+def _alone(value: int) -> Question:
+    return Question(_rows(value, value + 1), THERE)
 
 
 def test_what_quotients_are_made_of_keeps_the_law_of_the_error(engine: InferenceEngine) -> None:

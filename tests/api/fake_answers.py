@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qserver.query.domain_file import domain_from_document
-from qserver.records.answer import Answer, Simultaneous, WorkloadAnswer
+from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.records.history import HistoryRow, HistoryTable
-from qserver.records.statement import Statement
+from qserver.records.statement import Simultaneous, Statement
 
 DOMAIN = domain_from_document(
     {

@@ -26,7 +26,7 @@ def test_the_answers_come_in_the_order_of_the_questions_with_one_price(caller: C
     assert [a["epsilon_charged"] for a in found["answers"]] == [0.0, 0.060000001]
     assert found["epsilon_charged"] == 0.060000001
     assert found["epsilon_remaining"] == 0.001234567
-    assert found["simultaneous"] == {"confidence": 0.951, "method": "sampled"}
+    assert found["simultaneous"] == {"confidence": 0.951, "method": "sampled", "attained": None}
     assert found["version"] == 7
 
 

@@ -25,7 +25,7 @@ from qserver.query.primitive import primitive
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.account import Account, Allowance, TokenRecord
-from qserver.records.answer import Answer, ModelAnswer, Offer, Simultaneous, WorkloadAnswer
+from qserver.records.answer import Answer, ModelAnswer, Offer, WorkloadAnswer
 from qserver.records.audit_chain import linked
 from qserver.records.charge import (
     AnyCharge,
@@ -43,7 +43,7 @@ from qserver.records.paid_question import FittedBase, PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, Sampled, TableCell
 from qserver.records.problem import problem_from_error
 from qserver.records.standing import Standing
-from qserver.records.statement import Statement
+from qserver.records.statement import Simultaneous, Statement
 from qserver.storage.encoding.jobs import answer_from_json, answer_json
 from qserver.storage.encoding.records import (
     estimator_from_json,
@@ -257,6 +257,11 @@ STORED: Mapping[str, Stored] = {
     "earlier answer": Stored(EARLIER_ANSWER, None, answer_from_json),
     "workload answer": Stored(
         WorkloadAnswer((ANSWER,), 5, 9, SIMULTANEOUS, 4), answer_json, answer_from_json
+    ),
+    "workload answer by a posterior": Stored(
+        WorkloadAnswer((ANSWER,), 5, 9, Simultaneous(0.9, "posterior", 0.87), 4),
+        answer_json,
+        answer_from_json,
     ),
     "earlier workload answer": Stored(
         WorkloadAnswer((EARLIER_ANSWER,), 5, 9, SIMULTANEOUS, 4), None, answer_from_json

@@ -20,14 +20,8 @@ from qserver.api.bodies.query import JSON_REF
 from qserver.api.bodies.record_body import Epsilon, Interval, RecordBody
 from qserver.api.errors import job_problem
 from qserver.inference.posterior.choice import table_readings
-from qserver.records.answer import (
-    AnyAnswer,
-    JobState,
-    JointMethod,
-    ModelAnswer,
-    PlanKind,
-    WorkloadAnswer,
-)
+from qserver.records.answer import AnyAnswer, JobState, ModelAnswer, PlanKind, WorkloadAnswer
+from qserver.records.statement import JointMethod
 
 _ProblemBody = Annotated[dict[str, Any], BeforeValidator(job_problem)]
 _PROBLEM_SCHEMA = WithJsonSchema({"anyOf": [{JSON_REF: "Problem"}, {"type": "null"}]})
@@ -38,6 +32,13 @@ class SimultaneousBody(RecordBody):
 
     confidence: float = Field(description="certified: at least what was asked", ge=0, le=1)
     method: JointMethod
+    attained: float | None = Field(
+        default=None,
+        description="for `posterior`: the confidence that intervals of the asked lengths hold at "
+        "once; null for the others",
+        ge=0,
+        le=1,
+    )
 
 
 class ConsistentBody(RecordBody):

@@ -2,7 +2,8 @@
 
 Begin with `known_sums`: what is known of the errors. `law_given` computes the law: exactly where
 all errors follow from one (`line`), else as a mixture of normal laws (`mixture`), on the ground of
-normal factors (`sites`). The result is a `table_of_law`.
+normal factors (`sites`). The result is a `table_of_law`. Of many errors together draws are made by
+a `chain`.
 
-Which one to call: `law_given.law_given`.
+Which one to call: `law_given.law_given` for one error, `chain.farthest_off` for many together.
 """

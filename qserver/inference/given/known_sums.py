@@ -9,6 +9,7 @@ be the sum of several cells of a table. Its error is then a sum of Laplace varia
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from qserver.inference.given.normal import NormalLaw
 
 _RANK = 1e-10
 _ZERO = 1e-10
-_MOST_FREE = 100
+MOST_FREE: Final = 100
 """Most independent errors that keep their law; beyond these the smallest become a normal one."""
 
 
@@ -53,11 +54,16 @@ class KnownSums:
         weights = np.zeros((n_together, 0))
         return cls(weights if n_together > 1 else weights[0], np.zeros((0, 0)), np.zeros(0))
 
-    def reduced(self) -> Reduced:
-        """The law of W given the sums, without the errors that are independent of W."""
+    def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
+        """The law of W given the sums, without the errors that are independent of W.
+
+        Args:
+            most_free: most errors outside of all sums that keep their law.
+        """
         inside = np.asarray(self.sums.any(axis=0))
         found = _solved(self, inside)
-        return with_free(found, self.weights[..., ~inside], self.counts[~inside])
+        free, counts = self.weights[..., ~inside], self.counts[~inside]
+        return with_free(found, free, counts, most_free=most_free)
 
     def with_independent(self, weights: FloatArray, counts: FloatArray | None = None) -> KnownSums:
         """The error with further ones that are in no sum; their weights are in records."""
@@ -130,15 +136,18 @@ class Reduced:
         )
 
 
-def with_free(found: Reduced, free: FloatArray, counts: FloatArray) -> Reduced:
+def with_free(
+    found: Reduced, free: FloatArray, counts: FloatArray, *, most_free: int = MOST_FREE
+) -> Reduced:
     """The same with further errors in W that are in no sum.
 
     Args:
         free: their weights in W, in records, shape (l,); (2, l) for two errors W together.
         counts: of each error how many Laplace variables it is the sum of, shape (l,).
+        most_free: most of them that keep their law.
     """
     order = np.argsort(-_sizes(free), kind="stable")
-    large, small = order[:_MOST_FREE], order[_MOST_FREE:]
+    large, small = order[:most_free], order[most_free:]
     n_free, n_basis = len(large), found.mixing.shape[1]
     weights = np.concatenate(
         [found.weights[..., :n_basis], free[..., large], found.weights[..., n_basis:]], axis=-1

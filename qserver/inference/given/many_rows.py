@@ -17,7 +17,7 @@ from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csr_array
 
 from qserver.inference.arrays import FloatArray, Places
-from qserver.inference.given.known_sums import Reduced, with_free
+from qserver.inference.given.known_sums import MOST_FREE, Reduced, with_free
 from qserver.inference.given.normal import NormalLaw
 from qserver.inference.given.sites import normal_law
 
@@ -120,9 +120,10 @@ class ManySums:
     free: FloatArray
     counts: FloatArray
 
-    def reduced(self) -> Reduced:
-        """The law of W; of one by arrays without the first axis."""
-        found = with_free(self.rows.along(self.weights), self.free, self.counts)
+    def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
+        """The law of W, as of `KnownSums`; of one by arrays without the first axis."""
+        along = self.rows.along(self.weights)
+        found = with_free(along, self.free, self.counts, most_free=most_free)
         return found if len(self.weights) > 1 else found.along(np.ones(1))
 
 

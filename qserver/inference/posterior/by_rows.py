@@ -73,14 +73,17 @@ class CellsAndRows:
         off = known.estimate - found.estimate
         return law.stated(replace(known, allowance=found.allowance), off=off)
 
-    def together(self, wanted: tuple[Wanted, Wanted]) -> Together | None:
-        """Both estimates by weights on cells and rows alike, as `stated` has them, or None."""
+    def together(self, wanted: Sequence[Wanted]) -> Together | None:
+        """All estimates by weights on cells and rows alike, as `stated` has them, or None."""
         with self._lock:
             rows = self._in_play()
-            one, other = (_by_weights(rows, of) for of in wanted)
-            if one is None or other is None:
-                return None
-            return Together((one, other), rows.known_sums(one.weights, other.weights))
+            found = list[ByWeights]()
+            for one in wanted:
+                by_weights = _by_weights(rows, one)
+                if by_weights is None:
+                    return None
+                found.append(by_weights)
+            return Together(tuple(found), rows.known_sums(*(one.weights for one in found)))
 
     def _in_play(self) -> RowsInPlay:
         if self._rows is None:
@@ -103,9 +106,9 @@ class ByWeights:
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Two estimates, and the sums of errors that bear on them."""
+    """Some estimates, and the sums of errors that bear on them."""
 
-    estimates: tuple[ByWeights, ByWeights]
+    estimates: tuple[ByWeights, ...]
     sums: KnownSums | ManySums
 
 

@@ -8,13 +8,13 @@ other periods leaves its posterior as it is, to the last bit.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from qserver.inference.tables.measured import asked_periods
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
-from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
+from qserver.records.history import AnyMeasurement, Measurement
 
 MOST_CELLS = 1_000
 """Most rows and cells together whose disagreements are sought."""
@@ -86,54 +86,66 @@ def _cells(partition: ProductPartition) -> tuple[LinearQuery, ...]:
     return tuple(map(partition.row, range(partition.n_cells)))
 
 
-def linked(
-    queries: Sequence[LinearQuery], measurements: Sequence[AnyMeasurement], apart: int
-) -> frozenset[int] | None:
-    """The periods of questions, and those that rows link them to; of tables the cells there.
+@dataclass(frozen=True)
+class NearPeriods:
+    """Some periods, as those whose rows and cells may bear on questions.
 
-    Where these are too many together, its own periods. None where these are too many, too, or where
-    no table has a cell there.
+    Args:
+        periods: values of an attribute.
+        apart: the attribute of the periods.
+    """
+
+    periods: frozenset[int]
+    apart: int
+
+    def holds(self, one: AnyMeasurement) -> bool:
+        """Whether a row or a table is about some of these periods."""
+        row = one.row if isinstance(one, Measurement) else one.partition.inside
+        return not asked_periods(row, self.apart).isdisjoint(self.periods)
+
+    def n_cells(self, partition: ProductPartition) -> int:
+        """Cells that are about these periods."""
+        axis = next((a for a in partition.axes if a.axis == self.apart), None)
+        if axis is None:
+            return partition.n_cells
+        parts = {int(axis.dense[p]) for p in self.periods} - {-1}
+        return partition.n_cells // axis.n * len(parts)
+
+    def n_rows_and_cells(self, measurements: Iterable[AnyMeasurement]) -> tuple[int, int]:
+        """How many rows are about these periods, and how many cells."""
+        n_rows, n_cells = 0, 0
+        for one in measurements:
+            if isinstance(one, Measurement):
+                n_rows += self.holds(one)
+            else:
+                n_cells += self.n_cells(one.partition)
+        return n_rows, n_cells
+
+    def those(self, rows: Iterable[Measurement]) -> list[Measurement]:
+        """The rows that are about these periods, numbered anew."""
+        kept = filter(self.holds, rows)
+        return [replace(row, id=number) for number, row in enumerate(kept)]
+
+    def cells_as_rows(self, measurements: Iterable[AnyMeasurement]) -> list[Measurement]:
+        """The rows and the tables' cells that are about these periods, numbered anew."""
+        return self.those(cells_as_rows(filter(self.holds, measurements)))
+
+
+def own_periods(queries: Sequence[LinearQuery], apart: int) -> NearPeriods:
+    """The periods that questions are about."""
+    own = frozenset[int]().union(*(asked_periods(query, apart) for query in queries))
+    return NearPeriods(own, apart)
+
+
+def linked(near: NearPeriods, measurements: Iterable[AnyMeasurement]) -> NearPeriods:
+    """These periods, and those that rows link them to.
 
     Args:
         measurements: all live rows and tables by id.
-        apart: the attribute of the periods.
     """
-    own = frozenset[int]().union(*(asked_periods(query, apart) for query in queries))
+    apart, found, grown = near.apart, near.periods, True
     rows = [asked_periods(m.row, apart) for m in measurements if isinstance(m, Measurement)]
-    found, grown = own, True
     while grown:
         together = found.union(*(periods for periods in rows if not periods.isdisjoint(found)))
         found, grown = together, together != found
-    for periods in (found, own):
-        n_cells = sum(_n_cells(m, periods, apart) for m in measurements)
-        n_rows = sum(not periods.isdisjoint(other) for other in rows)
-        if n_cells and n_cells + n_rows <= MOST_CELLS:
-            return periods
-    return None
-
-
-def nearby(
-    measurements: Sequence[AnyMeasurement], periods: frozenset[int], apart: int
-) -> list[Measurement]:
-    """The rows that are about some of these periods, and the tables' cells there, numbered anew."""
-    near = [m for m in measurements if not about(m, apart).isdisjoint(periods)]
-    rows = cells_as_rows(near)
-    kept = [row for row in rows if not asked_periods(row.row, apart).isdisjoint(periods)]
-    return [replace(row, id=number) for number, row in enumerate(kept)]
-
-
-def about(one: AnyMeasurement, apart: int) -> frozenset[int]:
-    """The periods that a row or a table is about."""
-    row = one.row if isinstance(one, Measurement) else one.partition.inside
-    return asked_periods(row, apart)
-
-
-def _n_cells(one: AnyMeasurement, periods: frozenset[int], apart: int) -> int:
-    """Cells of a table that are about these periods."""
-    if not isinstance(one, TableMeasurement):
-        return 0
-    axis = next((a for a in one.partition.axes if a.axis == apart), None)
-    if axis is None:
-        return one.partition.n_cells
-    parts = {int(axis.dense[p]) for p in periods} - {-1}
-    return one.partition.n_cells // axis.n * len(parts)
+    return NearPeriods(found, apart)

@@ -6,6 +6,14 @@ too, as the sum of theirs. Where every permutation within a class leaves the tab
 the weights of least variance are the same on the cells of a merged one. So they are not lost, and
 only what merged cells disagree about among each other is left out. What is merged depends on the
 question and on public scales alone.
+
+Tables of several partitions of one attribute tell values of one class apart by the parts that these
+lie in. Then classes are refined (`_refined`) until two parts of one kind have equally many values
+of each class, and two values of one class lie in parts of the same kinds. On such classes, too, the
+weights of least variance are constant.
+
+References:
+    Weisfeiler and Leman (1968) for the refinement; Grohe et al. (2014) for least squares on it.
 """
 
 from __future__ import annotations
@@ -23,7 +31,7 @@ import numpy as np
 
 from qserver.inference.corners.core import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.vectors import IntArray
-from qserver.inference.posterior.cells_as_rows import MOST_CELLS, numbered
+from qserver.inference.posterior.cells_as_rows import MOST_CELLS, NearPeriods, numbered
 from qserver.query.grid import AxisClasses, class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition, product_partition
@@ -77,20 +85,30 @@ class Merging:
         cls,
         queries: Sequence[LinearQuery],
         measurements: Sequence[AnyMeasurement],
-        most: int = MOST_MERGED,
+        most: int,
+        *,
+        near: NearPeriods | None = None,
+        refines: bool = False,
     ) -> Merging | None:
-        """What is merged; None where that leaves more rows than `most`."""
+        """What is merged; None where that leaves more rows than `most`, of `near` alone.
+
+        Args:
+            refines: whether parts of tables tell values apart, too.
+        """
         rows = [one for one in measurements if isinstance(one, Measurement)]
         if len(rows) > most:
             return None
         classes = {
             axis.axis: axis.dense for axis in class_grid(*queries, *(m.row for m in rows)).axes
         }
+        if refines:
+            found = [one.partition for one in measurements if isinstance(one, TableMeasurement)]
+            classes = _refined(classes, found)
         left, tables = most - len(rows), list[tuple[TableMeasurement, ProductPartition]]()
         for table in measurements:
             if isinstance(table, TableMeasurement):
                 coarse = _coarsened(table.partition, classes)
-                left -= coarse.n_cells
+                left -= coarse.n_cells if near is None else near.n_cells(coarse)
                 if left < 0:
                     return None
                 tables.append((table, coarse))
@@ -103,31 +121,38 @@ class Merging:
 
 
 def merged_rows(
-    queries: Sequence[LinearQuery], measurements: Sequence[AnyMeasurement], used: Sequence[int]
+    queries: Sequence[LinearQuery],
+    first: Sequence[AnyMeasurement],
+    others: Sequence[AnyMeasurement],
+    near: NearPeriods | None = None,
+    *,
+    refines: bool = False,
 ) -> list[Measurement]:
-    """The rows and merged cells of all that was measured, or else of as much as there is room for.
-
-    The used ones come first, and then the others in the order of their noise, the least first.
+    """The rows and merged cells of all of these, or else of as much as there is room for.
 
     Args:
-        measurements: all live rows and tables by id.
-        used: ids of those that must be among them.
+        first: those that must be among them.
+        others: they come in the order of their noise, the least first.
+        near: the only periods that rows and cells are wanted of: the queries' own, and those that
+            rows link them to. So a query or a row tells each from all others, and no merged cell is
+            about some of both.
+        refines: whether parts of tables tell values apart, too.
 
     Returns:
-        Numbered from 0; none where the used ones alone are too many.
+        Numbered from 0; none where the first ones alone are too many.
     """
-    first = [measurements[i] for i in used]
-    others = [one for one in measurements if one.id not in used]
-    others.sort(key=lambda one: (one.alpha_nano != 0, -one.alpha_nano, one.id))
+    others = sorted(others, key=lambda one: (one.alpha_nano != 0, -one.alpha_nano, one.id))
 
-    def merging(n: int) -> Merging | None:
-        return Merging.of(queries, [*first, *others[:n]], MOST_MERGED)
+    def merging(n: int, most: int = MOST_MERGED) -> Merging | None:
+        return Merging.of(queries, [*first, *others[:n]], most, near=near, refines=refines)
 
     found = merging(len(others))
     if found is None:
         fits = bisect_left(range(len(others)), 1, key=lambda n: int(merging(n) is None))
-        found = merging(fits - 1) if fits else Merging.of(queries, first, MOST_CELLS)
-    return [] if found is None else found.rows()
+        found = merging(fits - 1) if fits else merging(0, MOST_CELLS)
+    if found is None:
+        return []
+    return found.rows() if near is None else near.those(found.rows())
 
 
 def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:
@@ -140,15 +165,50 @@ def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> 
     return product_partition(partition.sizes, labels)
 
 
+def _refined(
+    classes: Mapping[int, IntArray], partitions: Sequence[ProductPartition]
+) -> dict[int, IntArray]:
+    """The coarsest classes within these that tables have equally many values of in like parts."""
+    by_axis: dict[int, dict[AxisClasses, None]] = {}
+    for parts in itertools.chain.from_iterable(one.axes for one in partitions):
+        by_axis.setdefault(parts.axis, {})[parts] = None
+    found = dict(classes)
+    for axis, all_parts in by_axis.items():
+        dense = [parts.dense for parts in all_parts]
+        found[axis] = _refined_axis(found.get(axis, np.zeros_like(dense[0])), dense)
+    return found
+
+
+def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray:
+    """The same of one attribute, shape (size,); part -1 is of no kind."""
+    while True:
+        kinds = [_kinds(parts, classes)[parts] for parts in partitions]
+        finer = np.unique(np.stack([classes, *kinds]), axis=1, return_inverse=True)[1].ravel()
+        if finer.max() == len(np.unique(classes)) - 1:
+            return classes
+        classes = finer
+
+
+def _kinds(parts: IntArray, classes: IntArray) -> IntArray:
+    """A kind per part, equal where it has equally many values of each class; the last is of -1."""
+    counts = np.zeros((parts.max() + 2, classes.max() + 1), dtype=np.int64)
+    np.add.at(counts, (parts, classes), 1)
+    return np.asarray(np.unique(counts, axis=0, return_inverse=True)[1].ravel())
+
+
 def _same(parts: AxisClasses, classes: IntArray) -> IntArray:
-    """A label per value, equal for values of parts that meet the same classes, shape (size,)."""
-    pairs = np.unique(np.stack([parts.dense, classes]), axis=1)
+    """A label per value, equal for values of parts that meet the same classes, shape (size,).
+
+    It is -1 for values in no part.
+    """
+    inside = parts.dense >= 0
+    pairs = np.unique(np.stack([parts.dense[inside], classes[inside]]), axis=1)
     stops = np.searchsorted(pairs[0], np.arange(1, parts.n))
     met: dict[tuple[int, ...], int] = {}
     of_part = [
         met.setdefault(tuple(found.tolist()), len(met)) for found in np.split(pairs[1], stops)
     ]
-    return np.asarray(of_part, dtype=np.int64)[parts.dense]
+    return np.where(inside, np.asarray(of_part, dtype=np.int64)[parts.dense], -1)
 
 
 def _summed(table: TableMeasurement, coarse: ProductPartition) -> Iterator[Measurement]:
@@ -178,6 +238,7 @@ def _cells_of(fine: ProductPartition, coarse: ProductPartition) -> IntArray:
         if into is None:
             places = np.repeat(places, parts.n)
             continue
-        first = np.unique(parts.dense, return_index=True)[1]
+        found, first = np.unique(parts.dense, return_index=True)
+        first = first[found >= 0]
         places = (places[:, None] * into.n + into.dense[first]).ravel()
     return places

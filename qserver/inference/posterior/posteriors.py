@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,11 +21,12 @@ from qserver.inference.posterior.by_rows import (
 )
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
+    NearPeriods,
     cells_as_rows,
     chosen,
     linked,
     n_rows,
-    nearby,
+    own_periods,
 )
 from qserver.inference.posterior.merged import MOST_MERGED, merged_rows
 from qserver.inference.posterior.row_estimate import RowEstimate
@@ -35,15 +36,15 @@ from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.inference.sought import trim
 from qserver.query.linear import LinearQuery
-from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.statement import EXACT, OF_ESTIMATOR
 
+Rows = Sequence[LinearQuery]
+Estimates = Sequence[RowEstimate]
 _Key = tuple[LinearQuery, float, float, Weights, tuple[int, ...], float]
-TwoRows = tuple[LinearQuery, LinearQuery]
-TwoEstimates = tuple[RowEstimate, RowEstimate]
 _Way = Callable[[], Stated | None]
 
-_MOST_KNOWN, _MOST_WITH_CELLS = 1_024, 16
+_MOST_KNOWN, _MOST_WITH_CELLS, _MOST_TOGETHER = 1_024, 16, 8
 """A table of 1,000 numbers is among the known ones as a whole."""
 # ValueError is what the solvers raise where a number is not finite.
 FAULTS_OF_FLOATS: Final = (EvaluationError, np.linalg.LinAlgError, ValueError)
@@ -64,12 +65,14 @@ class Posteriors:
         self._rows, self._measurements, self._apart = rows, measurements, apart
         self._known: OrderedDict[_Key, ToState] = OrderedDict()
         self._with_cells: OrderedDict[tuple[int, ...], CellsAndRows] = OrderedDict()
+        self._together: OrderedDict[tuple[_Key, ...], Together | None] = OrderedDict()
         self._n_rows: int | None = None
 
     def clear(self) -> None:
         """Forget all, since the history has changed."""
         self._known.clear()
         self._with_cells.clear()
+        self._together.clear()
         self._n_rows = None
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
@@ -87,32 +90,39 @@ class Posteriors:
         # What an independent answer disagrees about is with answers that were looked at.
         if estimate.method == "independent":
             return ToState(Stated(known, OF_ESTIMATOR))
-        key = (row, known.estimate, known.allowance, estimate.weights, estimate.tables, enough)
+        key = _key(row, estimate, enough)
         if key not in self._known:
             trim(self._known, _MOST_KNOWN)
             wanted = Wanted(row, known, enough)
             self._known[key] = ToState(partial(_first, wanted, self._ways(wanted, estimate)))
         return self._known[key]
 
-    def together(self, rows: TwoRows, estimates: TwoEstimates) -> Together | None:
-        """Two estimates with what disagrees about them; None where that is not known."""
+    def together(self, rows: Rows, estimates: Estimates) -> Together | None:
+        """Some estimates with what disagrees about them; None where that is not known."""
         if any(one.method == "independent" for one in estimates):
             return None
-        over, under = (
-            Wanted(row, estimate.posterior, ENOUGH)
-            for row, estimate in zip(rows, estimates, strict=True)
-        )
+        pairs = list(zip(rows, estimates, strict=True))
+        key = tuple(_key(row, estimate, ENOUGH) for row, estimate in pairs)
+        if key not in self._together:
+            trim(self._together, _MOST_TOGETHER)
+            wanted = [Wanted(row, estimate.posterior, ENOUGH) for row, estimate in pairs]
+            self._together[key] = self._found_together(wanted, rows, estimates)
+        return self._together[key]
+
+    def _found_together(
+        self, wanted: Sequence[Wanted], rows: Rows, estimates: Estimates
+    ) -> Together | None:
         ways = self._cells_and_rows(rows, estimates)
         for way in ways:
             with contextlib.suppress(*FAULTS_OF_FLOATS):
-                found = way.together((over, under))
+                found = way.together(wanted)
                 if found is not None:
                     return found
         if not self._may_use_rows_alone(ways, estimates):
             return None
         with contextlib.suppress(*FAULTS_OF_FLOATS):
             sums = self._rows.known_sums(*(one.weights for one in estimates))
-            return Together((_as_known(over), _as_known(under)), sums)
+            return Together(tuple(map(_as_known, wanted)), sums)
         return None
 
     def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way]:
@@ -124,56 +134,76 @@ class Posteriors:
                 ways.append(partial(by_sums, self._rows.known_sums(estimate.weights), wanted))
         return ways
 
-    def _may_use_rows_alone(self, ways: Sequence[object], estimates: Sequence[RowEstimate]) -> bool:
+    def _may_use_rows_alone(self, ways: Sequence[object], estimates: Estimates) -> bool:
         """Whether rows alone may be the last way: cells are not at hand, or are too many."""
         are_rows = not any(map(_uses_cells, estimates))
         return are_rows and (not ways or self._size > MOST_CELLS)
 
-    def _cells_and_rows(
-        self, rows: Sequence[LinearQuery], estimates: Sequence[RowEstimate]
-    ) -> list[CellsAndRows]:
+    def _cells_and_rows(self, rows: Rows, estimates: Estimates) -> list[CellsAndRows]:
         """Cells and rows whose disagreements may bear on questions, the best first.
 
         Cells may disagree with rows also where the estimates use rows alone.
         """
-        if self._apart is not None:
-            near = self._nearby(rows, self._apart)
-            return [] if near is None else [near]
+        used = sorted({i for one in estimates for i in (*one.ids, *one.tables)})
         if not self._size:
             return []
-        used = sorted({i for one in estimates for i in (*one.ids, *one.tables)})
+        if self._apart is not None:
+            return self._with_periods(rows, used, self._apart)
         return self._with_tables(rows, used)
 
-    def _nearby(self, rows: Sequence[LinearQuery], apart: int) -> CellsAndRows | None:
-        """The rows and cells whose disagreements may bear on questions; None if all are rows."""
-        periods = linked(rows, self._measurements, apart)
-        if periods is None:
-            return None
-        key = tuple(sorted(periods))
+    def _with_periods(self, rows: Rows, used: Sequence[int], apart: int) -> list[CellsAndRows]:
+        """The rows and cells of periods that may bear on questions; none if all are rows.
+
+        As they are, or merged for the questions where they are too many; then those of the
+        questions' own periods as they are.
+        """
+        own = own_periods(rows, apart)
+        near = linked(own, self._measurements)
+        n_rows, n_cells = near.n_rows_and_cells(self._measurements)
+        if not n_cells:
+            return []
+        if n_rows + n_cells <= MOST_CELLS:
+            return [self._of_periods(near)]
+        merged = partial(
+            merged_rows,
+            tuple(rows),
+            *_parted(filter(near.holds, self._measurements), used),
+            near,
+        )
+        ways = [self._made(merged)]
+        if sum(own.n_rows_and_cells(self._measurements)) <= MOST_CELLS:
+            ways.append(self._of_periods(own))
+        return [*ways, self._made(partial(merged, refines=True))]
+
+    def _of_periods(self, near: NearPeriods) -> CellsAndRows:
+        key = tuple(sorted(near.periods))
         if key not in self._with_cells:
             trim(self._with_cells, _MOST_WITH_CELLS)
-            make = partial(nearby, list(self._measurements), periods, apart)
-            self._with_cells[key] = CellsAndRows(make, self._rows.most_records)
+            self._with_cells[key] = self._made(
+                partial(near.cells_as_rows, tuple(self._measurements))
+            )
         return self._with_cells[key]
 
-    def _with_tables(self, rows: Sequence[LinearQuery], used: Sequence[int]) -> list[CellsAndRows]:
+    def _made(self, make: Callable[[], Sequence[Measurement]]) -> CellsAndRows:
+        return CellsAndRows(make, self._rows.most_records)
+
+    def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[CellsAndRows]:
         """Cells and rows: merged for the questions where they are many, and then as they are."""
         ways = list[CellsAndRows]()
+        merged = partial(merged_rows, tuple(rows), *_parted(self._measurements, used))
         if self._size > MOST_MERGED:
-            make = partial(merged_rows, tuple(rows), tuple(self._measurements), tuple(used))
-            ways.append(CellsAndRows(make, self._rows.most_records))
+            ways.append(self._made(merged))
         if self._size <= MOST_CELLS or self._uses_tables(used):
             ids = chosen(self._measurements, used)
             if ids is not None:
-                ways.append(self._as_they_are(ids))
-        return ways
+                return [*ways, self._as_they_are(ids)]
+        return [*ways, self._made(partial(merged, refines=True))]
 
     def _as_they_are(self, ids: tuple[int, ...]) -> CellsAndRows:
         if ids not in self._with_cells:
             trim(self._with_cells, _MOST_WITH_CELLS)
             some = [self._measurements[i] for i in ids]
-            make = partial(cells_as_rows, some)
-            self._with_cells[ids] = CellsAndRows(make, self._rows.most_records)
+            self._with_cells[ids] = self._made(partial(cells_as_rows, some))
         return self._with_cells[ids]
 
     def _uses_tables(self, used: Sequence[int]) -> bool:
@@ -186,6 +216,21 @@ class Posteriors:
             has_tables = any(isinstance(one, TableMeasurement) for one in self._measurements)
             self._n_rows = sum(map(n_rows, self._measurements)) if has_tables else 0
         return self._n_rows
+
+
+def _parted(
+    measurements: Iterable[AnyMeasurement], used: Sequence[int]
+) -> tuple[list[AnyMeasurement], list[AnyMeasurement]]:
+    """Those that are used, and the others."""
+    first, others = list[AnyMeasurement](), list[AnyMeasurement]()
+    for one in measurements:
+        (first if one.id in used else others).append(one)
+    return first, others
+
+
+def _key(row: LinearQuery, estimate: RowEstimate, enough: float) -> _Key:
+    known = estimate.posterior
+    return (row, known.estimate, known.allowance, estimate.weights, estimate.tables, enough)
 
 
 def _uses_cells(estimate: RowEstimate) -> bool:

@@ -28,9 +28,9 @@ from qserver.inference.tables.shared_noise import (
 )
 from qserver.planning.holdings import Holdings
 from qserver.query.question import Question
-from qserver.records.answer import JointMethod, Simultaneous
 from qserver.records.charge import NANO
 from qserver.records.history import Estimator, Measurement
+from qserver.records.statement import JointMethod, Simultaneous
 
 
 @dataclass(frozen=True, eq=False)

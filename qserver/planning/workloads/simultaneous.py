@@ -39,8 +39,8 @@ from qserver.planning.workloads.workload import (
 )
 from qserver.planning.workloads.workload_base import Base, answered_base, fitted, views_of, wants_of
 from qserver.query.question import Question
-from qserver.records.answer import Simultaneous
 from qserver.records.history import Estimator
+from qserver.records.statement import Simultaneous
 
 
 def plan_together(

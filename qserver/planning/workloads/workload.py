@@ -27,9 +27,10 @@ from qserver.planning.workloads.scale import Scaling
 from qserver.planning.workloads.workload_base import best_on, places_of, views_of
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.records.answer import PlanKind, Simultaneous
+from qserver.records.answer import PlanKind
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
+from qserver.records.statement import Simultaneous
 
 
 @dataclass(frozen=True)

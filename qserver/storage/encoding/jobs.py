@@ -10,8 +10,8 @@ from typing import Any, Literal
 from qserver.errors import StoreCorruptError
 from qserver.query.asking.prior import Prior
 from qserver.query.looking import Ends, Selection
-from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, Simultaneous, WorkloadAnswer
-from qserver.records.statement import OF_POSTERIOR, Statement
+from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, WorkloadAnswer
+from qserver.records.statement import OF_POSTERIOR, Simultaneous, Statement
 from qserver.storage.encoding.sealed import ADVICE, reading, unsealed
 
 State = Literal["queued", "running", "done", "failed"]
@@ -68,6 +68,8 @@ def answer_json(answer: AnyAnswer) -> str:
             del one["as_of"]
         if "statement" in one:
             one["statement"] = _without_usual(one["statement"])
+    if isinstance(answer, WorkloadAnswer) and answer.simultaneous is not None:
+        plain["simultaneous"] = answer.simultaneous.to_plain()
     if not plain.get("ends", ...):
         del plain["ends"]
     return json.dumps(plain)

@@ -20,10 +20,11 @@ from qserver.query.looking import Looking
 from qserver.query.measure import measure_of
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Simultaneous, Source
+from qserver.records.answer import Source
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.records.standing import Standing
+from qserver.records.statement import Simultaneous
 from qserver.storage.encoding.records import (
     estimator_from_plain,
     estimator_plain,
@@ -242,7 +243,7 @@ class Reservation:
         if self.sampled is not None:
             plain["sampled"] = asdict(self.sampled)
         if self.simultaneous is not None:
-            plain["simultaneous"] = asdict(self.simultaneous)
+            plain["simultaneous"] = self.simultaneous.to_plain()
         return json.dumps(plain)
 
     @classmethod

@@ -49,7 +49,7 @@ def _history(rng: np.random.Generator) -> list[AnyMeasurement]:
 def test_merged_cells_are_sums_of_the_cells_within() -> None:
     """Two classes of a, two of b by the row; groups of four values meet one class of a, or both."""
     history = _history(np.random.default_rng(1))
-    merging = Merging.of([_query(a=(2, 3))], history)
+    merging = Merging.of([_query(a=(2, 3))], history, MOST_MERGED)
     assert merging is not None
     rows = merging.rows()
     first, second, third = (np.array(m.indices, dtype=object) for m in history[:3])
@@ -138,7 +138,7 @@ def test_where_rows_are_too_many_those_of_least_noise_are_taken() -> None:
         len(rows), product_partition((size,), {0: np.arange(size)}), 10**6, STEP, (0,) * size
     )
     history: list[AnyMeasurement] = [*rows, table]
-    found = merged_rows([rows[-1].row], history, [len(rows) - 1, len(rows)])
+    found = merged_rows([rows[-1].row], history[-2:], history[:-2])
     assert len(found) <= MOST_MERGED
     scales = sorted(round(r.scale) for r in found if r.n_summed == 1 and r.scale < 999)
     assert scales[:-1] == [*range(10, 9 + len(scales))]
@@ -152,5 +152,5 @@ def test_too_many_rows_are_not_merged() -> None:
         measured(i, linear_query((1000,), [(1, {0: interval(1000, 0, i + 1)})]))
         for i in range(MOST_MERGED + 1)
     ]
-    assert Merging.of([rows[0].row], rows) is None
-    assert Merging.of([rows[0].row], rows[:-1]) is not None
+    assert Merging.of([rows[0].row], rows, MOST_MERGED) is None
+    assert Merging.of([rows[0].row], rows[:-1], MOST_MERGED) is not None

@@ -57,11 +57,8 @@ class Passing:
 
     @property
     def marks(self) -> tuple[Marks | None, ...]:
-        """The constant, where the test is one comparison of a count with it."""
-        if not _is_one_sided(self.test):
-            return (None,) * (self.n_groups * len(self.columns))
-        (constant,) = map(float, _constants(self.test))
-        return (Marks(constant, constant),) * self.n_groups
+        """The constants that a count is compared with; None where it is not one or two of them."""
+        return tuple(_marks_of(column, self.test) for column in self.columns) * self.n_groups
 
     def part_confidence(self, confidence: float) -> float:
         """Of each count, so that all groups are judged rightly with `confidence`."""
@@ -141,6 +138,26 @@ def _is_one_sided(test: Test) -> bool:
         return _is_one_sided(test.of)
     is_compare = isinstance(test, Compare) and test.by not in ("=", "<>")
     return is_compare and len(columns_of(test)) == len(_constants(test)) == 1
+
+
+def _marks_of(column: int, test: Test) -> Marks | None:
+    others = _others(column, test)
+    constants = {float(side) for side in others if isinstance(side, Fraction)}
+    if not 1 <= len(constants) <= 2 or any(isinstance(side, int) for side in others):
+        return None
+    return Marks(min(constants), max(constants))
+
+
+def _others(column: int, test: Test) -> set[int | Fraction]:
+    """What a column is compared with."""
+    if isinstance(test, Compare):
+        pairs = (test.left, test.right), (test.right, test.left)
+        # A constant may be equal to a column's index.
+        return {other for one, other in pairs if isinstance(one, int) and one == column}
+    if isinstance(test, Missing):
+        return set()
+    inner = test.parts if isinstance(test, Every) else (test.of,)
+    return set[int | Fraction]().union(*(_others(column, part) for part in inner))
 
 
 def _may_hold(test: Test, group: _Group) -> bool:

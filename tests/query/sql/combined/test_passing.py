@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qserver.query.asking.marks import Marks
 from qserver.query.sql.cells import at_most
 from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.combined.passing import Passing
@@ -83,6 +84,42 @@ def test_the_interval_is_that_of_all_counts_in_their_intervals(
         assert (found.low, found.high) == (must, may)
     assert found.estimate is not None
     assert found.low <= found.estimate <= found.high
+
+
+@pytest.mark.parametrize(
+    ("test", "marks"),
+    [
+        (AT_LEAST_3, (Marks(3.0, 3.0), None)),
+        (Compare(0, "<", 1), (None, None)),
+        (Every((AT_LEAST_3, Compare(1, "<=", Fraction(2)))), (Marks(3.0, 3.0), Marks(2.0, 2.0))),
+        (Every((AT_LEAST_3, Compare(Fraction(9), "<>", 0))), (Marks(3.0, 9.0), None)),
+        (Every((AT_LEAST_3, Compare(0, ">", 1))), (None, None)),
+        (Every(tuple(Compare(0, "<>", Fraction(n)) for n in (2, 4, 6))), (None, None)),
+        (Compare(Fraction(1), "<", 0), (Marks(1.0, 1.0), None)),
+    ],
+)
+def test_a_count_is_marked_where_constants_alone_judge_it(
+    test: Test, marks: tuple[Marks | None, Marks | None]
+) -> None:
+    assert passing(test, 3, columns=(0, 1)).marks == marks * 3
+
+
+@given(st.sampled_from(TESTS), st.tuples(intervals, intervals), st.data())
+def test_only_the_side_of_its_marks_matters_of_a_count(
+    test: Test, group: tuple[tuple[int, int], tuple[int, int]], data: st.DataObject
+) -> None:
+    function = passing(test, 1, columns=(0, 1))
+    parts = [KnownPart(float(low), low - 0.3, low + size + 0.4) for low, size in group]
+    for i, marks in enumerate(function.marks):
+        if marks is None:
+            continue
+        for low, high in ((-90.0, marks.low), (marks.low, marks.high), (marks.high, 90.0)):
+            if low < parts[i].low and parts[i].high < high:
+                inside = st.floats(low, high, exclude_min=True, exclude_max=True)
+                a, b = sorted((data.draw(inside), data.draw(inside)))
+                moved = [*parts[:i], KnownPart(a, a, b), *parts[i + 1 :]]
+                before, after = function.value(parts), function.value(moved)
+                assert (after.low, after.high) == (before.low, before.high)
 
 
 @pytest.mark.parametrize("counts", [[3] * 12, [2] * 12, list(range(12))])

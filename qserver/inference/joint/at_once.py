@@ -1,0 +1,108 @@
+"""Intervals of several numbers that all hold at once, given what released answers disagree about.
+
+All numbers have a posterior together, of which a chain makes draws. In each draw some number is the
+farthest from its mean, in units of the half-width that was asked of it. All intervals are the asked
+ones times the factor that this stays below, in as many draws as the confidence says and the error
+of the draws adds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from qserver.inference.arrays import FloatArray
+from qserver.inference.given.chain import N_CHAINS, Limits, farthest_off
+from qserver.inference.posterior.by_rows import Together
+
+_STANDARD_ERRORS = 2.0
+_LEAST_BEYOND = 20
+"""Draws that must lie beyond the intervals: fewer do not say where the intervals end."""
+
+
+@dataclass(frozen=True)
+class AskedAtOnce:
+    """Intervals of some numbers, in records.
+
+    Args:
+        means: of the numbers' posteriors.
+        half_widths: as asked.
+        confidence: that all hold at once.
+    """
+
+    means: tuple[float, ...]
+    half_widths: tuple[float, ...]
+    confidence: float
+
+
+@dataclass(frozen=True)
+class HeldAtOnce:
+    """Intervals that hold at once.
+
+    Args:
+        half_widths: of the numbers, in records.
+        error: of the confidence, allowed for in the half-widths.
+        attained: the confidence that the asked intervals hold at once, without its error.
+        disagreements: how many bear on the numbers.
+    """
+
+    half_widths: tuple[float, ...]
+    error: float
+    attained: float
+    disagreements: int
+
+
+# Whoever asks again gets the same draws, and need not wait for them.
+@lru_cache(maxsize=8)
+def held_at_once(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
+    """The asked intervals, all times one factor, so that all hold at once with the confidence.
+
+    Returns:
+        None where nothing disagrees, where too many answers do for a chain, or where too few draws
+        tell of so high a confidence.
+    """
+    known = found.sums.reduced(most_free=np.iinfo(np.intp).max)
+    linear = np.array([one.estimate for one in found.estimates])
+    allowances = np.array([one.allowance for one in found.estimates])
+    reaches = np.array(asked.half_widths) - allowances
+    if not known.n_disagreements or not (reaches > 0.0).all():
+        return None
+    drawn = farthest_off(known, Limits(linear - known.shift - np.array(asked.means), reaches))
+    factor = None if drawn is None else _factor(drawn, asked.confidence)
+    if drawn is None or factor is None:
+        return None
+    within, error = _share_within(drawn, 1.0)
+    return HeldAtOnce(
+        tuple((factor.value * reaches + allowances).tolist()),
+        factor.error,
+        max(0.0, within - error),
+        known.n_disagreements,
+    )
+
+
+@dataclass(frozen=True)
+class _Factor:
+    value: float
+    error: float
+
+
+def _factor(drawn: FloatArray, confidence: float) -> _Factor | None:
+    """The least factor that is not passed in as many draws as the confidence and its error say."""
+    ordered = np.sort(drawn, axis=None)
+    _, error = _share_within(drawn, float(ordered[math.ceil(confidence * len(ordered)) - 1]))
+    n_within = math.ceil((confidence + error) * len(ordered))
+    if n_within > len(ordered) - _LEAST_BEYOND:
+        return None
+    return _Factor(float(ordered[n_within - 1]), error)
+
+
+def _share_within(drawn: FloatArray, factor: float) -> tuple[float, float]:
+    """The share of draws within a factor, and its error: at least that of chance."""
+    shares = (drawn <= factor).mean(axis=1)
+    share = float(shares.mean())
+    by_chains = float(shares.std(ddof=1)) / math.sqrt(N_CHAINS)
+    by_chance = math.sqrt(share * (1.0 - share) / drawn.size)
+    return share, _STANDARD_ERRORS * max(by_chains, by_chance)
