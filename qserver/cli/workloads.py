@@ -139,6 +139,13 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
     if together is not None:
         percent = percent_text(_rounded_down(together["confidence"]))
         console.line(f"all at once with {percent} percent confidence ({together['method']})")
+        attained = together.get("attained")
+        if attained is not None and attained < together["confidence"]:
+            percent = percent_text(_rounded_down(attained))
+            console.line(
+                "longer than asked by what released answers disagree about: the asked lengths hold "
+                f"with {percent} percent"
+            )
     _show_looking(console, answer)
     show_cost(console, answer)
 
