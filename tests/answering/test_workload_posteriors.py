@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from qserver.answering.workload import AnsweredWorkload, WorkloadCost, answer_workload, offers
@@ -104,7 +105,7 @@ def test_intervals_that_hold_at_once_by_the_union_bound_are_posteriors(
 
 
 def _by_a_joint_bound(engine: InferenceEngine, asked: tuple[Question, ...]) -> AnsweredWorkload:
-    found = [estimate_of(engine, q) for q in asked]
+    found = [None if q.row.is_zero else estimate_of(engine, q) for q in asked]
     return answer_workload(
         engine,
         Workload(asked, simultaneous=True),
@@ -173,6 +174,42 @@ def test_too_sure_for_draws_is_the_union_bound_of_posteriors(engine: InferenceEn
     union = _answered(engine, Workload(asked, simultaneous=True), Simultaneous(0.9999, "union"))
     for answer, other in zip(found.answer.answers, union.answer.answers, strict=True):
         assert answer.interval == pytest.approx(other.interval, abs=1e-6)
+
+
+def test_one_noisy_number_beside_an_exact_one(engine: InferenceEngine) -> None:
+    """Only one of them is drawn."""
+    nothing = Question(_rows(0, 0), THERE)
+    found = _by_a_joint_bound(engine, (ASKED[0], nothing))
+    noisy, exact = found.answer.answers
+    assert (noisy.statement.law, exact.statement.law) == ("posterior", "exact")
+    (alone,) = _answered(engine, Workload(ASKED[:1])).answer.answers
+    assert found.answer.simultaneous is not None
+    assert found.answer.simultaneous.method == "posterior"
+    # Around the mean and widened by the error of draws, so a little longer than the shortest.
+    assert 1.0 <= _length(noisy) / _length(alone) < 1.1
+
+
+@pytest.mark.parametrize("fault", [np.linalg.LinAlgError("x"), ValueError("not finite")])
+def test_where_floats_fail_the_union_bound_is_left(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """An answer that was paid for must not be lost to a number."""
+
+    def fails(*_args: object, **_more: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("qserver.inference.joint.at_once.farthest_off", fails)
+    found = _by_a_joint_bound(engine, ASKED)
+    assert found.answer.simultaneous == Simultaneous(0.95, "union")
+    assert _laws(found) == {"posterior"}
+
+
+def test_draws_are_made_once_for_a_history(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _by_a_joint_bound(engine, ASKED)
+    monkeypatch.setattr("qserver.inference.joint.at_once.farthest_off", None)
+    assert _by_a_joint_bound(engine, ASKED).answer == first.answer
 
 
 def _length(answer: Answer) -> float:

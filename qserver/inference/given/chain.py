@@ -103,7 +103,8 @@ class _Chain:
         """Of a draw of one chain, about."""
         k, r = self._mixing.shape
         n_drawn = len(self._owners) + len(self._free)
-        return float(r * r * (r + k) + self._weights.size) + _WORK_OF_DRAW * n_drawn
+        n_weights = self._weights.size + self._free.size
+        return float(r * r * (r + k) + n_weights) + _WORK_OF_DRAW * n_drawn
 
     def step(self) -> FloatArray:
         """The next draw of W less its shift, shape (8, m)."""

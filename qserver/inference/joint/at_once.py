@@ -8,15 +8,20 @@ of the draws adds.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.chain import N_CHAINS, Limits, farthest_off
+from qserver.inference.given.known_sums import Reduced
 from qserver.inference.posterior.by_rows import Together
+from qserver.inference.posterior.posteriors import FAULTS_OF_FLOATS
+from qserver.inference.sought import trim
 
 _STANDARD_ERRORS = 2.0
 _LEAST_BEYOND = 20
@@ -55,16 +60,31 @@ class HeldAtOnce:
     disagreements: int
 
 
-# Whoever asks again gets the same draws, and need not wait for them.
-@lru_cache(maxsize=8)
+# Whoever asks again gets the same draws, and need not wait for them, as long as the history stays.
+_known: WeakKeyDictionary[Together, OrderedDict[AskedAtOnce, HeldAtOnce | None]] = (
+    WeakKeyDictionary()
+)
+_MOST_KNOWN = 16
+
+
 def held_at_once(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
     """The asked intervals, all times one factor, so that all hold at once with the confidence.
 
     Returns:
-        None where nothing disagrees, where too many answers do for a chain, or where too few draws
-        tell of so high a confidence.
+        None where nothing disagrees, where too many answers do for a chain, where too few draws
+        tell of so high a confidence, or where floats fail.
     """
-    known = found.sums.reduced(most_free=np.iinfo(np.intp).max)
+    known = _known.setdefault(found, OrderedDict())
+    if asked not in known:
+        trim(known, _MOST_KNOWN)
+        known[asked] = None
+        with contextlib.suppress(*FAULTS_OF_FLOATS):
+            known[asked] = _held(found, asked)
+    return known[asked]
+
+
+def _held(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
+    known = _of_several(found.sums.reduced(most_free=np.iinfo(np.intp).max))
     linear = np.array([one.estimate for one in found.estimates])
     allowances = np.array([one.allowance for one in found.estimates])
     reaches = np.array(asked.half_widths) - allowances
@@ -80,6 +100,16 @@ def held_at_once(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
         factor.error,
         max(0.0, within - error),
         known.n_disagreements,
+    )
+
+
+def _of_several(known: Reduced) -> Reduced:
+    """The same, with an axis of errors W where it is of one."""
+    return replace(
+        known,
+        shift=np.atleast_1d(known.shift),
+        weights=np.atleast_2d(known.weights),
+        rest=np.atleast_2d(known.rest),
     )
 
 

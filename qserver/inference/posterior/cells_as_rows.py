@@ -11,6 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
+from qserver.inference.corners.vectors import IntArray
 from qserver.inference.tables.measured import asked_periods
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
@@ -111,15 +114,15 @@ class NearPeriods:
         parts = {int(axis.dense[p]) for p in self.periods} - {-1}
         return partition.n_cells // axis.n * len(parts)
 
-    def n_rows_and_cells(self, measurements: Iterable[AnyMeasurement]) -> tuple[int, int]:
-        """How many rows are about these periods, and how many cells."""
-        n_rows, n_cells = 0, 0
-        for one in measurements:
-            if isinstance(one, Measurement):
-                n_rows += self.holds(one)
-            else:
-                n_cells += self.n_cells(one.partition)
-        return n_rows, n_cells
+    def mask(self, size: int) -> IntArray:
+        """1 for each of these periods, and 0 for the others, shape (size,)."""
+        found = np.zeros(size, dtype=np.int64)
+        found[sorted(self.periods)] = 1
+        return found
+
+    def n_rows(self, periods_of_rows: Iterable[frozenset[int]]) -> int:
+        """How many rows, each about some periods, are about these."""
+        return sum(not periods.isdisjoint(self.periods) for periods in periods_of_rows)
 
     def those(self, rows: Iterable[Measurement]) -> list[Measurement]:
         """The rows that are about these periods, numbered anew."""
@@ -137,15 +140,11 @@ def own_periods(queries: Sequence[LinearQuery], apart: int) -> NearPeriods:
     return NearPeriods(own, apart)
 
 
-def linked(near: NearPeriods, measurements: Iterable[AnyMeasurement]) -> NearPeriods:
-    """These periods, and those that rows link them to.
-
-    Args:
-        measurements: all live rows and tables by id.
-    """
-    apart, found, grown = near.apart, near.periods, True
-    rows = [asked_periods(m.row, apart) for m in measurements if isinstance(m, Measurement)]
+def linked(near: NearPeriods, periods_of_rows: Sequence[frozenset[int]]) -> NearPeriods:
+    """These periods, and those that rows link them to."""
+    found, grown = near.periods, True
     while grown:
-        together = found.union(*(periods for periods in rows if not periods.isdisjoint(found)))
+        linking = (periods for periods in periods_of_rows if not periods.isdisjoint(found))
+        together = found.union(*linking)
         found, grown = together, together != found
-    return NearPeriods(found, apart)
+    return NearPeriods(found, near.apart)

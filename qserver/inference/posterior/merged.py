@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -101,6 +101,9 @@ class Merging:
         classes = {
             axis.axis: axis.dense for axis in class_grid(*queries, *(m.row for m in rows)).axes
         }
+        if near is not None:
+            told = near.mask(queries[0].sizes[near.apart])
+            classes[near.apart] = _together(classes.get(near.apart, told), told)
         if refines:
             found = [one.partition for one in measurements if isinstance(one, TableMeasurement)]
             classes = _refined(classes, found)
@@ -122,26 +125,29 @@ class Merging:
 
 def merged_rows(
     queries: Sequence[LinearQuery],
-    first: Sequence[AnyMeasurement],
-    others: Sequence[AnyMeasurement],
+    measurements: Sequence[AnyMeasurement],
+    used: Set[int],
     near: NearPeriods | None = None,
     *,
     refines: bool = False,
 ) -> list[Measurement]:
     """The rows and merged cells of all of these, or else of as much as there is room for.
 
+    The used ones come first, and then the others in the order of their noise, the least first.
+
     Args:
-        first: those that must be among them.
-        others: they come in the order of their noise, the least first.
-        near: the only periods that rows and cells are wanted of: the queries' own, and those that
-            rows link them to. So a query or a row tells each from all others, and no merged cell is
-            about some of both.
+        used: ids of those that must be among them.
+        near: the only periods that rows and cells are wanted of; None for all.
         refines: whether parts of tables tell values apart, too.
 
     Returns:
-        Numbered from 0; none where the first ones alone are too many.
+        Numbered from 0; none where the used ones alone are too many.
     """
-    others = sorted(others, key=lambda one: (one.alpha_nano != 0, -one.alpha_nano, one.id))
+    if near is not None:
+        measurements = list(filter(near.holds, measurements))
+    first = [one for one in measurements if one.id in used]
+    others = [one for one in measurements if one.id not in used]
+    others.sort(key=lambda one: (one.alpha_nano != 0, -one.alpha_nano, one.id))
 
     def merging(n: int, most: int = MOST_MERGED) -> Merging | None:
         return Merging.of(queries, [*first, *others[:n]], most, near=near, refines=refines)
@@ -158,9 +164,8 @@ def merged_rows(
 def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:
     """The partition with those parts of an attribute together that meet the same classes."""
     labels = {
-        parts.axis: _same(parts, classes[parts.axis])
+        parts.axis: _same(parts, classes.get(parts.axis, np.zeros_like(parts.dense)))
         for parts in partition.axes
-        if parts.axis in classes
     }
     return product_partition(partition.sizes, labels)
 
@@ -180,20 +185,33 @@ def _refined(
 
 
 def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray:
-    """The same of one attribute, shape (size,); part -1 is of no kind."""
+    """The same of one attribute, shape (size,); part -1 is a kind of its own."""
+    # Parts of one value each tell no more apart than their classes.
+    told = [parts for parts in partitions if parts.max() + 1 < np.count_nonzero(parts >= 0)]
     while True:
-        kinds = [_kinds(parts, classes)[parts] for parts in partitions]
-        finer = np.unique(np.stack([classes, *kinds]), axis=1, return_inverse=True)[1].ravel()
+        kinds = [_kinds(parts, classes)[parts] for parts in told]
+        finer = _together(classes, *kinds)
         if finer.max() == len(np.unique(classes)) - 1:
             return classes
         classes = finer
 
 
+def _together(*labels: IntArray) -> IntArray:
+    """A label per value, equal where all of these are."""
+    return np.asarray(np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel())
+
+
 def _kinds(parts: IntArray, classes: IntArray) -> IntArray:
     """A kind per part, equal where it has equally many values of each class; the last is of -1."""
-    counts = np.zeros((parts.max() + 2, classes.max() + 1), dtype=np.int64)
-    np.add.at(counts, (parts, classes), 1)
-    return np.asarray(np.unique(counts, axis=0, return_inverse=True)[1].ravel())
+    n, met = int(parts.max()) + 1, dict[tuple[int, ...], int]()
+    inside = parts >= 0
+    pairs = np.stack([parts[inside], classes[inside]])
+    found, counts = np.unique(pairs, axis=1, return_counts=True)
+    each = np.split(
+        np.stack([found[1], counts]), np.searchsorted(found[0], np.arange(1, n)), axis=1
+    )
+    kinds = [met.setdefault(tuple(one.ravel().tolist()), len(met)) for one in each]
+    return np.array([*kinds, len(met)], dtype=np.int64)
 
 
 def _same(parts: AxisClasses, classes: IntArray) -> IntArray:

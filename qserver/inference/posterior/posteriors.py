@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -35,6 +35,7 @@ from qserver.inference.posterior.to_state import ToState
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.inference.sought import trim
+from qserver.inference.tables.measured import asked_periods
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.statement import EXACT, OF_ESTIMATOR
@@ -67,13 +68,14 @@ class Posteriors:
         self._with_cells: OrderedDict[tuple[int, ...], CellsAndRows] = OrderedDict()
         self._together: OrderedDict[tuple[_Key, ...], Together | None] = OrderedDict()
         self._n_rows: int | None = None
+        self._periods_of_rows: list[frozenset[int]] | None = None
 
     def clear(self) -> None:
         """Forget all, since the history has changed."""
         self._known.clear()
         self._with_cells.clear()
         self._together.clear()
-        self._n_rows = None
+        self._n_rows = self._periods_of_rows = None
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
         """The posterior of a row, given the disagreements that bear on its estimate.
@@ -158,22 +160,39 @@ class Posteriors:
         questions' own periods as they are.
         """
         own = own_periods(rows, apart)
-        near = linked(own, self._measurements)
-        n_rows, n_cells = near.n_rows_and_cells(self._measurements)
+        near = linked(own, self._periods(apart))
+        n_cells = self._n_cells(near)
         if not n_cells:
             return []
-        if n_rows + n_cells <= MOST_CELLS:
+        if near.n_rows(self._periods(apart)) + n_cells <= MOST_CELLS:
             return [self._of_periods(near)]
-        merged = partial(
-            merged_rows,
-            tuple(rows),
-            *_parted(filter(near.holds, self._measurements), used),
-            near,
-        )
+        merged = self._merged(rows, used, near)
         ways = [self._made(merged)]
-        if sum(own.n_rows_and_cells(self._measurements)) <= MOST_CELLS:
+        if own.n_rows(self._periods(apart)) + self._n_cells(own) <= MOST_CELLS:
             ways.append(self._of_periods(own))
-        return [*ways, self._made(partial(merged, refines=True))]
+        return [*ways, *self._refined(merged, used)]
+
+    def _periods(self, apart: int) -> list[frozenset[int]]:
+        """The periods of each row."""
+        if self._periods_of_rows is None:
+            rows = (m.row for m in self._measurements if isinstance(m, Measurement))
+            self._periods_of_rows = [asked_periods(row, apart) for row in rows]
+        return self._periods_of_rows
+
+    def _n_cells(self, near: NearPeriods) -> int:
+        tables = (m for m in self._measurements if isinstance(m, TableMeasurement))
+        return sum(near.n_cells(table.partition) for table in tables)
+
+    def _merged(
+        self, rows: Rows, used: Sequence[int], near: NearPeriods | None = None
+    ) -> partial[list[Measurement]]:
+        return partial(merged_rows, tuple(rows), tuple(self._measurements), frozenset(used), near)
+
+    def _refined(
+        self, merged: partial[list[Measurement]], used: Sequence[int]
+    ) -> list[CellsAndRows]:
+        """The last way, where estimates use tables: tables tell values apart, too."""
+        return [self._made(partial(merged, refines=True))] if self._uses_tables(used) else []
 
     def _of_periods(self, near: NearPeriods) -> CellsAndRows:
         key = tuple(sorted(near.periods))
@@ -189,15 +208,14 @@ class Posteriors:
 
     def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[CellsAndRows]:
         """Cells and rows: merged for the questions where they are many, and then as they are."""
-        ways = list[CellsAndRows]()
-        merged = partial(merged_rows, tuple(rows), *_parted(self._measurements, used))
+        ways, merged = list[CellsAndRows](), self._merged(rows, used)
         if self._size > MOST_MERGED:
             ways.append(self._made(merged))
         if self._size <= MOST_CELLS or self._uses_tables(used):
             ids = chosen(self._measurements, used)
             if ids is not None:
                 return [*ways, self._as_they_are(ids)]
-        return [*ways, self._made(partial(merged, refines=True))]
+        return [*ways, *self._refined(merged, used)]
 
     def _as_they_are(self, ids: tuple[int, ...]) -> CellsAndRows:
         if ids not in self._with_cells:
@@ -216,16 +234,6 @@ class Posteriors:
             has_tables = any(isinstance(one, TableMeasurement) for one in self._measurements)
             self._n_rows = sum(map(n_rows, self._measurements)) if has_tables else 0
         return self._n_rows
-
-
-def _parted(
-    measurements: Iterable[AnyMeasurement], used: Sequence[int]
-) -> tuple[list[AnyMeasurement], list[AnyMeasurement]]:
-    """Those that are used, and the others."""
-    first, others = list[AnyMeasurement](), list[AnyMeasurement]()
-    for one in measurements:
-        (first if one.id in used else others).append(one)
-    return first, others
 
 
 def _key(row: LinearQuery, estimate: RowEstimate, enough: float) -> _Key:

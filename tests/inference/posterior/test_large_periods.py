@@ -132,3 +132,19 @@ def test_what_a_row_links_to_counts_too() -> None:
     found = _stated(engine, row).statement
     assert found.law == alone.law == "posterior"
     assert found.disagreements > alone.disagreements
+
+
+@pytest.mark.parametrize("values", [(0, 30), (0, 100), (50, 350)])
+def test_sums_over_all_periods_are_sums_of_the_cells_of_each(values: tuple[int, int]) -> None:
+    """Where all are sealed, a question about all of them names none."""
+    row = linear_query(SIZES, [(1, {1: interval(N_VALUES, *values)})])
+    engine = InferenceEngine(SIZES, apart=0)
+    tables = [m for m in _arrivals(N_PERIODS) if isinstance(m, TableMeasurement)]
+    engine.extend([replace(table, id=i) for i, table in enumerate(tables)])
+    found = _stated(engine, row)
+    assert found.statement.law == "posterior"
+    assert found.statement.disagreements >= 1
+    truth, ends = 3 * (values[1] - values[0]) * N_PERIODS, found.posterior.interval(0.9999)
+    assert ends.low <= truth <= ends.high
+    deviation = 10 * (2 * N_PERIODS * (values[1] - values[0])) ** 0.5
+    assert _width(ends) < 10 * deviation

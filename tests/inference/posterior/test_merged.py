@@ -138,7 +138,7 @@ def test_where_rows_are_too_many_those_of_least_noise_are_taken() -> None:
         len(rows), product_partition((size,), {0: np.arange(size)}), 10**6, STEP, (0,) * size
     )
     history: list[AnyMeasurement] = [*rows, table]
-    found = merged_rows([rows[-1].row], history[-2:], history[:-2])
+    found = merged_rows([rows[-1].row], history, {len(rows) - 1, len(rows)})
     assert len(found) <= MOST_MERGED
     scales = sorted(round(r.scale) for r in found if r.n_summed == 1 and r.scale < 999)
     assert scales[:-1] == [*range(10, 9 + len(scales))]

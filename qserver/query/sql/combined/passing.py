@@ -148,16 +148,15 @@ def _marks_of(column: int, test: Test) -> Marks | None:
     return Marks(min(constants), max(constants))
 
 
-def _others(column: int, test: Test) -> set[int | Fraction]:
-    """What a column is compared with."""
+def _others(column: int, test: Test) -> list[int | Fraction]:
+    """What a column is compared with; a constant may be equal to a column's index."""
     if isinstance(test, Compare):
         pairs = (test.left, test.right), (test.right, test.left)
-        # A constant may be equal to a column's index.
-        return {other for one, other in pairs if isinstance(one, int) and one == column}
+        return [other for one, other in pairs if isinstance(one, int) and one == column]
     if isinstance(test, Missing):
-        return set()
+        return []
     inner = test.parts if isinstance(test, Every) else (test.of,)
-    return set[int | Fraction]().union(*(_others(column, part) for part in inner))
+    return [other for part in inner for other in _others(column, part)]
 
 
 def _may_hold(test: Test, group: _Group) -> bool:

@@ -94,6 +94,7 @@ def test_the_interval_is_that_of_all_counts_in_their_intervals(
         (Every((AT_LEAST_3, Compare(1, "<=", Fraction(2)))), (Marks(3.0, 3.0), Marks(2.0, 2.0))),
         (Every((AT_LEAST_3, Compare(Fraction(9), "<>", 0))), (Marks(3.0, 9.0), None)),
         (Every((AT_LEAST_3, Compare(0, ">", 1))), (None, None)),
+        (Every((Compare(0, ">", Fraction(1)), Compare(0, "<", 1))), (None, None)),
         (Every(tuple(Compare(0, "<>", Fraction(n)) for n in (2, 4, 6))), (None, None)),
         (Compare(Fraction(1), "<", 0), (Marks(1.0, 1.0), None)),
     ],
