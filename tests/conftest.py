@@ -45,7 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Share a whole run out among the cores; what is left over goes to whoever is done first."""
     if is_shared_out(config):
-        config.option.numprocesses, config.option.dist = "auto", "worksteal"
+        # Tests that start programs wait a quarter of their time, so one more than cores.
+        config.option.numprocesses, config.option.dist = (os.cpu_count() or 1) + 1, "worksteal"
 
 
 # First, so that the choice by `-m` sees the marks.

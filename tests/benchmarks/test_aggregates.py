@@ -10,6 +10,7 @@ from tests.benchmarks.results import kept
 from tests.benchmarks.test_benchmarks import quick_document
 
 
+@pytest.mark.whole
 def test_intervals_of_functions_of_sums_are_counted_for_every_design(tmp_path: Path) -> None:
     """Five runs each, by fixed seeds."""
     rows = quick_document("aggregates", tmp_path)["rows"]

@@ -115,12 +115,14 @@ def test_estimates_of_marginals_have_less_error_than_their_noise(tmp_path: Path)
         assert row["in_exact"] < 1.01 * row["in_factor"] < row["noisy"]
 
 
+@pytest.mark.whole
 def test_choices_alone_tell_more_than_uniform_tables_do(tmp_path: Path) -> None:
     (row,) = quick_document("marginals_choices", tmp_path)["rows"]
     for answers in ("records", "factor", "saturated"):
         assert row[f"l1_{answers}"] < row["uniform_l1"]
 
 
+@pytest.mark.whole
 def test_records_err_by_no_more_than_their_model_by_much(tmp_path: Path) -> None:
     rows = quick_document("marginals_records", tmp_path)["rows"]
     assert [row["epsilon"] for row in rows] == [1, 10]
@@ -154,6 +156,7 @@ def test_mechanisms_on_estimates_have_less_error_than_unbiased_ones(tmp_path: Pa
             assert row["saturated"] < row["unbiased"] < row["noisy"]
 
 
+@pytest.mark.whole
 def test_the_weights_have_the_variance_of_dense_least_squares(tmp_path: Path) -> None:
     rows = quick_document("blue", tmp_path)["rows"]
     compared = [row for row in rows if row["variance_difference"] is not None]
@@ -186,6 +189,7 @@ def test_a_planner_answers_the_same_question_again_for_nothing(
     assert method.spent_nano == spent
 
 
+@pytest.mark.whole
 def test_the_attack_on_fair_bits_is_near_its_bound_and_privacy_keeps_the_one_on_alarm_below(
     tmp_path: Path,
 ) -> None:

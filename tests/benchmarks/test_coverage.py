@@ -10,6 +10,7 @@ from tests.benchmarks.results import kept
 from tests.benchmarks.test_benchmarks import quick_document
 
 
+@pytest.mark.whole
 def test_coverage_is_counted_for_every_design(tmp_path: Path) -> None:
     """Three runs each, by fixed seeds: what is picked out by its value holds less often."""
     rows = quick_document("coverage", tmp_path)["rows"]

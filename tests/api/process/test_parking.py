@@ -227,6 +227,7 @@ def test_ratios_that_wait_hold_no_explanation_up(town: Deployment, server: Serve
         deadline = time.monotonic() + TIMEOUT_S
         while not all(future.done() for future in waiting) and time.monotonic() < deadline:
             town.work_off()
+            time.sleep(0.02)
         assert [future.result(TIMEOUT_S).status for future in waiting] == [200] * 3
 
 

@@ -16,6 +16,7 @@ from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
 from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.posterior import Posterior
 from tests.inference.given.references import TWO_HALVES, cdf_by_grid, repeated
+from tests.sweeps import share
 
 SCALES = [1.0, 0.5, 0.2]
 ESTIMATES = [-20.0, -1.0, 0.0, 0.4, 3.0, 20.0]
@@ -91,7 +92,7 @@ def test_probabilities_and_the_mean_match_quadrature(
 
 @EACH_ESTIMATE
 @EACH_CUT
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("confidence", share([0.95, 0.5, 0.999], 1))
 def test_an_interval_holds_its_confidence_and_is_shortest(
     estimate: float, cut: tuple[float, float], confidence: float
 ) -> None:

@@ -231,7 +231,7 @@ def test_identical_workloads_share_one_job_and_others_do_not(town: Deployment) -
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("step", "n_charged"), share(STEPS, 4))
+@pytest.mark.parametrize(("step", "n_charged"), share(STEPS, 3))
 def test_a_crash_at_any_step_of_a_workload_charges_all_of_it_or_nothing(
     town: Deployment, redis_client: StoreClient, step: str, n_charged: int, after: bool
 ) -> None:

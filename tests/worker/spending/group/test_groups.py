@@ -85,7 +85,7 @@ def ask(stream: Stream, n_jobs: int = 8, *, seed: int = 7) -> list[Taken]:
     return stream.take()
 
 
-@pytest.mark.parametrize(("step", "after", "is_released"), share(STEPS, 5))
+@pytest.mark.parametrize(("step", "after", "is_released"), share(STEPS, 4))
 def test_a_crash_at_any_step_burns_a_group_or_shows_all_of_it(
     stream: Stream, redis_client: StoreClient, step: str, after: bool, is_released: bool
 ) -> None:
