@@ -32,6 +32,7 @@ import numpy as np
 from qserver.inference.corners.core import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.vectors import IntArray
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, NearPeriods, numbered
+from qserver.inference.reach import Reach
 from qserver.query.grid import AxisClasses, class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition, product_partition
@@ -125,13 +126,13 @@ class Merging:
 
 def merged_rows(
     queries: Sequence[LinearQuery],
-    measurements: Sequence[AnyMeasurement],
+    reach: Reach,
     used: Set[int],
     near: NearPeriods | None = None,
     *,
     refines: bool = False,
 ) -> list[Measurement]:
-    """The rows and merged cells of all of these, or else of as much as there is room for.
+    """The rows and merged cells of all in reach, or else of as much as there is room for.
 
     The used ones come first, and then the others in the order of their noise, the least first.
 
@@ -143,8 +144,7 @@ def merged_rows(
     Returns:
         Numbered from 0; none where the used ones alone are too many.
     """
-    if near is not None:
-        measurements = list(filter(near.holds, measurements))
+    measurements = [m for m in reach.of(queries) if near is None or near.holds(m)]
     first = [one for one in measurements if one.id in used]
     others = [one for one in measurements if one.id not in used]
     others.sort(key=lambda one: (one.alpha_nano != 0, -one.alpha_nano, one.id))

@@ -32,6 +32,7 @@ from qserver.inference.posterior.merged import MOST_MERGED, merged_rows
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
+from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.inference.sought import trim
@@ -69,13 +70,14 @@ class Posteriors:
         self._together: OrderedDict[tuple[_Key, ...], Together | None] = OrderedDict()
         self._n_rows: int | None = None
         self._periods_of_rows: list[frozenset[int]] | None = None
+        self._reach: Reach | None = None
 
     def clear(self) -> None:
         """Forget all, since the history has changed."""
         self._known.clear()
         self._with_cells.clear()
         self._together.clear()
-        self._n_rows = self._periods_of_rows = None
+        self._n_rows = self._periods_of_rows = self._reach = None
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
         """The posterior of a row, given the disagreements that bear on its estimate.
@@ -186,7 +188,10 @@ class Posteriors:
     def _merged(
         self, rows: Rows, used: Sequence[int], near: NearPeriods | None = None
     ) -> partial[list[Measurement]]:
-        return partial(merged_rows, tuple(rows), tuple(self._measurements), frozenset(used), near)
+        """What cells and rows are merged: those that may bear on the questions."""
+        if self._reach is None:
+            self._reach = Reach(self._measurements)
+        return partial(merged_rows, tuple(rows), self._reach, frozenset(used), near)
 
     def _refined(
         self, merged: partial[list[Measurement]], used: Sequence[int]

@@ -10,6 +10,7 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior import posteriors
 from qserver.inference.posterior.merged import MOST_MERGED, Merging, merged_rows
+from qserver.inference.reach import Reach
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
@@ -138,7 +139,7 @@ def test_where_rows_are_too_many_those_of_least_noise_are_taken() -> None:
         len(rows), product_partition((size,), {0: np.arange(size)}), 10**6, STEP, (0,) * size
     )
     history: list[AnyMeasurement] = [*rows, table]
-    found = merged_rows([rows[-1].row], history, {len(rows) - 1, len(rows)})
+    found = merged_rows([rows[-1].row], Reach(history), {len(rows) - 1, len(rows)})
     assert len(found) <= MOST_MERGED
     scales = sorted(round(r.scale) for r in found if r.n_summed == 1 and r.scale < 999)
     assert scales[:-1] == [*range(10, 9 + len(scales))]

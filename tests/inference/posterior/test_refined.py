@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior.merged import merged_rows
+from qserver.inference.reach import Reach
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
@@ -57,7 +58,7 @@ def test_least_squares_loses_nothing(partitions: list[list[int]], ends: tuple[in
     fine = table(0, list(range(SIZE)))
     others = [table(1 + i, parts) for i, parts in enumerate(partitions)]
     query = of_range(*ends)
-    merged = merged_rows([query], [fine, *others], {0}, refines=True)
+    merged = merged_rows([query], Reach([fine, *others]), {0}, refines=True)
     # Of a cell that is measured twice one is taken, merged or not.
     rows = {t.partition.row(i) for t in (fine, *others) for i in range(t.partition.n_cells)}
     cells = [measured(i, row, scale=10) for i, row in enumerate(rows)]
@@ -69,7 +70,7 @@ def test_without_them_least_squares_may_lose() -> None:
     fine, halves = table(0, list(range(SIZE))), table(1, [x // 7 for x in range(SIZE)])
     query = of_range(0, 3)
     plain, refined = (
-        least_variance(merged_rows([query], [fine, halves], {0}, refines=r), query)
+        least_variance(merged_rows([query], Reach([fine, halves]), {0}, refines=r), query)
         for r in (False, True)
     )
     assert plain > 1.01 * refined
@@ -78,7 +79,7 @@ def test_without_them_least_squares_may_lose() -> None:
 def test_what_the_question_does_not_meet_stays_merged() -> None:
     """Fourteen values and seven pairs: the cells in the range, its pair, and all other pairs."""
     fine, pairs = table(0, list(range(SIZE))), table(1, [x // 2 for x in range(SIZE)])
-    merged = merged_rows([of_range(0, 1)], [fine, pairs], {0}, refines=True)
+    merged = merged_rows([of_range(0, 1)], Reach([fine, pairs]), {0}, refines=True)
     assert sorted(row.n_summed for row in merged) == [1, 1, 1, 6, 12]
 
 
