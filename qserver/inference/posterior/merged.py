@@ -188,12 +188,17 @@ def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray
     """The same of one attribute, shape (size,); part -1 is a kind of its own."""
     # Parts of one value each tell no more apart than their classes.
     told = [parts for parts in partitions if parts.max() + 1 < np.count_nonzero(parts >= 0)]
+    # Values that are alike in everything stay alike: one stands for them, with their number.
+    alike, of_values, sizes = np.unique(
+        np.stack([classes, *told]), axis=1, return_inverse=True, return_counts=True
+    )
+    found, parts_of_alike = alike[0], alike[1:]
     while True:
-        kinds = [_kinds(parts, classes)[parts] for parts in told]
-        finer = _together(classes, *kinds)
-        if finer.max() == len(np.unique(classes)) - 1:
-            return classes
-        classes = finer
+        kinds = [_kinds(parts, found, sizes)[parts] for parts in parts_of_alike]
+        finer = _together(found, *kinds)
+        if finer.max() == len(np.unique(found)) - 1:
+            return np.asarray(found[of_values.ravel()])
+        found = finer
 
 
 def _together(*labels: IntArray) -> IntArray:
@@ -201,16 +206,21 @@ def _together(*labels: IntArray) -> IntArray:
     return np.asarray(np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel())
 
 
-def _kinds(parts: IntArray, classes: IntArray) -> IntArray:
-    """A kind per part, equal where it has equally many values of each class; the last is of -1."""
-    n, met = int(parts.max()) + 1, dict[tuple[int, ...], int]()
-    inside = parts >= 0
-    pairs = np.stack([parts[inside], classes[inside]])
-    found, counts = np.unique(pairs, axis=1, return_counts=True)
-    each = np.split(
-        np.stack([found[1], counts]), np.searchsorted(found[0], np.arange(1, n)), axis=1
+def _kinds(parts: IntArray, classes: IntArray, sizes: IntArray) -> IntArray:
+    """A kind per part, equal where it has equally many values of each class; the last is of -1.
+
+    Args:
+        parts, classes: per kind of value, shape (n,).
+        sizes: how many values are of that kind.
+    """
+    n, met, inside = int(parts.max()) + 1, dict[bytes, int](), parts >= 0
+    pairs, places = np.unique(
+        np.stack([parts[inside], classes[inside]]), axis=1, return_inverse=True
     )
-    kinds = [met.setdefault(tuple(one.ravel().tolist()), len(met)) for one in each]
+    counts = np.bincount(places.ravel(), weights=sizes[inside]).astype(np.int64)
+    told = np.stack([pairs[1], counts], axis=1)
+    stops = np.searchsorted(pairs[0], np.arange(n + 1))
+    kinds = [met.setdefault(told[a:b].tobytes(), len(met)) for a, b in itertools.pairwise(stops)]
     return np.array([*kinds, len(met)], dtype=np.int64)
 
 
