@@ -70,6 +70,18 @@ def test_steps_before_the_last_need_no_posterior_and_a_median_few(wide: Deployme
     assert step_of(questions).for_quotients == all_of_them
 
 
+def test_groups_that_two_of_their_sums_judge_need_every_posterior(wide: Deployment) -> None:
+    text = (
+        "SELECT COUNT(*) FROM (SELECT x FROM people GROUP BY x HAVING COUNT(*) > SUM(y)) AS g "
+        "WITHIN 2"
+    )
+    statement = parse_statement(text, wide.meta.domain, dataset="people")
+    questions = Statements(wide.service()).asked("people", statement)
+    assert len(questions.questions) == 2 * 66
+    workload = workload_of(questions)
+    assert (workload.for_quotients, workload.marks) == ((), ())
+
+
 def test_a_median_of_many_values_is_a_posterior_though_few_of_its_sums_are(
     wide: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,17 +9,19 @@ from threading import Lock
 import numpy as np
 
 from qserver.errors import EvaluationError
+from qserver.inference.given.finest import by_finest
 from qserver.inference.given.known_sums import KnownSums, Reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.many_rows import ManySums
 from qserver.inference.given.table_of_law import TableOfLaw
+from qserver.inference.given.variances import LAPLACE_VARIANCE
 from qserver.inference.posterior.given import GivenPosterior
 from qserver.inference.posterior.posterior import Posterior, weighted_sum
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.query.linear import LinearQuery
-from qserver.records.history import Measurement
+from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.statement import OF_POSTERIOR, Statement
 
 _ROUGHEST = 0.05
@@ -130,6 +132,29 @@ def by_sums(sums: KnownSums | ManySums, wanted: Wanted) -> Stated:
     """The posterior of an estimate whose error, and what is known of it, is given."""
     law = _law_of(sums, wanted.enough)
     return Stated(wanted.known, OF_POSTERIOR) if law is None else law.stated(wanted.known)
+
+
+def by_cells(
+    finest: TableMeasurement, rows: Sequence[Measurement], wanted: Wanted
+) -> Stated | None:
+    """The posterior by the cells of a table, of which all rows are sums.
+
+    Returns:
+        None where the table does not tell the question, or something that is left out is missed.
+    """
+    known, found = wanted.known, by_finest(wanted.row, finest, rows)
+    if found is None:
+        return None
+    if found.variance > _AS_GOOD * LAPLACE_VARIANCE * float(np.square(known.scales).sum()):
+        return None
+    total, law = (
+        weighted_sum(found.weights, found.answers.tolist()),
+        _law_of(found.sums, wanted.enough),
+    )
+    if law is None:
+        return Stated(known, OF_POSTERIOR)
+    allowance = found.allowance + total.error
+    return law.stated(replace(known, allowance=allowance), off=known.estimate - total.value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -159,6 +159,39 @@ def merged_rows(
     if found is None:
         return []
     return found.rows() if near is None else near.those(found.rows())
+
+
+def sums_of_cells(
+    finest: TableMeasurement, measurements: Iterable[AnyMeasurement]
+) -> list[Measurement]:
+    """Rows, and cells of other tables that are merged to sums of a table's cells.
+
+    The least noise comes first.
+    """
+    found = list[Measurement]()
+    for one in measurements:
+        if isinstance(one, Measurement):
+            found.append(one)
+        elif one is not finest:
+            coarse = _common(one.partition, finest.partition)
+            if coarse.n_cells <= MOST_MERGED:
+                found.extend(_summed(one, coarse))
+    return sorted(numbered(found), key=lambda row: row.scale)
+
+
+def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPartition:
+    """A partition that both refine: per attribute the coarser parts, or one part if none is."""
+    own = {parts.axis: parts.dense for parts in partition.axes}
+    labels = dict[int, IntArray]()
+    for parts in finest.axes:
+        dense = own.get(parts.axis)
+        if dense is not None:
+            both = len(np.unique(np.stack([parts.dense, dense]), axis=1).T)
+            if both == parts.n:
+                labels[parts.axis] = dense
+            elif both == dense.max() + 1:
+                labels[parts.axis] = parts.dense
+    return product_partition(partition.sizes, labels)
 
 
 def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:

@@ -17,6 +17,7 @@ from qserver.inference.posterior.by_rows import (
     CellsAndRows,
     Together,
     Wanted,
+    by_cells,
     by_sums,
 )
 from qserver.inference.posterior.cells_as_rows import (
@@ -28,7 +29,7 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.merged import MOST_MERGED, merged_rows
+from qserver.inference.posterior.merged import MOST_MERGED, merged_rows, sums_of_cells
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
@@ -133,6 +134,8 @@ class Posteriors:
         """Ways to the posterior, the best first. They need the history no more."""
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
+        if self._apart is None and estimate.tables:
+            ways.append(partial(_by_finest, self._in_reach, estimate.tables, wanted))
         if self._may_use_rows_alone(ways, (estimate,)):
             with contextlib.suppress(*FAULTS_OF_FLOATS):
                 ways.append(partial(by_sums, self._rows.known_sums(estimate.weights), wanted))
@@ -189,9 +192,13 @@ class Posteriors:
         self, rows: Rows, used: Sequence[int], near: NearPeriods | None = None
     ) -> partial[list[Measurement]]:
         """What cells and rows are merged: those that may bear on the questions."""
+        return partial(merged_rows, tuple(rows), self._in_reach, frozenset(used), near)
+
+    @property
+    def _in_reach(self) -> Reach:
         if self._reach is None:
             self._reach = Reach(self._measurements)
-        return partial(merged_rows, tuple(rows), self._reach, frozenset(used), near)
+        return self._reach
 
     def _refined(
         self, merged: partial[list[Measurement]], used: Sequence[int]
@@ -252,6 +259,14 @@ def _uses_cells(estimate: RowEstimate) -> bool:
 
 def _as_known(wanted: Wanted) -> ByWeights:
     return ByWeights(wanted.known.estimate, wanted.known.allowance, ())
+
+
+def _by_finest(reach: Reach, tables: Sequence[int], wanted: Wanted) -> Stated | None:
+    """By the cells of the largest table that the estimate uses."""
+    found = reach.of((wanted.row,))
+    used = [m for m in found if isinstance(m, TableMeasurement) and m.id in tables]
+    finest = max(used, key=lambda table: table.partition.n_cells)
+    return by_cells(finest, sums_of_cells(finest, found), wanted)
 
 
 def _first(wanted: Wanted, ways: Sequence[_Way]) -> Stated:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from qserver.answering.workload import MOST_OFFERED
 from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
 from qserver.query.question import Workload
@@ -81,13 +80,9 @@ def consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float
 
 
 def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
-    """The questions whose posteriors nobody needs: those that are asked for quotients alone.
-
-    And those of functions of many sums that need every interval: a posterior of each would take
-    seconds. Their intervals are by the laws of the estimates' errors, which hold as well.
-    """
+    """The questions whose posteriors nobody needs: those that are asked for quotients alone."""
     cells = _by_themselves(questions)
-    apart = [c.denominator is not None or _is_long(c) for c in cells]
+    apart = [c.denominator is not None for c in cells]
     needed = {i for c, is_apart in zip(cells, apart, strict=True) if not is_apart for i in c.parts}
     parts = {i for c, is_apart in zip(cells, apart, strict=True) if is_apart for i in c.parts}
     return tuple(sorted(parts - needed))
@@ -108,10 +103,6 @@ def _by_themselves(questions: StatementQuestions) -> list[CellQuestions]:
     is_chosen = questions.statement.clauses.looking.selected_from is not None
     is_together = questions.simultaneous or is_chosen
     return [] if is_together else [cell for row in questions.cells for cell in row]
-
-
-def _is_long(cell: CellQuestions) -> bool:
-    return _marks(cell).count(None) > MOST_OFFERED
 
 
 def step_of(questions: StatementQuestions) -> Workload:

@@ -193,15 +193,15 @@ def test_a_large_table_disagrees_with_a_row(size: int) -> None:
 def test_tables_that_tell_too_much_apart_keep_the_law_of_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    partition = product_partition((40,), {0: np.arange(40)})
-    table = TableMeasurement(0, partition, 10**8, STEP, tuple(range(40)))
-    row = _rows(0, 10, 40)
-    engine = _engine((40,), table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
+    """Two tables that a question needs both of, where neither is as fine as the other."""
+    query = linear_query(SIZES, [(1, {0: interval(4, 0, 2)}), (1, {1: interval(3, 0, 1)})])
+    tables = (_table(0, 0, values=np.arange(4.0)), _table(1, 1, values=np.arange(3.0)))
+    assert _stated(_engine(SIZES, *tables), query).statement.law == "posterior"
     for module in ("posteriors", "merged"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_MERGED", 2)
-    for module, most in (("posteriors", 40), ("cells_as_rows", 40), ("merged", 2)):
-        monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", most)
-    assert _stated(engine, row).statement.law == "estimator"
+    for module in ("posteriors", "cells_as_rows", "merged"):
+        monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", 2)
+    assert _stated(_engine(SIZES, *tables), query).statement.law == "estimator"
 
 
 def test_what_an_estimate_uses_may_be_as_many_merged_cells_as_cells(
