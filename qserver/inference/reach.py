@@ -78,7 +78,7 @@ def _boxes(rows: Sequence[LinearQuery]) -> Boxes:
 
 
 # Every event makes the boxes of all rows anew.
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 15)
 def _box(row: LinearQuery) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The first and the last value per attribute of the cells that a row weighs; it weighs some."""
     ends = [

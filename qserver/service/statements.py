@@ -42,6 +42,7 @@ from qserver.service.cells.answered import (
     UNKNOWN,
     answered_cell,
     consistent_of,
+    offered_of,
     part_intervals,
     step_of,
     workload_of,
@@ -341,7 +342,7 @@ class Statements:
             free, apart, curve = found.free, found.price_apart_nano, found.curve
         ends: Sequence[Ends | None] = ()
         if any(cell.function is not None for row in questions.cells for cell in row):
-            known = self._questions.insight.known_numbers(name, workload_of(questions))
+            known = self._questions.insight.known_numbers(name, offered_of(questions))
             free = [None if one is None else one.answer for one in known]
             ends = [None if one is None else one.ends for one in known]
         value_of = self._known_value(name, questions, free, ends)

@@ -2,18 +2,22 @@
 
 Every other row, and every cell of another table, is a sum of the cells of that table. So its answer
 and those of the cells tell one sum of errors, and nothing is factored: a question may tell every
-cell apart, as the sum of a number with thousands of values does.
+cell apart, as the sum of a number with thousands of values does. Of a table with many cells one sum
+is taken per question, and per row that is such a sum by itself: that of its cells by the mean
+weights of the finest cells in each. Where its cells are of one size, no other sum of them bears on
+the question in least squares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
+from qserver.inference.corners.vectors import IntArray
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.variances import LAPLACE_VARIANCE
 from qserver.query.linear import LinearQuery, Term
@@ -27,62 +31,178 @@ _MOST_CELLS = 16_384
 
 
 @dataclass(frozen=True, eq=False)
-class ByFinest:
-    """An estimate by the cells of one table alone, and the sums of errors that bear on it.
+class LargeTable:
+    """Another table, whose cells are merged until they are sums of the finest table's cells.
 
     Args:
-        weights: of the cells, shape (n,).
-        answers: of the cells, in records, shape (n,).
-        allowance: bound on the error that the lattices add, in records.
+        places: the merged cell that each of the finest cells lies in, shape (n,).
+        values: the answers of the merged cells, in records, shape (l,).
+        n_merged: how many cells each is the sum of, shape (l,).
+        scale, step: of the noise of a cell, in records.
     """
 
-    weights: FloatArray
-    answers: FloatArray
-    allowance: float
+    places: IntArray
+    values: FloatArray
+    n_merged: IntArray
+    scale: float
+    step: float
+
+    def weights(self, of_finest: FloatArray) -> FloatArray:
+        """The mean weight of the finest cells in each merged one, shape (m, l) of (m, n)."""
+        sizes = np.bincount(self.places, minlength=len(self.values))
+        sums = [np.bincount(self.places, one, minlength=len(self.values)) for one in of_finest]
+        return np.asarray(np.array(sums) / sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What may bear on questions beside the finest table.
+
+    Args:
+        rows: those of least noise first. What is no sum of the table's cells is left out, and so is
+            what there is no room for.
+        large: tables of which single sums are taken.
+    """
+
+    rows: Sequence[Measurement]
+    large: Sequence[LargeTable] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ByFinest:
+    """Estimates of m questions by the cells of one table alone, and the sums that bear on them.
+
+    Args:
+        estimates: in records, shape (m,).
+        float_errors: bounds on their errors by floats, shape (m,).
+        steps: per errors of `sums` the step of its lattice over its scale, shape (all,).
+        sums: m errors together.
+    """
+
+    estimates: FloatArray
+    float_errors: FloatArray
+    steps: FloatArray
     sums: KnownSums
 
     @property
-    def variance(self) -> float:
-        """Of the error, given the sums, if all errors were normal."""
+    def _left(self) -> FloatArray:
+        """What is left of the errors' weights by the best use of the sums, shape (m, all)."""
         weights, sums = self.sums.weights, self.sums.sums
         if not len(sums):
-            return LAPLACE_VARIANCE * float(weights @ weights)
-        inner = np.linalg.lstsq(sums @ sums.T, sums @ weights, rcond=None)[0]
-        return LAPLACE_VARIANCE * float(weights @ weights - (sums @ weights) @ inner)
+            return weights
+        gains = np.linalg.lstsq(sums @ sums.T, sums @ weights.T, rcond=None)[0]
+        return np.asarray(weights - gains.T @ sums)
+
+    @property
+    def variances(self) -> FloatArray:
+        """Of the errors, given the sums, if all errors were normal, shape (m,)."""
+        return np.asarray(LAPLACE_VARIANCE * np.square(self._left).sum(axis=1))
+
+    @property
+    def allowances(self) -> FloatArray:
+        """Bounds on the errors that lattices and floats add, shape (m,)."""
+        return np.asarray(np.abs(self._left) @ self.steps + self.float_errors)
 
 
 def by_finest(
-    query: LinearQuery, finest: TableMeasurement, rows: Iterable[Measurement]
+    queries: Sequence[LinearQuery], finest: TableMeasurement, beside: Beside
 ) -> ByFinest | None:
-    """What is known of a question by a table.
-
-    Args:
-        rows: what may bear on the question beside the table, those of least noise first. What is no
-            sum of the table's cells is left out, and so is what there is no room for.
+    """What is known of questions by a table.
 
     Returns:
-        None where the question tells values of a cell apart, or too many cells.
+        None where a question tells values of a cell apart, or all of them too many cells.
     """
-    weights = on_cells(query, finest.partition)
-    if weights is None:
+    found = [on_cells(query, finest.partition) for query in queries]
+    told = [one for one in found if one is not None]
+    if len(told) < len(found):
         return None
-    n = len(weights)
-    room = int(min(_MOST_SUMS, (_MOST_WORK / n) ** 0.5))
-    told = list(islice(_sums_of_cells(rows, finest.partition), room))
+    weights, n = np.array(told), finest.partition.n_cells
     answers = np.array([index * float(finest.step) for index in finest.indices])
-    inside = np.array([cells for cells, _ in told]).reshape(len(told), n)
-    values = np.array([row.value_float for _, row in told]) - inside @ answers
+    room, n_large = int(min(_MOST_SUMS, (_MOST_WORK / n) ** 0.5)), len(beside.large)
+    of_rows = (room - n_large * len(weights)) // (1 + n_large)
+    parts = [_of_rows(beside.rows, finest.partition, max(0, of_rows))]
+    wanted = np.vstack([weights, parts[0].inside])
+    parts += [_of_table(table, wanted) for table in beside.large]
+    inside = np.concatenate([part.inside for part in parts])
     # Cells that weigh alike in everything count as their sum.
     alike, n_alike = np.unique(np.vstack([weights, inside]), axis=1, return_counts=True)
     if len(n_alike) > _MOST_CELLS:
         return None
-    cells = alike * (NANO / finest.alpha_nano) * np.sqrt(n_alike)
-    sums = np.hstack([-cells[1:], np.diag([row.scale for _, row in told])])
-    on_all = np.append(cells[0], np.zeros(len(told)))
-    counts = np.append(n_alike, [row.n_summed for _, row in told]).astype(np.float64)
-    lattice = float(np.abs(weights).sum()) * float(finest.step)
-    lattice += float(np.abs(weights).max()) * sum(row.lattice_allowance for _, row in told)
-    return ByFinest(weights, answers, lattice, KnownSums(on_all, sums, values, counts))
+    scale, m = NANO / finest.alpha_nano, len(weights)
+    cells = alike * scale * np.sqrt(n_alike)
+    beyond = sum(part.own.shape[1] for part in parts)
+    known = KnownSums(
+        np.hstack([cells[:m], np.zeros((m, beyond))]),
+        np.hstack([-cells[m:], _diagonal([part.own for part in parts])]),
+        np.concatenate([part.values for part in parts]) - inside @ answers,
+        np.concatenate([n_alike, *(part.counts for part in parts)]).astype(np.float64),
+    )
+    steps = np.sqrt(n_alike) * float(finest.step) / scale
+    products = np.abs(weights * answers).sum(axis=1)
+    return ByFinest(
+        weights @ answers,
+        4.0 * n * np.finfo(float).eps * products,
+        np.concatenate([steps, *(part.steps for part in parts)]),
+        known,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some answers that are sums of cells.
+
+    Args:
+        inside: weights of the finest cells, shape (k, n).
+        values: the answers, in records, shape (k,).
+        own: weights of the answers' own errors, shape (k, l).
+        counts: of each own error how many Laplace variables it is the sum of, shape (l,).
+        steps: of its lattice, over its scale, shape (l,).
+    """
+
+    inside: FloatArray
+    values: FloatArray
+    own: FloatArray
+    counts: FloatArray
+    steps: FloatArray
+
+
+def _of_rows(rows: Sequence[Measurement], partition: ProductPartition, room: int) -> _Part:
+    told = list(islice(_sums_of_cells(rows, partition), room))
+    scales = np.array([row.scale for _, row in told])
+    lattices = np.array([row.lattice_allowance for _, row in told])
+    return _Part(
+        np.array([cells for cells, _ in told]).reshape(len(told), partition.n_cells),
+        np.array([row.value_float for _, row in told]),
+        np.diag(scales),
+        np.array([float(row.n_summed) for _, row in told]),
+        # A public row has no lattice.
+        np.divide(lattices, scales, out=np.zeros(len(told)), where=scales > 0.0),
+    )
+
+
+def _of_table(table: LargeTable, weights: FloatArray) -> _Part:
+    """One answer per question and row: the table's own, by mean weights."""
+    own = table.weights(weights)
+    kinds, of_kind = np.unique(np.vstack([own, table.n_merged]), axis=1, return_inverse=True)
+    n_cells = np.bincount(of_kind.ravel(), table.n_merged)
+    root = np.sqrt(n_cells)
+    return _Part(
+        own[:, table.places],
+        own @ table.values,
+        kinds[:-1] * table.scale * root,
+        n_cells.astype(np.float64),
+        root * table.step / table.scale,
+    )
+
+
+def _diagonal(blocks: Sequence[FloatArray]) -> FloatArray:
+    """The blocks along a diagonal, which may have no rows or columns."""
+    shape = tuple(sum(block.shape[axis] for block in blocks) for axis in (0, 1))
+    found, row, column = np.zeros(shape), 0, 0
+    for block in blocks:
+        found[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return found
 
 
 def _sums_of_cells(

@@ -76,10 +76,11 @@ def held_at_once(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
     """
     known = _known.setdefault(found, OrderedDict())
     if asked not in known:
-        trim(known, _MOST_KNOWN)
-        known[asked] = None
+        held = None
         with contextlib.suppress(*FAULTS_OF_FLOATS):
-            known[asked] = _held(found, asked)
+            held = _held(found, asked)
+        trim(known, _MOST_KNOWN)
+        known[asked] = held
     return known[asked]
 
 

@@ -9,7 +9,7 @@ from threading import Lock
 import numpy as np
 
 from qserver.errors import EvaluationError
-from qserver.inference.given.finest import by_finest
+from qserver.inference.given.finest import Beside, by_finest
 from qserver.inference.given.known_sums import KnownSums, Reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.many_rows import ManySums
@@ -25,7 +25,8 @@ from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.statement import OF_POSTERIOR, Statement
 
 _ROUGHEST = 0.05
-_AS_GOOD = 1.0 + 1e-6
+_AS_GOOD, _NEARLY_AS_GOOD = 1.0 + 1e-6, 1.02
+"""Most that a variance may be of a known one, also where little of what is known is left out."""
 
 
 @dataclass(frozen=True)
@@ -134,27 +135,42 @@ def by_sums(sums: KnownSums | ManySums, wanted: Wanted) -> Stated:
     return Stated(wanted.known, OF_POSTERIOR) if law is None else law.stated(wanted.known)
 
 
-def by_cells(
-    finest: TableMeasurement, rows: Sequence[Measurement], wanted: Wanted
-) -> Stated | None:
-    """The posterior by the cells of a table, of which all rows are sums.
+class CellsOfTable:
+    """The cells of a table, of which all else are sums.
 
-    Returns:
-        None where the table does not tell the question, or something that is left out is missed.
+    Args:
+        finest: the table.
+        others: what may bear on the questions.
     """
-    known, found = wanted.known, by_finest(wanted.row, finest, rows)
-    if found is None:
-        return None
-    if found.variance > _AS_GOOD * LAPLACE_VARIANCE * float(np.square(known.scales).sum()):
-        return None
-    total, law = (
-        weighted_sum(found.weights, found.answers.tolist()),
-        _law_of(found.sums, wanted.enough),
-    )
-    if law is None:
-        return Stated(known, OF_POSTERIOR)
-    allowance = found.allowance + total.error
-    return law.stated(replace(known, allowance=allowance), off=known.estimate - total.value)
+
+    def __init__(self, finest: TableMeasurement, others: Beside) -> None:
+        self._finest, self._others = finest, others
+
+    def stated(self, wanted: Wanted) -> Stated | None:
+        """The posterior of a question, as `CellsAndRows.stated` has it, or None."""
+        found = self.together((wanted,))
+        if found is None:
+            return None
+        (one,), known = found.estimates, wanted.known
+        given = found.sums.reduced().along(np.ones(1))
+        if not given.n_disagreements:
+            return Stated(known, OF_POSTERIOR)
+        law = _Law(given, law_given(given, enough=wanted.enough))
+        return law.stated(
+            replace(known, allowance=one.allowance), off=known.estimate - one.estimate
+        )
+
+    def together(self, wanted: Sequence[Wanted]) -> Together | None:
+        """All estimates by the cells; None if one is worse than is known, or not told."""
+        found = by_finest([one.row for one in wanted], self._finest, self._others)
+        if found is None:
+            return None
+        for one, variance in zip(wanted, found.variances.tolist(), strict=True):
+            known = LAPLACE_VARIANCE * float(np.square(one.known.scales).sum())
+            if variance > _NEARLY_AS_GOOD * known:
+                return None
+        pairs = zip(found.estimates.tolist(), found.allowances.tolist(), strict=True)
+        return Together(tuple(ByWeights(*pair, ()) for pair in pairs), found.sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -31,6 +31,7 @@ import numpy as np
 
 from qserver.inference.corners.core import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.vectors import IntArray
+from qserver.inference.given.finest import Beside, LargeTable
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, NearPeriods, numbered
 from qserver.inference.reach import Reach
 from qserver.query.grid import AxisClasses, class_grid
@@ -41,6 +42,10 @@ from qserver.records.history import AnyMeasurement, Measurement, TableMeasuremen
 
 MOST_MERGED: Final = MOST_FOR_DIRECTIONS
 """Most rows and cells whose disagreements are all found; of more, those are that weigh most."""
+
+
+_MOST_BESIDE = 100
+"""Most cells of a table each of which counts by itself beside a finer one."""
 
 
 @dataclass(frozen=True)
@@ -161,22 +166,40 @@ def merged_rows(
     return found.rows() if near is None else near.those(found.rows())
 
 
-def sums_of_cells(
-    finest: TableMeasurement, measurements: Iterable[AnyMeasurement]
-) -> list[Measurement]:
+def beside(finest: TableMeasurement, measurements: Sequence[AnyMeasurement]) -> Beside:
     """Rows, and cells of other tables that are merged to sums of a table's cells.
 
-    The least noise comes first.
+    A row may be the same noise as a cell with more added. So no table is merged of which some row
+    is a cell, unless all its cells stay what they are.
     """
-    found = list[Measurement]()
+    rows = [one for one in measurements if isinstance(one, Measurement)]
+    found, large = list(rows), list[LargeTable]()
     for one in measurements:
-        if isinstance(one, Measurement):
-            found.append(one)
-        elif one is not finest:
-            coarse = _common(one.partition, finest.partition)
-            if coarse.n_cells <= MOST_MERGED:
-                found.extend(_summed(one, coarse))
-    return sorted(numbered(found), key=lambda row: row.scale)
+        if isinstance(one, Measurement) or one is finest:
+            continue
+        coarse = _common(one.partition, finest.partition)
+        is_merged = coarse.n_cells < one.partition.n_cells
+        if is_merged and any(one.partition.cell_of(row.row) is not None for row in rows):
+            continue
+        if coarse.n_cells <= _MOST_BESIDE:
+            found.extend(_summed(one, coarse))
+        else:
+            large.append(_large(one, coarse, finest))
+    return Beside(sorted(numbered(found), key=lambda row: row.scale), large)
+
+
+def _large(
+    table: TableMeasurement, coarse: ProductPartition, finest: TableMeasurement
+) -> LargeTable:
+    places, totals = _cells_of(table.partition, coarse), np.zeros(coarse.n_cells, dtype=np.int64)
+    np.add.at(totals, places, np.array(table.indices, dtype=np.int64))
+    return LargeTable(
+        _cells_of(finest.partition, coarse),
+        totals.astype(np.float64) * float(table.step),
+        np.bincount(places),
+        NANO / table.alpha_nano,
+        float(table.step),
+    )
 
 
 def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPartition:

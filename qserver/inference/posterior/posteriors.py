@@ -15,9 +15,9 @@ from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.by_rows import (
     ByWeights,
     CellsAndRows,
+    CellsOfTable,
     Together,
     Wanted,
-    by_cells,
     by_sums,
 )
 from qserver.inference.posterior.cells_as_rows import (
@@ -29,7 +29,7 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.merged import MOST_MERGED, merged_rows, sums_of_cells
+from qserver.inference.posterior.merged import MOST_MERGED, beside, merged_rows
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
@@ -123,6 +123,12 @@ class Posteriors:
                 found = way.together(wanted)
                 if found is not None:
                     return found
+        tables = sorted({i for one in estimates for i in one.tables})
+        if self._apart is None and tables:
+            with contextlib.suppress(*FAULTS_OF_FLOATS):
+                found = _by_finest(self._in_reach, tables, rows).together(wanted)
+                if found is not None:
+                    return found
         if not self._may_use_rows_alone(ways, estimates):
             return None
         with contextlib.suppress(*FAULTS_OF_FLOATS):
@@ -135,7 +141,7 @@ class Posteriors:
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
         if self._apart is None and estimate.tables:
-            ways.append(partial(_by_finest, self._in_reach, estimate.tables, wanted))
+            ways.append(partial(_stated_by_finest, self._in_reach, estimate.tables, wanted))
         if self._may_use_rows_alone(ways, (estimate,)):
             with contextlib.suppress(*FAULTS_OF_FLOATS):
                 ways.append(partial(by_sums, self._rows.known_sums(estimate.weights), wanted))
@@ -220,14 +226,14 @@ class Posteriors:
 
     def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[CellsAndRows]:
         """Cells and rows: merged for the questions where they are many, and then as they are."""
-        ways, merged = list[CellsAndRows](), self._merged(rows, used)
+        ways = list[CellsAndRows]()
         if self._size > MOST_MERGED:
-            ways.append(self._made(merged))
+            ways.append(self._made(self._merged(rows, used)))
         if self._size <= MOST_CELLS or self._uses_tables(used):
             ids = chosen(self._measurements, used)
             if ids is not None:
                 return [*ways, self._as_they_are(ids)]
-        return [*ways, *self._refined(merged, used)]
+        return [*ways, *self._refined(self._merged(rows, used), used)]
 
     def _as_they_are(self, ids: tuple[int, ...]) -> CellsAndRows:
         if ids not in self._with_cells:
@@ -261,12 +267,16 @@ def _as_known(wanted: Wanted) -> ByWeights:
     return ByWeights(wanted.known.estimate, wanted.known.allowance, ())
 
 
-def _by_finest(reach: Reach, tables: Sequence[int], wanted: Wanted) -> Stated | None:
-    """By the cells of the largest table that the estimate uses."""
-    found = reach.of((wanted.row,))
+def _stated_by_finest(reach: Reach, tables: Sequence[int], wanted: Wanted) -> Stated | None:
+    return _by_finest(reach, tables, (wanted.row,)).stated(wanted)
+
+
+def _by_finest(reach: Reach, tables: Sequence[int], rows: Rows) -> CellsOfTable:
+    """The cells of the largest table that estimates use."""
+    found = reach.of(rows)
     used = [m for m in found if isinstance(m, TableMeasurement) and m.id in tables]
     finest = max(used, key=lambda table: table.partition.n_cells)
-    return by_cells(finest, sums_of_cells(finest, found), wanted)
+    return CellsOfTable(finest, beside(finest, found))
 
 
 def _first(wanted: Wanted, ways: Sequence[_Way]) -> Stated:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from qserver.answering.workload import MOST_OFFERED
 from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
 from qserver.query.question import Workload
@@ -108,6 +109,13 @@ def _by_themselves(questions: StatementQuestions) -> list[CellQuestions]:
 def step_of(questions: StatementQuestions) -> Workload:
     """The questions of a step before the last: nobody needs their posteriors."""
     return replace(workload_of(questions), for_quotients=tuple(range(len(questions.questions))))
+
+
+def offered_of(questions: StatementQuestions) -> Workload:
+    """The questions of what is known for nothing: of many nobody needs the posteriors yet."""
+    found = workload_of(questions)
+    needed = len(questions.questions) - len(found.marks)
+    return found if needed <= MOST_OFFERED else step_of(questions)
 
 
 def workload_of(questions: StatementQuestions) -> Workload:
