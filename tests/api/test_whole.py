@@ -138,7 +138,8 @@ def everything_public(whole: Whole) -> bytes:
 def test_sixty_identical_questions_charge_once(shared: Whole) -> None:
     before = len(shared.charges())
     with ThreadPoolExecutor(60) as pool:
-        replies = list(pool.map(lambda _i: shared.ask({"age": 20}), range(60)))
+        # Not of those whose number is looked for below: an exact answer may be it by chance.
+        replies = list(pool.map(lambda _i: shared.ask({"age": 26}), range(60)))
     assert {r.status for r in replies} == {200}
     assert len({r.body["estimate"] for r in replies}) == 1
     assert len(shared.charges()) == before + 1
