@@ -76,7 +76,7 @@ class ByFinest:
         estimates: in records, shape (m,).
         float_errors: bounds on their errors by floats, shape (m,).
         steps: per errors of `sums` the step of its lattice over its scale, shape (all,).
-        sums: m errors together.
+        sums: of the m errors.
     """
 
     estimates: FloatArray
@@ -87,7 +87,7 @@ class ByFinest:
     @property
     def _left(self) -> FloatArray:
         """What is left of the errors' weights by the best use of the sums, shape (m, all)."""
-        weights, sums = self.sums.weights, self.sums.sums
+        weights, sums = np.atleast_2d(self.sums.weights), self.sums.sums
         if not len(sums):
             return weights
         gains = np.linalg.lstsq(sums @ sums.T, sums @ weights.T, rcond=None)[0]
@@ -131,8 +131,9 @@ def by_finest(
     scale, m = NANO / finest.alpha_nano, len(weights)
     cells = alike * scale * np.sqrt(n_alike)
     beyond = sum(part.own.shape[1] for part in parts)
+    on_all = np.hstack([cells[:m], np.zeros((m, beyond))])
     known = KnownSums(
-        np.hstack([cells[:m], np.zeros((m, beyond))]),
+        on_all if m > 1 else on_all[0],
         np.hstack([-cells[m:], _diagonal([part.own for part in parts])]),
         np.concatenate([part.values for part in parts]) - inside @ answers,
         np.concatenate([n_alike, *(part.counts for part in parts)]).astype(np.float64),

@@ -33,7 +33,7 @@ class KnownSums:
     Error u_i is the sum of `counts[i]` independent Lap(1), over the root of that count.
 
     Args:
-        weights: of each error in W, in records, shape (n,); (2, n) for two errors W together.
+        weights: of each error in W, in records, shape (n,); (m, n) for m errors W together.
         sums: the known sums' weights, shape (k, n), of any rank.
         values: the known sums, shape (k,).
         counts: shape (n,); all 1 where it is left out.
@@ -82,12 +82,12 @@ class Reduced:
     follow from it: u[r:] = values + mixing @ u[:r], and have weight 0.
 
     Args:
-        shift: the part of W that is known, in records; shape (2,) for two errors W together.
-        weights: shape (n,), in records; likewise (2, n).
+        shift: the part of W that is known, in records; shape (m,) for m errors W together.
+        weights: shape (n,), in records; likewise (m, n).
         values: shape (k,).
         mixing: shape (k, r), with n = r + k.
         rest: further weights of independent errors in W, each of them small, shape (l,); likewise
-            (2, l).
+            (m, l).
         counts: of each error how many Laplace variables it is the sum of, shape (n,).
         normal: the normal law of the errors, where it is known already.
     """
@@ -127,7 +127,7 @@ class Reduced:
         return not len(self.values) and bool((self.counts == 1.0).all())
 
     def along(self, direction: FloatArray) -> Reduced:
-        """Of two errors W together, the law of direction @ W."""
+        """Of several errors W together, the law of direction @ W."""
         return replace(
             self,
             shift=direction @ self.shift,
@@ -142,7 +142,7 @@ def with_free(
     """The same with further errors in W that are in no sum.
 
     Args:
-        free: their weights in W, in records, shape (l,); (2, l) for two errors W together.
+        free: their weights in W, in records, shape (l,); (m, l) for m errors W together.
         counts: of each error how many Laplace variables it is the sum of, shape (l,).
         most_free: most of them that keep their law.
     """

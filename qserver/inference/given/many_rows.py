@@ -107,11 +107,11 @@ class ManyRows:
 
 @dataclass(frozen=True, eq=False)
 class ManySums:
-    """One error W or two together, given all that many rows disagree about.
+    """One error W or several together, given all that many rows disagree about.
 
     Args:
         weights: on these rows by measurement id, of each W.
-        free: weights of further, independent errors in each W, in records, shape (1 or 2, l).
+        free: weights of further, independent errors in each W, in records, shape (m, l).
         counts: of each further error how many Laplace variables it is the sum of, shape (l,).
     """
 

@@ -63,18 +63,8 @@ class CellsAndRows:
         Given all disagreements it does not depend on the weights. Where some measurement is left
         out, it is taken only if it is as good as that of the estimate; else it is None.
         """
-        known = wanted.known
-        with self._lock:
-            rows = self._in_play()
-            found = _by_weights(rows, wanted)
-            if found is None:
-                return None
-            sums = rows.known_sums(found.weights)
-        law = _law_of(sums, wanted.enough)
-        if law is None:
-            return Stated(known, OF_POSTERIOR)
-        off = known.estimate - found.estimate
-        return law.stated(replace(known, allowance=found.allowance), off=off)
+        found = self.together((wanted,))
+        return None if found is None else found.stated(wanted)
 
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
         """All estimates by weights on cells and rows alike, as `stated` has them, or None."""
@@ -114,6 +104,14 @@ class Together:
     estimates: tuple[ByWeights, ...]
     sums: KnownSums | ManySums
 
+    def stated(self, wanted: Wanted) -> Stated:
+        """The posterior, where the estimate is one."""
+        (found,), known, law = self.estimates, wanted.known, _law_of(self.sums, wanted.enough)
+        if law is None:
+            return Stated(known, OF_POSTERIOR)
+        off = known.estimate - found.estimate
+        return law.stated(replace(known, allowance=found.allowance), off=off)
+
 
 def _by_weights(rows: RowsInPlay, wanted: Wanted) -> ByWeights | None:
     """The estimate of least variance; None if there is none, or a worse one than is known."""
@@ -136,33 +134,23 @@ def by_sums(sums: KnownSums | ManySums, wanted: Wanted) -> Stated:
 
 
 class CellsOfTable:
-    """The cells of a table, of which all else are sums.
+    """The cells of a table, of which all else are sums. Thread-safe.
 
     Args:
-        finest: the table.
-        others: what may bear on the questions.
+        make: makes the table, and what may bear on the questions beside it, when they are needed.
     """
 
-    def __init__(self, finest: TableMeasurement, others: Beside) -> None:
-        self._finest, self._others = finest, others
+    def __init__(self, make: Callable[[], tuple[TableMeasurement, Beside]]) -> None:
+        self._make = make
 
     def stated(self, wanted: Wanted) -> Stated | None:
-        """The posterior of a question, as `CellsAndRows.stated` has it, or None."""
+        """The posterior by the cells, as that of `CellsAndRows`."""
         found = self.together((wanted,))
-        if found is None:
-            return None
-        (one,), known = found.estimates, wanted.known
-        given = found.sums.reduced().along(np.ones(1))
-        if not given.n_disagreements:
-            return Stated(known, OF_POSTERIOR)
-        law = _Law(given, law_given(given, enough=wanted.enough))
-        return law.stated(
-            replace(known, allowance=one.allowance), off=known.estimate - one.estimate
-        )
+        return None if found is None else found.stated(wanted)
 
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
         """All estimates by the cells; None if one is worse than is known, or not told."""
-        found = by_finest([one.row for one in wanted], self._finest, self._others)
+        found = by_finest([one.row for one in wanted], *self._make())
         if found is None:
             return None
         for one, variance in zip(wanted, found.variances.tolist(), strict=True):

@@ -42,8 +42,6 @@ from qserver.records.history import AnyMeasurement, Measurement, TableMeasuremen
 
 MOST_MERGED: Final = MOST_FOR_DIRECTIONS
 """Most rows and cells whose disagreements are all found; of more, those are that weigh most."""
-
-
 _MOST_BESIDE = 100
 """Most cells of a table each of which counts by itself beside a finer one."""
 
@@ -166,37 +164,44 @@ def merged_rows(
     return found.rows() if near is None else near.those(found.rows())
 
 
-def beside(finest: TableMeasurement, measurements: Sequence[AnyMeasurement]) -> Beside:
-    """Rows, and cells of other tables that are merged to sums of a table's cells.
+def finest_and_others(
+    queries: Sequence[LinearQuery], reach: Reach, used: Set[int]
+) -> tuple[TableMeasurement, Beside]:
+    """The largest table that is used, and what may bear on the questions beside it.
 
-    A row may be the same noise as a cell with more added. So no table is merged of which some row
-    is a cell, unless all its cells stay what they are.
+    Of other tables the cells are merged until they are sums of its cells. A row may be the same
+    noise as a cell with more added. So no table is merged of which some row is a cell.
+
+    Raises:
+        ValueError: no table is used.
     """
+    measurements = reach.of(queries)
     rows = [one for one in measurements if isinstance(one, Measurement)]
+    tables = [one for one in measurements if isinstance(one, TableMeasurement)]
+    finest = max((t for t in tables if t.id in used), key=lambda table: table.partition.n_cells)
     found, large = list(rows), list[LargeTable]()
-    for one in measurements:
-        if isinstance(one, Measurement) or one is finest:
-            continue
-        coarse = _common(one.partition, finest.partition)
-        is_merged = coarse.n_cells < one.partition.n_cells
-        if is_merged and any(one.partition.cell_of(row.row) is not None for row in rows):
+    for table in tables:
+        coarse = _common(table.partition, finest.partition)
+        is_merged = coarse.n_cells < table.partition.n_cells
+        if table is finest or (
+            is_merged and any(table.partition.cell_of(r.row) is not None for r in rows)
+        ):
             continue
         if coarse.n_cells <= _MOST_BESIDE:
-            found.extend(_summed(one, coarse))
+            found.extend(_summed(table, coarse))
         else:
-            large.append(_large(one, coarse, finest))
-    return Beside(sorted(numbered(found), key=lambda row: row.scale), large)
+            large.append(_large(table, coarse, finest))
+    return finest, Beside(sorted(numbered(found), key=lambda row: row.scale), large)
 
 
 def _large(
     table: TableMeasurement, coarse: ProductPartition, finest: TableMeasurement
 ) -> LargeTable:
-    places, totals = _cells_of(table.partition, coarse), np.zeros(coarse.n_cells, dtype=np.int64)
-    np.add.at(totals, places, np.array(table.indices, dtype=np.int64))
+    totals, counts = _sums(table, coarse)
     return LargeTable(
         _cells_of(finest.partition, coarse),
-        totals.astype(np.float64) * float(table.step),
-        np.bincount(places),
+        np.array(totals, dtype=np.float64) * float(table.step),
+        np.array(counts),
         NANO / table.alpha_nano,
         float(table.step),
     )
@@ -219,10 +224,11 @@ def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPar
 
 def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:
     """The partition with those parts of an attribute together that meet the same classes."""
-    labels = {
-        parts.axis: _same(parts, classes.get(parts.axis, np.zeros_like(parts.dense)))
-        for parts in partition.axes
-    }
+    labels = dict[int, IntArray]()
+    for parts in partition.axes:
+        dense = parts.dense
+        kinds = _kinds(dense, classes.get(parts.axis, np.zeros_like(dense)))
+        labels[parts.axis] = np.where(dense >= 0, kinds[dense], -1)
     return product_partition(partition.sizes, labels)
 
 
@@ -262,48 +268,42 @@ def _together(*labels: IntArray) -> IntArray:
     return np.asarray(np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel())
 
 
-def _kinds(parts: IntArray, classes: IntArray, sizes: IntArray) -> IntArray:
-    """A kind per part, equal where it has equally many values of each class; the last is of -1.
+def _kinds(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) -> IntArray:
+    """A kind per part, equal where it meets the same classes; the last is of part -1.
 
     Args:
-        parts, classes: per kind of value, shape (n,).
-        sizes: how many values are of that kind.
+        parts, classes: shape (n,).
+        sizes: how many values each of the n stands for; with it only parts with equally many of
+            each class are of one kind.
     """
     n, met, inside = int(parts.max()) + 1, dict[bytes, int](), parts >= 0
     pairs, places = np.unique(
         np.stack([parts[inside], classes[inside]]), axis=1, return_inverse=True
     )
-    counts = np.bincount(places.ravel(), weights=sizes[inside]).astype(np.int64)
-    told = np.stack([pairs[1], counts], axis=1)
+    told = pairs[1:].T
+    if sizes is not None:
+        counts = np.bincount(places.ravel(), weights=sizes[inside]).astype(np.int64)
+        told = np.stack([pairs[1], counts], axis=1)
     stops = np.searchsorted(pairs[0], np.arange(n + 1))
     kinds = [met.setdefault(told[a:b].tobytes(), len(met)) for a, b in itertools.pairwise(stops)]
     return np.array([*kinds, len(met)], dtype=np.int64)
 
 
-def _same(parts: AxisClasses, classes: IntArray) -> IntArray:
-    """A label per value, equal for values of parts that meet the same classes, shape (size,).
-
-    It is -1 for values in no part.
-    """
-    inside = parts.dense >= 0
-    pairs = np.unique(np.stack([parts.dense[inside], classes[inside]]), axis=1)
-    stops = np.searchsorted(pairs[0], np.arange(1, parts.n))
-    met: dict[tuple[int, ...], int] = {}
-    of_part = [
-        met.setdefault(tuple(found.tolist()), len(met)) for found in np.split(pairs[1], stops)
-    ]
-    return np.where(inside, np.asarray(of_part, dtype=np.int64)[parts.dense], -1)
-
-
 def _summed(table: TableMeasurement, coarse: ProductPartition) -> Iterator[Measurement]:
     """The cells of a coarser partition, each the sum of cells of the table."""
-    places, counts = _cells_of(table.partition, coarse), [0] * coarse.n_cells
-    totals = [0] * coarse.n_cells
-    for place, index in zip(places.tolist(), table.indices, strict=True):
+    for cell, (total, count) in enumerate(zip(*_sums(table, coarse), strict=True)):
+        yield _sum_of(coarse.row(cell), table, total, count)
+
+
+def _sums(table: TableMeasurement, coarse: ProductPartition) -> tuple[list[int], list[int]]:
+    """Per cell of a coarser partition the sum of the table's indices there, and their number."""
+    totals, counts = [0] * coarse.n_cells, [0] * coarse.n_cells
+    for place, index in zip(
+        _cells_of(table.partition, coarse).tolist(), table.indices, strict=True
+    ):
         totals[place] += index
         counts[place] += 1
-    for cell, (total, count) in enumerate(zip(totals, counts, strict=True)):
-        yield _sum_of(coarse.row(cell), table, total, count)
+    return totals, counts
 
 
 def _sum_of(row: LinearQuery, table: TableMeasurement, index: int, count: int) -> Measurement:

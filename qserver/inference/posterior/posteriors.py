@@ -29,7 +29,7 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.merged import MOST_MERGED, beside, merged_rows
+from qserver.inference.posterior.merged import MOST_MERGED, finest_and_others, merged_rows
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.stated import Stated
 from qserver.inference.posterior.to_state import ToState
@@ -46,6 +46,7 @@ Rows = Sequence[LinearQuery]
 Estimates = Sequence[RowEstimate]
 _Key = tuple[LinearQuery, float, float, Weights, tuple[int, ...], float]
 _Way = Callable[[], Stated | None]
+_Cells = CellsAndRows | CellsOfTable
 
 _MOST_KNOWN, _MOST_WITH_CELLS, _MOST_TOGETHER = 1_024, 16, 8
 """A table of 1,000 numbers is among the known ones as a whole."""
@@ -123,12 +124,6 @@ class Posteriors:
                 found = way.together(wanted)
                 if found is not None:
                     return found
-        tables = sorted({i for one in estimates for i in one.tables})
-        if self._apart is None and tables:
-            with contextlib.suppress(*FAULTS_OF_FLOATS):
-                found = _by_finest(self._in_reach, tables, rows).together(wanted)
-                if found is not None:
-                    return found
         if not self._may_use_rows_alone(ways, estimates):
             return None
         with contextlib.suppress(*FAULTS_OF_FLOATS):
@@ -140,8 +135,6 @@ class Posteriors:
         """Ways to the posterior, the best first. They need the history no more."""
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
-        if self._apart is None and estimate.tables:
-            ways.append(partial(_stated_by_finest, self._in_reach, estimate.tables, wanted))
         if self._may_use_rows_alone(ways, (estimate,)):
             with contextlib.suppress(*FAULTS_OF_FLOATS):
                 ways.append(partial(by_sums, self._rows.known_sums(estimate.weights), wanted))
@@ -152,7 +145,7 @@ class Posteriors:
         are_rows = not any(map(_uses_cells, estimates))
         return are_rows and (not ways or self._size > MOST_CELLS)
 
-    def _cells_and_rows(self, rows: Rows, estimates: Estimates) -> list[CellsAndRows]:
+    def _cells_and_rows(self, rows: Rows, estimates: Estimates) -> Sequence[_Cells]:
         """Cells and rows whose disagreements may bear on questions, the best first.
 
         Cells may disagree with rows also where the estimates use rows alone.
@@ -224,16 +217,24 @@ class Posteriors:
     def _made(self, make: Callable[[], Sequence[Measurement]]) -> CellsAndRows:
         return CellsAndRows(make, self._rows.most_records)
 
-    def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[CellsAndRows]:
-        """Cells and rows: merged for the questions where they are many, and then as they are."""
-        ways = list[CellsAndRows]()
+    def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[_Cells]:
+        """Cells and rows: merged for the questions where they are many, and then as they are.
+
+        Where they are too many as they are, merged less far; then the cells of the finest table.
+        """
+        ways, ids = list[_Cells](), None
         if self._size > MOST_MERGED:
             ways.append(self._made(self._merged(rows, used)))
         if self._size <= MOST_CELLS or self._uses_tables(used):
             ids = chosen(self._measurements, used)
-            if ids is not None:
-                return [*ways, self._as_they_are(ids)]
-        return [*ways, *self._refined(self._merged(rows, used), used)]
+        if ids is not None:
+            ways.append(self._as_they_are(ids))
+        else:
+            ways += self._refined(self._merged(rows, used), used)
+        if self._uses_tables(used):
+            make = partial(finest_and_others, tuple(rows), self._in_reach, frozenset(used))
+            ways.append(CellsOfTable(make))
+        return ways
 
     def _as_they_are(self, ids: tuple[int, ...]) -> CellsAndRows:
         if ids not in self._with_cells:
@@ -265,18 +266,6 @@ def _uses_cells(estimate: RowEstimate) -> bool:
 
 def _as_known(wanted: Wanted) -> ByWeights:
     return ByWeights(wanted.known.estimate, wanted.known.allowance, ())
-
-
-def _stated_by_finest(reach: Reach, tables: Sequence[int], wanted: Wanted) -> Stated | None:
-    return _by_finest(reach, tables, (wanted.row,)).stated(wanted)
-
-
-def _by_finest(reach: Reach, tables: Sequence[int], rows: Rows) -> CellsOfTable:
-    """The cells of the largest table that estimates use."""
-    found = reach.of(rows)
-    used = [m for m in found if isinstance(m, TableMeasurement) and m.id in tables]
-    finest = max(used, key=lambda table: table.partition.n_cells)
-    return CellsOfTable(finest, beside(finest, found))
 
 
 def _first(wanted: Wanted, ways: Sequence[_Way]) -> Stated:

@@ -193,7 +193,7 @@ class Play:
         """An error by weights on rows in play, and all sums of errors that bear on it.
 
         Args:
-            weights: of one error, or of two errors together.
+            weights: of one error, or of several together.
 
         Returns:
             None if too many rows are in reach of these.

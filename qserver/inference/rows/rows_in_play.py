@@ -251,7 +251,7 @@ class RowsInPlay:
         )
 
     def known_sums(self, *weights: Weights) -> KnownSums | ManySums:
-        """An error by weights on rows, or two, and the known sums of errors that bear on it.
+        """An error by weights on rows, or several, and the known sums of errors that bear on it.
 
         Where too many rows are in reach, the sums are those among the rows that weigh most. The law
         given fewer sums is right, too: it only says less.

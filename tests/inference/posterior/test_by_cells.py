@@ -10,10 +10,11 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.finest import Beside, by_finest
 from qserver.inference.given.law_given import law_given
+from qserver.inference.posterior.by_rows import CellsAndRows
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS
-from qserver.inference.posterior.merged import beside
-from qserver.inference.posterior.posteriors import Posteriors
+from qserver.inference.posterior.merged import finest_and_others
 from qserver.inference.posterior.stated import Stated
+from qserver.inference.reach import Reach
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
@@ -65,7 +66,7 @@ def stated(sizes: tuple[int, ...], events: list[AnyMeasurement], row: LinearQuer
 @pytest.fixture
 def without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cell may be taken as a row of the algebra."""
-    monkeypatch.setattr(Posteriors, "_cells_and_rows", lambda *_: [])
+    monkeypatch.setattr(CellsAndRows, "together", lambda *_: None)
 
 
 def margins(seed: int) -> list[AnyMeasurement]:
@@ -145,8 +146,10 @@ def test_no_table_is_merged_of_which_a_row_is_a_cell() -> None:
     other = table(1, (12, 3), {0: 3}, scale=5.0, seed=2)
     row = measured(2, other.partition.row(0), scale=9)
     apart = measured(2, linear_query((12, 3), [(1, {0: interval(12, 0, 6)})]), scale=9)
-    assert [one.row for one in beside(fine, [fine, other, row]).rows] == [row.row]
-    assert sorted(one.n_summed for one in beside(fine, [fine, other, apart]).rows) == [1, 3]
+    for one, n_summed in ((row, [1]), (apart, [1, 3])):
+        found, beside = finest_and_others([fine.partition.inside], Reach([fine, other, one]), {0})
+        assert found == fine
+        assert sorted(r.n_summed for r in beside.rows) == n_summed
 
 
 def test_a_sum_over_thousands_of_values_is_a_posterior() -> None:
