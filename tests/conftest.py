@@ -1,7 +1,8 @@
-"""What all tests share: stages, sweeps, examples without a clock, one real server, emptied."""
+"""What all tests share: stages, sweeps, budgets, one real server, emptied."""
 
 from __future__ import annotations
 
+import gc
 import os
 
 # numpy reads it once, when it loads. Runs are side by side already, and a sum made by several
@@ -9,15 +10,20 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from flask import Flask
 from hypothesis import HealthCheck, settings
+from jinja2 import BytecodeCache
+from jinja2.bccache import Bucket
 
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
-from tests.stages import OF_STAGES, is_fast, is_shared_out, may_be_fast
-from tests.sweeps import WHOLE, is_whole
+from tests.budget import budget as budget
+from tests.stages import NOT_SLOW, OF_STAGES, is_shared_out, left_out_of_slow, n_processes
+from tests.sweeps import WHOLE, is_whole, settle_seed
 
 # How long an example takes tells of the machine. All else stays as hypothesis has it: under CI the
 # examples are the same in every run.
@@ -34,10 +40,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A whole run says so to all processes, before any test is read."""
+    """All processes get the seed of the sweeps, and a whole run says so, before a test is read."""
+    settle_seed()
     if config.option.whole:
         os.environ[WHOLE] = "1"
         settings.load_profile("whole")
+        if config.option.markexpr == NOT_SLOW:
+            config.option.markexpr = ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What makes another run take the same shares."""
+    terminalreporter.write_line(f"sweeps: {'whole' if is_whole() else settle_seed()}")
 
 
 # Before pytest-xdist reads its own options.
@@ -45,29 +59,49 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Share a whole run out among the cores; what is left over goes to whoever is done first."""
     if is_shared_out(config):
-        # Tests that start programs wait a quarter of their time, so one more than cores.
-        config.option.numprocesses, config.option.dist = (os.cpu_count() or 1) + 1, "worksteal"
+        config.option.numprocesses, config.option.dist = n_processes(), "worksteal"
 
 
-# First, so that the choice by `-m` sees the marks.
+# Before `-m` chooses.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the first stage, and leave out what only a whole run makes."""
+    """Leave out what only a whole run makes."""
     if not is_whole():
-        left_out = [item for item in items if item.get_closest_marker("whole")]
-        items[:] = [item for item in items if not item.get_closest_marker("whole")]
-        config.hook.pytest_deselected(items=left_out)
-    for item in items:
-        if isinstance(item, pytest.Function) and is_fast(item):
-            item.add_marker("fast")
+        left_out = left_out_of_slow(items)
+        left_out |= {item for item in items if item.get_closest_marker("whole")}
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are no garbage: to look through them again and again takes long."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import nothing for a stage that does not belong to it."""
-    is_left_out = config.option.markexpr == "fast" and not may_be_fast(collection_path)
     stage = OF_STAGES.get(collection_path.name)
-    is_left_out |= stage is not None and config.option.markexpr != stage
+    is_left_out = stage is not None and config.option.markexpr != stage
     return True if is_left_out else None  # None: let others decide
+
+
+class _Compiled(BytecodeCache):
+    """Templates compiled once for all apps of this process."""
+
+    def __init__(self) -> None:
+        self._codes = dict[str, bytes]()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._codes:
+            bucket.load_bytecode(BytesIO(self._codes[bucket.key]))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._codes[bucket.key] = bucket.bytecode_to_string()
+
+
+# Jinja's key is a template's name and file.
+Flask.jinja_options = {"bytecode_cache": _Compiled()}
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _BOUNDS = re.compile(r"[a-z0-9-]+(\[[a-z,]+\])?>=[0-9.]+,<[0-9]+")
@@ -21,6 +23,7 @@ def test_every_dependency_names_the_lowest_version_and_the_first_major_one_not_t
     assert [name for name in named if not _BOUNDS.fullmatch(name)] == []
 
 
+@pytest.mark.slow
 def test_sqlglot_is_used_by_its_public_names_alone() -> None:
     """Tokens come from `sqlglot` itself: the module that holds them moved between its versions."""
     found = {

@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("qserver", "worker")
 # Beside the console scripts: gunicorn's app, settings and worker class, the Python client and its
@@ -96,6 +98,7 @@ def test_every_entry_point_is_a_module() -> None:
     assert set(entries()) <= set(modules())
 
 
+@pytest.mark.slow
 def test_every_module_is_reached() -> None:
     """Wire it to an entry point, move it to the tests, or delete it."""
     assert set(modules()) == reached(entries())

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.stages import NOT_FAST
-
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 FILES = sorted(p for p in TESTS.rglob("*.py") if "__pycache__" not in p.parts)
@@ -42,6 +40,7 @@ def all_imports() -> dict[Path, list[str]]:
     return {path: sorted(imported(path)) for path in FILES}
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_from_a_conftest() -> None:
     """There are several, and the name is that of the folder which pytest met last."""
     assert [
@@ -62,15 +61,12 @@ def test_every_folder_of_tests_is_that_of_a_room_or_of_what_crosses_them() -> No
     assert [str(f) for f, room in product.items() if not room.is_dir()] == []
 
 
-def test_what_is_told_not_to_be_fast_is_there() -> None:
-    assert [path for path in NOT_FAST if not (TESTS / path).exists()] == []
-
-
 def test_no_folder_has_more_tests_than_can_be_looked_through() -> None:
     counts = Counter(p.parent for p in FILES if p.stem.startswith("test_"))
     assert {str(f.relative_to(TESTS)): n for f, n in counts.items() if n > MOST_FILES} == {}
 
 
+@pytest.mark.slow
 def test_every_folder_is_a_package_and_every_module_goes_by_its_whole_name() -> None:
     """So that two folders may have files of one name, and no module is loaded under two names."""
     assert [str(p) for p in FILES if not (p.parent / "__init__.py").exists()] == []
@@ -84,6 +80,7 @@ def test_every_folder_is_a_package_and_every_module_goes_by_its_whole_name() -> 
     ] == []
 
 
+@pytest.mark.slow
 def test_no_test_has_a_deadline_of_its_own() -> None:
     """One profile says for all that there is none; a health check of time is off with it."""
     keywords = [
@@ -100,6 +97,7 @@ def test_no_test_has_a_deadline_of_its_own() -> None:
     assert all("HealthCheck.too_slow" in text for text in checks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_ci", [False, True])
 def test_the_profile_of_all_tests_is_derandomised_under_ci_alone(is_ci: bool) -> None:
     code = (

@@ -189,6 +189,7 @@ def statement(town: Deployment, text: str) -> StatementAnswer:
     raise AssertionError("A statement whose questions were answered must be free.")
 
 
+@pytest.mark.slow
 def test_on_a_real_deployment_they_cost_nothing_and_add_up_to_the_public_total(
     town: Deployment,
 ) -> None:

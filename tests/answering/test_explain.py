@@ -134,6 +134,7 @@ def test_a_plan_is_kept_while_as_much_may_be_spent(
     assert allowed == [1_000_000_000, 600_000_000]
 
 
+@pytest.mark.slow
 def test_a_workload_is_priced_without_the_demand_of_earlier_questions(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +161,7 @@ def replica_of(town: Deployment) -> Replica:
     return replica
 
 
+@pytest.mark.slow
 def test_of_a_long_workload_only_the_price_is_told(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_quotient_of_minus_a_count_is_mirrored() -> None:
     assert [back.low, back.high] == pytest.approx([-there.high, -there.low], abs=3e-4)
 
 
+@pytest.mark.slow
 def test_where_nothing_disagrees_it_is_that_of_the_errors() -> None:
     """Against a grid of both parts' counts."""
     asked = QuotientAsked(PARTS[0], PARTS[1], (1.0, 1.4), 0.9)

@@ -133,6 +133,7 @@ def test_a_joint_bound_on_errors_is_one_on_posteriors_where_nothing_disagrees() 
         assert answer.high - answer.low == pytest.approx(question.requirement.length, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_where_answers_disagree_all_hold_at_once_by_their_posterior(
     engine: InferenceEngine,
 ) -> None:
@@ -162,10 +163,12 @@ def test_where_answers_disagree_all_hold_at_once_by_their_posterior(
     assert (together.attained < 0.95) == (factors[0] > 1.0)
 
 
+@pytest.mark.slow
 def test_the_same_workload_gets_the_same_answer(engine: InferenceEngine) -> None:
     assert _by_a_joint_bound(engine, ASKED).answer == _by_a_joint_bound(engine, ASKED).answer
 
 
+@pytest.mark.slow
 def test_too_sure_for_draws_is_the_union_bound_of_posteriors(engine: InferenceEngine) -> None:
     asked = tuple(q.with_requirement(Requirement(90.0, 0.9999)) for q in ASKED)
     found = _by_a_joint_bound(engine, asked)
@@ -204,6 +207,7 @@ def test_where_floats_fail_the_union_bound_is_left(
     assert _laws(found) == {"posterior"}
 
 
+@pytest.mark.slow
 def test_draws_are_made_once_for_a_history(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def serving(store: EmbeddedServer, tmp_path: Path) -> Iterator[Caller]:
         listener.close()
 
 
+@pytest.mark.slow
 def test_a_store_that_hangs_is_reported_and_forgotten_when_it_wakes(
     store: EmbeddedServer, caller: Caller
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_store_that_hangs_is_reported_and_forgotten_when_it_wakes(
     assert caller.get("/readyz").status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "value"), [("appendonly", "no"), ("maxmemory-policy", "allkeys-lru")]
 )
@@ -95,6 +97,7 @@ def test_a_store_that_may_forget_is_not_ready(
     assert_problem(caller.get("/readyz"), 503, "store_not_durable")
 
 
+@pytest.mark.slow
 def test_a_store_that_is_gone_is_not_ready(store: EmbeddedServer, caller: Caller) -> None:
     os.kill(store.pid, signal.SIGKILL)
     assert_problem(caller.get("/readyz"), 503, "store_unavailable")
@@ -117,6 +120,7 @@ def test_a_worker_whose_loop_hangs_is_not_said_to_live(tmp_path: Path, store_url
     assert alive.exists("qs:{town}:alive")
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_asked_to_stop_ends_its_job_first(tmp_path: Path, store_url: str) -> None:
     """It is asked while the job is charged and its answer waits for the slot."""
     town = Deployment.make(tmp_path, store_url)
@@ -142,6 +146,7 @@ def test_a_worker_that_is_asked_to_stop_ends_its_job_first(tmp_path: Path, store
     assert store.job_state(job.id) == "done"
 
 
+@pytest.mark.slow
 def test_a_store_with_a_full_disk_is_not_ready_until_there_is_room(
     full_disk_store: EmbeddedServer, tmp_path: Path
 ) -> None:

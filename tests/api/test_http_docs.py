@@ -37,6 +37,7 @@ def _properties(document: dict[str, Any], name: str) -> set[str]:
     return {*schema.get("properties", ()), *(p for c in choices for p in _properties(document, c))}
 
 
+@pytest.mark.slow
 def test_the_document_is_valid_openapi(caller: Caller, api_app: Flask) -> None:
     document = caller.get("/openapi.json").document
     OpenAPIV31SpecValidator(document).validate()

@@ -7,6 +7,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ def _check(caller: Caller, path: str, body: bytes, headers: dict[str, str] | Non
     return reply.status
 
 
+@pytest.mark.slow
 @_SETTINGS
 @given(path=st.sampled_from(PATHS), body=BODY)
 def test_no_json_body_makes_the_server_fail(caller: Caller, path: str, body: Any) -> None:
@@ -97,6 +99,7 @@ def test_no_bytes_make_the_server_fail(caller: Caller, path: str, body: bytes) -
     assert _check(caller, path, body) >= 400
 
 
+@pytest.mark.slow
 @_SETTINGS
 @given(data=st.data(), body=BODY)
 def test_no_damaged_body_makes_the_server_fail(
@@ -108,6 +111,7 @@ def test_no_damaged_body_makes_the_server_fail(
     _check(caller, PATHS[0], bytes(text))
 
 
+@pytest.mark.slow
 @_SETTINGS
 @given(
     name=st.text(max_size=20),
@@ -132,6 +136,7 @@ def test_no_url_makes_the_server_fail(
 HEADER = st.text(st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"))
 
 
+@pytest.mark.slow
 @_SETTINGS
 @given(
     headers=st.dictionaries(

@@ -143,6 +143,7 @@ def test_numpy_is_not_loaded_before_the_thread_limits_are_set() -> None:
     assert found.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 def test_gunicorn_sets_the_thread_limits_before_numpy_loads() -> None:
     """Its processes are forked from one that has numpy."""
     environ = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
@@ -151,6 +152,7 @@ def test_gunicorn_sets_the_thread_limits_before_numpy_loads() -> None:
     assert found.stdout.strip() == "1 1"
 
 
+@pytest.mark.slow
 def test_a_start_loads_no_search_that_few_questions_need() -> None:
     found = subprocess.run(
         [sys.executable, "-c", WHAT_A_START_LOADS], capture_output=True, text=True, check=True
@@ -158,12 +160,14 @@ def test_a_start_loads_no_search_that_few_questions_need() -> None:
     assert found.stdout.split() == ["[]", "[]"]
 
 
+@pytest.mark.slow
 def test_the_code_is_loaded_before_processes_are_forked(tmp_path: Path) -> None:
     (tmp_path / "loaded_app.py").write_text(LOADED_APP)
     with _gunicorn("loaded_app:app", _environ_for(tmp_path), tmp_path) as server:
         assert server.caller.post(ASK, QUESTION).status == 200
 
 
+@pytest.mark.slow
 def test_the_real_app_serves_an_empty_store_and_writes_nothing_beside_it(
     store_url: str, tmp_path: Path
 ) -> None:
@@ -179,6 +183,7 @@ def test_the_real_app_serves_an_empty_store_and_writes_nothing_beside_it(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_body_in_chunks_is_never_cut_off_at_the_limit_under_gunicorn(tmp_path: Path) -> None:
     (tmp_path / "plain_app.py").write_text(PLAIN_APP)
     environ = _environ_for(tmp_path)
@@ -190,6 +195,7 @@ def test_a_body_in_chunks_is_never_cut_off_at_the_limit_under_gunicorn(tmp_path:
         assert_problem(server.caller.send_chunks(ASK, b"no size\r\n"), 400, "bad_request")
 
 
+@pytest.mark.slow
 def test_a_question_under_way_is_answered_when_the_server_is_asked_to_stop(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)

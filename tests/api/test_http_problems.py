@@ -41,6 +41,7 @@ def _documented(app: Flask) -> list[tuple[str, str, int, str]]:
 UNPROVOKED = {(path, 500, "internal") for path in ("/healthz", "/openapi.json", "/docs")}
 
 
+@pytest.mark.slow
 def test_each_documented_problem_comes_as_documented(
     caller: Caller, service: FakeService, api_app: Flask
 ) -> None:

@@ -77,6 +77,7 @@ def watched(tmp_path: Path, store_url: str) -> Iterator[Watched]:
         found.stop()
 
 
+@pytest.mark.slow
 def test_requests_are_summed_over_processes_and_outlive_them(watched: Watched) -> None:
     for _ in range(30):
         watched.caller.get("/v1/datasets/people")
@@ -97,6 +98,7 @@ def test_requests_are_summed_over_processes_and_outlive_them(watched: Watched) -
     assert not any("x" * 20 in str(k) or "BREW" in str(k) or "yyy" in str(k) for k in values)
 
 
+@pytest.mark.slow
 def test_times_are_whole_slots(watched: Watched) -> None:
     for _ in range(5):
         watched.caller.get("/v1/datasets")
@@ -105,6 +107,7 @@ def test_times_are_whole_slots(watched: Watched) -> None:
     assert total >= 5 * 0.02
 
 
+@pytest.mark.slow
 def test_the_stores_facts_are_those_of_the_api(watched: Watched) -> None:
     watched.caller.post("/v1/datasets/people/query", QUESTION, {"Prefer": "respond-async"})
     values = watched.values()
@@ -126,6 +129,7 @@ def test_a_store_that_is_away_is_said_to_be_away(tmp_path: Path) -> None:
     assert "{population" not in text
 
 
+@pytest.mark.slow
 def test_each_request_has_a_line_with_its_id_and_without_what_was_asked(watched: Watched) -> None:
     watched.caller.post("/v1/datasets/people/explain", QUESTION, {"X-Request-Id": "planted-id-1"})
     watched.stop()

@@ -60,6 +60,7 @@ def query(terms: list[dict[str, Any]], **rest: Any) -> dict[str, Any]:
     return {"query": {"terms": terms}, **rest}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0.015, 0.3, 1.0, 3.0])
 def test_the_probability_of_an_event_is_that_of_the_large_weight(site: Site, part: float) -> None:
     """The others move it by 1e-15 of the scale: far below what is compared."""

@@ -31,6 +31,9 @@ from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.privacy.scan import count_secret, exposures
 
+# Programs that are killed are not waited for, so that their time is not counted.
+pytestmark = pytest.mark.slow
+
 N_WORKERS = 2
 # Whoever looks without a pause takes the processor from those that it waits for.
 POLL_S = 0.05
@@ -211,6 +214,7 @@ def test_a_job_is_polled_to_its_answer(shared: Whole) -> None:
     assert job["result"]["source"] == "measured"
 
 
+@pytest.mark.slow
 def test_an_idempotency_key_gives_the_same_answer_and_refuses_another_body(shared: Whole) -> None:
     before = len(shared.charges())
     first = shared.ask({"age": 23}, Idempotency_Key="k1")

@@ -32,6 +32,7 @@ def test_a_seed_gives_the_same_stream_again_and_a_longer_one_begins_with_it() ->
     assert keys[0] != [(a.query.key, a.requirement) for a in mixed_predicates(6, n=20)]
 
 
+@pytest.mark.slow
 def test_questions_have_one_to_three_attributes_lengths_log_uniform_and_five_confidences() -> None:
     asked = list(mixed_predicates(5, n=N))
     scopes = Counter(len(a.query.row.scope) for a in asked)
@@ -46,6 +47,7 @@ def test_questions_have_one_to_three_attributes_lengths_log_uniform_and_five_con
     assert max(abs(n / N - 0.2) for n in confidences.values()) < ROOM
 
 
+@pytest.mark.slow
 def test_predicates_are_proper_sets_and_on_ordered_attributes_ranges() -> None:
     for asked in mixed_predicates(5, n=N):
         (term,) = asked.query.row.terms
@@ -56,6 +58,7 @@ def test_predicates_are_proper_sets_and_on_ordered_attributes_ranges() -> None:
                 assert chosen == list(range(chosen[0], chosen[-1] + 1))
 
 
+@pytest.mark.slow
 def test_all_proper_ranges_are_equally_likely() -> None:
     """35 ranges of 8 age bands: none is seen five standard errors more or less than expected."""
     seen = Counter(
@@ -91,6 +94,7 @@ def test_the_cells_count_every_record_in_its_place(
     assert ATTRIBUTES[axis] == column
 
 
+@pytest.mark.slow
 def test_ages_and_hours_are_in_bands_of_ten() -> None:
     with gzip.open(adult_csv(), mode="rt", encoding="utf-8", newline="") as lines:
         records = list(csv.DictReader(lines))

@@ -125,6 +125,7 @@ def test_most_questions_of_years_were_asked_before() -> None:
     assert 100 < len(first.asked) < 200
 
 
+@pytest.mark.slow
 def test_a_read_in_a_process_of_its_own_finds_the_same_records(tmp_path: Path) -> None:
     """All kinds of sources hold the records that the benchmark makes, and every one of them."""
     found = [

@@ -76,6 +76,7 @@ def test_every_benchmark_is_found_by_its_module() -> None:
     assert benchmark_names() == NAMES
 
 
+@pytest.mark.slow
 def test_the_posterior_agrees_with_the_references_and_its_certificate(tmp_path: Path) -> None:
     rows = quick_document("posterior", tmp_path)["rows"]
     assert {row["against"] for row in rows} == {"reference", "certified"}
@@ -87,6 +88,7 @@ def test_the_posterior_agrees_with_the_references_and_its_certificate(tmp_path: 
     assert all(isinstance(row["probability_ms"], float) for row in rows)
 
 
+@pytest.mark.slow
 def test_every_allocation_learns_and_the_default_has_the_least_errors(tmp_path: Path) -> None:
     rows = quick_document("networks", tmp_path)["rows"]
     assert len(rows) == 2 * 5
@@ -107,6 +109,7 @@ def test_batches_of_marginals_come_to_the_beliefs_of_the_plain_loop(tmp_path: Pa
     assert rows[-1]["exact_cells"] > 1e9
 
 
+@pytest.mark.slow
 def test_estimates_of_marginals_have_less_error_than_their_noise(tmp_path: Path) -> None:
     rows = quick_document("marginals_error", tmp_path)["rows"]
     for row in rows:
@@ -132,6 +135,7 @@ def test_records_err_by_no_more_than_their_model_by_much(tmp_path: Path) -> None
         assert row["records"] < row["drawn"] + 0.25 * row["sample"]
 
 
+@pytest.mark.slow
 def test_weeks_that_are_appended_cost_no_more_than_if_all_were_known(tmp_path: Path) -> None:
     rows = quick_document("weeks", tmp_path)["rows"]
     assert {row["arrivals"] for row in rows} == {1, 4}
@@ -139,6 +143,7 @@ def test_weeks_that_are_appended_cost_no_more_than_if_all_were_known(tmp_path: P
         assert row["append"] <= row["static"] <= row["rotate"]
 
 
+@pytest.mark.slow
 def test_consistent_answers_are_nearer_the_truth_in_every_trial(tmp_path: Path) -> None:
     rows = quick_document("consistent", tmp_path)["rows"]
     assert {row["total"] for row in rows} == {"public", "not known"}
@@ -148,6 +153,7 @@ def test_consistent_answers_are_nearer_the_truth_in_every_trial(tmp_path: Path) 
         assert row["gap"] <= 1e-5 * row["questions"]
 
 
+@pytest.mark.slow
 def test_mechanisms_on_estimates_have_less_error_than_unbiased_ones(tmp_path: Path) -> None:
     rows = quick_document("marginals_mechanisms", tmp_path)["rows"]
     assert {row["mechanism"] for row in rows} == {"fixed", "adaptive", "all pairs"}
@@ -207,6 +213,7 @@ def test_the_attack_on_fair_bits_is_near_its_bound_and_privacy_keeps_the_one_on_
             assert row["cap_auc"] < 0.9
 
 
+@pytest.mark.slow
 def test_each_yardstick_is_at_most_the_next(tmp_path: Path) -> None:
     (row,) = quick_document("yardsticks", tmp_path)["rows"]
     assert row["bound"] <= row["matrix"] <= row["mixture"] * (1 + 1e-6)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.test_benchmarks import quick_document
 
 
+@pytest.mark.slow
 def test_intervals_given_disagreements_say_how_long_and_how_sure_they_are(tmp_path: Path) -> None:
     rows = quick_document("disagreements", tmp_path)["rows"]
     assert len(rows) == 7

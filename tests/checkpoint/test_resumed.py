@@ -91,6 +91,7 @@ def _said(replica: Replica, asked: Question | Workload) -> object:
     return replace(decided, estimate=None) if hasattr(decided, "estimate") else decided
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(len(KINDS)))
 def test_it_says_what_the_replayed_one_says_to_the_last_bit(kind: int, tmp_path: Path) -> None:
     town = _town(kind)
@@ -128,6 +129,7 @@ def test_one_that_is_behind_catches_up(kind: int, tmp_path: Path) -> None:
         assert resumed.ledger.bound_nano == replayed.ledger.bound_nano
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_checkpoint_is_the_same(tmp_path: Path) -> None:
     town = _town(0)
     first = _read(town).saved

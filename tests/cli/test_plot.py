@@ -131,6 +131,7 @@ def chain(n: int, size: int = 2) -> str:
     return write_bif(Network(structure, tuple(tables)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "size"), [(70, 17), (441, 2)])
 def test_networks_of_many_variables_are_audited_with_an_epsilon(
     tmp_path: Path, capsys: Out, n: int, size: int

@@ -91,6 +91,7 @@ def test_columns_have_the_type_of_their_kind() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_question_is_paid_only_where_the_connection_says_so(engine: sa.Engine) -> None:
     question = counted(engine)
     with engine.connect() as connection:
@@ -120,6 +121,7 @@ def test_a_question_is_paid_only_where_the_connection_says_so(engine: sa.Engine)
     assert Client(url_http(engine)).dataset("adult").spent == spent
 
 
+@pytest.mark.slow
 def test_pandas_reads_statements_and_no_records(demo_url: str) -> None:
     engine = sa.create_engine(url_of(demo_url, "?within=300&spend=on"))
     question = counted(engine)
@@ -219,6 +221,7 @@ def test_words_of_the_language_are_quoted() -> None:
     assert written == 'SELECT "within"."capital-gain" \nFROM "within"'
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_runs(demo_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     page = Path(__file__).parents[2].joinpath("docs", "python-db.md").read_text(encoding="utf-8")
     [example] = re.findall(r"(?ms)^```python\n(import pandas.*?)^```$", page)

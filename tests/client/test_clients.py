@@ -109,6 +109,7 @@ def test_two_calls_have_two_keys(make: Callable[[Served], Ask], served: Served) 
     assert len(set(served.front.keys)) == 2
 
 
+@pytest.mark.slow
 @both
 def test_a_statement_gives_a_table(make: Callable[[Served], Ask], served: Served) -> None:
     ask = make(served)

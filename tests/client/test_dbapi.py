@@ -51,6 +51,7 @@ def test_columns_come_in_the_order_of_select(demo_url: str) -> None:
         assert repr(cursor.table).split()[:2] == ["n", "sex"]
 
 
+@pytest.mark.slow
 def test_a_statement_is_priced_paid_fetched_and_asked_again_for_nothing(demo_url: str) -> None:
     with dbapi.connect(demo_url) as connection, connection.cursor() as cursor:
         assert (cursor.description, cursor.rowcount, cursor.rownumber) == (None, -1, None)
@@ -137,6 +138,7 @@ def test_errors_of_the_way_are_operational() -> None:
         dbapi.connect("127.0.0.1")
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run(demo_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     page = Path(__file__).parents[2].joinpath("docs", "python-db.md").read_text(encoding="utf-8")
     [example] = re.findall(r"(?ms)^```python\n(from qserver.client import dbapi.*?)^```$", page)

@@ -49,6 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.slow
 def test_it_has_what_the_client_imports_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
@@ -80,6 +81,7 @@ def test_it_needs_what_the_whole_package_does_in_the_same_versions() -> None:
         assert alone[same] == whole[same]
 
 
+@pytest.mark.slow
 def test_a_fresh_environment_with_it_asks_a_server_and_stays_small(
     wheel: Path, demo_url: str, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_history_has_what_was_released_in_order_on_all_pages(
         client.history("people", snapshot="0" * 16)
 
 
+@pytest.mark.slow
 def test_a_released_table_has_its_values_when_asked_for_alone(demo_url: str) -> None:
     client = Client(demo_url)
     client.sql("SELECT education, sex, COUNT(*) FROM adult GROUP BY education, sex WITHIN 300")

@@ -34,6 +34,7 @@ def last_paid(served: Served) -> str:
     return changes.paid[-1].measure
 
 
+@pytest.mark.slow
 def test_a_client_sees_both_prices_and_pays_the_one_that_it_chose(
     busy: tuple[Served, Where],
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_client_sees_both_prices_and_pays_the_one_that_it_chose(
     assert last_paid(served) == "only_this"
 
 
+@pytest.mark.slow
 def test_a_statement_says_it_in_its_text_or_beside_it(busy: tuple[Served, Where]) -> None:
     served, where = busy
     client, (low, high) = client_of(served), where["age"]["between"]
@@ -68,12 +70,14 @@ def test_a_statement_says_it_in_its_text_or_beside_it(busy: tuple[Served, Where]
     assert last_paid(served) == "only_this"
 
 
+@pytest.mark.slow
 def test_a_text_that_ends_with_only_is_refused_at_its_place(busy: tuple[Served, Where]) -> None:
     served, _ = busy
     with pytest.raises(QuestionProblemError, match="say THIS after ONLY"):
         client_of(served).price("SELECT COUNT(*) FROM people WITHIN 20 ONLY")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["explain", "sql"])
 def test_the_command_line_shows_both_prices(
     busy: tuple[Served, Where], capsys: Out, command: str
@@ -94,6 +98,7 @@ def test_the_command_line_shows_both_prices(
         assert "age (" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("measure", "words"), [("auto", "also what later"), ("only_this", "just the question")]
 )

@@ -194,6 +194,7 @@ def test_history_confirms_a_model_for_nothing(
     assert "history confirms it at no cost; of " in repr(told)
 
 
+@pytest.mark.slow
 @both
 def test_a_wrong_model_is_contradicted_and_the_count_measured_at_the_prices_told(
     make: Callable[[Served], Ask], tmp_path: Path, store_url: str

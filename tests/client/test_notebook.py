@@ -61,6 +61,7 @@ def _run(source: str, namespace: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), namespace)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_shows_what_it_says(demo_url: str) -> None:
     cells = json.loads((DOCS / "python.ipynb").read_text(encoding="utf-8"))["cells"]
     namespace: dict[str, Any] = {}
@@ -86,6 +87,7 @@ def test_the_notebook_runs_and_shows_what_it_says(demo_url: str) -> None:
             assert value._repr_html_().startswith("<")
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_reference_run(
     demo_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

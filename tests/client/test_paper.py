@@ -6,6 +6,8 @@ import doctest
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.results import kept
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
@@ -13,6 +15,7 @@ DEMO_URL = "http://127.0.0.1:8000"
 BLOCKS = re.findall(r"(?m)^```pycon\n(.*?)^```$", PAGE, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_session_of_the_page_shows_what_it_says(demo_url: str) -> None:
     """One session, so that a later example may use what an earlier one made."""
     assert len(BLOCKS) >= 20

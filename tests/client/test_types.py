@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from mypy import api
 
 HEAD = """
@@ -38,6 +39,7 @@ other.models.prices.sample()  # attr-defined
 """
 
 
+@pytest.mark.slow
 def test_results_and_arguments_of_both_clients_are_checked(tmp_path: Path) -> None:
     """mypy finds the mistakes of a user's program, each on its line, and nothing else."""
     path = tmp_path / "program.py"

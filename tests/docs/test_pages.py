@@ -94,6 +94,7 @@ def test_the_reference_of_commands_has_every_command_of_both_programs() -> None:
     assert [name for name in names if f"### `{name}`" not in text] == []
 
 
+@pytest.mark.slow
 def test_the_pages_build_a_site(tmp_path: Path) -> None:
     config = ROOT / "deploy" / "site" / "mkdocs.yml"
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", str(config)]

@@ -33,6 +33,7 @@ def altered(site: Site, now: dict[str, str]) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_no_changed_byte_alters_a_reply_and_restore_mends_what_the_journal_has(
     site: Site, redis_client: StoreClient
 ) -> None:
@@ -49,6 +50,7 @@ def test_no_changed_byte_alters_a_reply_and_restore_mends_what_the_journal_has(
     assert n_refused > n_of(10, share=6)
 
 
+@pytest.mark.slow
 def test_what_went_is_told_or_brought_back(site: Site, redis_client: StoreClient) -> None:
     """Lists get shorter when a whole entry goes; then restore brings it back."""
     whole, seen = Dump.of(redis_client), set[str]()
@@ -66,6 +68,7 @@ def _needs_backup(one: Alteration) -> bool:
     return one.part in IN_NO_JOURNAL or one.part == "qs:audit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["limit", "spent", "version", "spent:{}", "shown:{}"])
 def test_a_figure_of_the_ledger_that_was_changed_is_refused_by_every_route(
     site: Site, redis_client: StoreClient, figure: str
@@ -79,6 +82,7 @@ def test_a_figure_of_the_ledger_that_was_changed_is_refused_by_every_route(
     assert altered(site, now) == {}
 
 
+@pytest.mark.slow
 def test_restore_tells_what_was_changed_and_not_to_run_it_again(
     site: Site, redis_client: StoreClient
 ) -> None:

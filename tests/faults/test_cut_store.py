@@ -105,6 +105,7 @@ def outcome_at(recording: Recording, folder: Path, n_bytes: int) -> str:
     return "whole"
 
 
+@pytest.mark.slow
 def test_a_store_cut_anywhere_is_refused_or_brought_up_from_the_journal(
     recording: Recording, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_store_cut_anywhere_is_refused_or_brought_up_from_the_journal(
     assert "refused" in found[N_CUTS // 2 :]
 
 
+@pytest.mark.slow
 def test_a_store_with_all_it_wrote_is_whole(recording: Recording, tmp_path: Path) -> None:
     assert outcome_at(recording, tmp_path / "all", len(file_of(recording))) == "whole"
 

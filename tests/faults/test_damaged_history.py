@@ -129,6 +129,7 @@ def test_a_head_that_was_changed_with_its_events_is_found_by_the_worker(
         town.work_off()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["replace_history", "await_durable"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_restore_that_dies_while_it_mends_is_done_again(

@@ -33,6 +33,7 @@ def _texts(client: StoreClient) -> Iterator[tuple[str, str, Any]]:
             yield from ((key, "LSET", i) for i in range(client.llen(key)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", share(range(0, len(JUNK), 4), 1))
 def test_no_text_makes_a_route_fail(site: Site, redis_client: StoreClient, first: int) -> None:
     """Each text in turn is replaced by junk: the reply is as before, or a problem, never a 500."""
@@ -65,6 +66,7 @@ def kind_of(key: str) -> str:
     return key.split(":")[1 if "{" not in key else 2]
 
 
+@pytest.mark.slow
 def test_every_changed_byte_of_a_sealed_text_is_told(site: Site, redis_client: StoreClient) -> None:
     """Of jobs, models, accounts, tokens, allowances and facts: a digit more is no reply's digit."""
     kinds = set()

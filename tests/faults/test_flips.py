@@ -18,12 +18,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return make_site(tmp_path_factory.mktemp("site"))
 
 
+@pytest.mark.slow
 def test_an_unchanged_copy_gives_the_same_replies(site: Site, tmp_path: Path) -> None:
     """So a reply that differs below differs because of the change."""
     shutil.copytree(site.folder, tmp_path / "copy")
     assert verdict(site, tmp_path / "copy") == ("same", "replies")
 
 
+@pytest.mark.slow
 def test_no_changed_byte_alters_a_reply(site: Site, tmp_path: Path) -> None:
     """In the store's files and the journal, spread by their size."""
     rng, found = random.Random(11), set()

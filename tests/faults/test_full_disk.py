@@ -73,6 +73,7 @@ def spent(server: Program) -> float:
     return float(server.client.get("v1", "datasets", "people").document["spent"])
 
 
+@pytest.mark.slow
 def test_a_store_without_room_answers_from_history_charges_nothing_and_goes_on(
     state: Path, server: Program, worker: Program
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_store_without_room_answers_from_history_charges_nothing_and_goes_on(
     assert worker.stop(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_a_journal_without_room_stops_the_worker_alone_until_there_is_room(
     state: Path, server: Program, worker: Program
 ) -> None:

@@ -36,6 +36,7 @@ def test_a_schedule_visits_every_step_before_and_after() -> None:
     assert len(places) == n_places
 
 
+@pytest.mark.slow
 def test_kills_under_load_lose_nothing_and_spend_nothing_twice(tmp_path: Path) -> None:
     report = kills.run(
         tmp_path, seed=SEED, n_kills=N_KILLS, n_clients=4, victims=VICTIMS, trap_s=60.0
@@ -57,6 +58,7 @@ def test_identical_questions_of_many_clients_are_charged_once(site: Site) -> Non
     assert (race.done, race.reservations) == (N_CLIENTS, 1)
 
 
+@pytest.mark.slow
 def test_different_questions_of_many_clients_never_pass_the_limit(site: Site) -> None:
     race = races.different(site, n_clients=N_CLIENTS, seed=SEED)
     assert race.faults == []
@@ -159,6 +161,7 @@ def test_answers_of_a_workload_and_a_model_that_are_others_now_are_found_out(
     assert found("models", model) == [f"the model {model.id} was shown and is not kept"]
 
 
+@pytest.mark.slow
 def test_a_second_or_unwitnessed_draw_is_found_out(books: Books, tmp_path: Path) -> None:
     """The journal of `books` has opened and attached, then each job's charge and answer."""
     ((_, events),) = books.history.items()
@@ -174,6 +177,7 @@ def test_a_second_or_unwitnessed_draw_is_found_out(books: Books, tmp_path: Path)
     assert found(2) == [f"{job} was drawn before the witness had its charge"]
 
 
+@pytest.mark.slow
 def test_a_witness_that_missed_an_answer_or_saw_another_journal_is_found_out(books: Books) -> None:
     witness = books.journal.witness
     assert witness is not None

@@ -86,6 +86,7 @@ def comes_true(what: Callable[[], bool]) -> bool:
     return any(what() or waiting.wait(0.02) for _ in range(int(PATIENCE_S / 0.02)))
 
 
+@pytest.mark.slow
 def test_without_memory_nothing_is_charged_and_the_job_is_answered_later(
     town: Deployment, client: StoreClient
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_store_that_misses_its_replicas_is_waited_for(
     assert books_are_right(town, client)
 
 
+@pytest.mark.slow
 def test_a_store_that_turns_read_only_is_waited_for(town: Deployment, client: StoreClient) -> None:
     with looping(town):
         job = submitted(town)

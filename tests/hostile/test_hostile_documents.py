@@ -90,6 +90,7 @@ def test_a_question_is_read_or_refused_with_its_place(document: Any) -> None:
     assert query.sizes == PEOPLE.sizes
 
 
+@pytest.mark.slow
 @_SETTINGS
 @given(DOMAIN)
 def test_a_domain_is_read_or_refused_with_its_place(document: Any) -> None:
@@ -128,6 +129,7 @@ def _bins(n_bins: int) -> dict[str, Any]:
     return {"attributes": [{"name": "a", "kind": "integer", "range": [0, n_bins - 1]}]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "message"),
     [

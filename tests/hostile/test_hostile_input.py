@@ -15,6 +15,8 @@ from tests.hostile.stage import Stage, running_stage
 from tests.hostile.trial import try_input
 from tests.sweeps import share
 
+pytestmark = pytest.mark.slow
+
 MOST_GROWTH_MEGABYTES = 200
 
 

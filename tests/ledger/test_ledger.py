@@ -54,6 +54,7 @@ def count(sizes: Sequence[int], **chosen: Sequence[int]) -> Charge:
     return Charge(linear_query(sizes, [(1, weights)]), 1000, "job")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["written down", "eliminated"])
 @pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
 def test_an_exact_bound_is_the_greatest_loss_by_definition(seed: int, way: str) -> None:
@@ -68,6 +69,7 @@ def test_an_exact_bound_is_the_greatest_loss_by_definition(seed: int, way: str) 
             assert_is_rounded_up(ledger.bound_nano, greatest_loss(charges[:n], setting), n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
 def test_a_shifted_bound_is_never_below_the_greatest_loss(seed: int) -> None:
     rng = random.Random(seed)
@@ -82,6 +84,7 @@ def test_a_shifted_bound_is_never_below_the_greatest_loss(seed: int) -> None:
             assert ceil(exact) <= ledger.bound_nano
 
 
+@pytest.mark.slow
 def test_shifted_bounds_are_close_on_average() -> None:
     """A bound that merely added up prices would be 1.7 times the greatest loss here."""
     ratios = []
@@ -158,6 +161,7 @@ def test_the_total_is_free_just_where_no_record_can_be_outside(null_cell: bool, 
     assert ledger.spent_nano == nano
 
 
+@pytest.mark.slow
 def test_counts_are_charged_exactly_to_the_nano() -> None:
     """A thousand random ranges at odd alphas: not one nano-epsilon is lost or won."""
     rng = random.Random(5)

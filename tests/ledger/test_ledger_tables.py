@@ -58,6 +58,7 @@ def test_under_add_remove_the_bound_is_the_greatest_loss(
         assert not at_once or ledger.exact
 
 
+@pytest.mark.slow
 @given(seed=seeds, way=ways)
 @settings(max_examples=examples(120))
 def test_no_figure_is_below_the_greatest_loss(seed: int, way: str) -> None:

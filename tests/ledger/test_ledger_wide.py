@@ -53,6 +53,7 @@ def random_cells(seed: int) -> np.ndarray:
     return np.stack([rng.integers(0, size, N_CELLS) for size in WIDE], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("seed", range(2))
 def test_no_cell_or_pair_of_a_wide_domain_passes_spent(seed: int, relation: str) -> None:

@@ -112,6 +112,7 @@ def test_thousands_of_pairs_that_nothing_joins() -> None:
     assert PopulationLoss(shares, frozenset(names)).spent_nano == 2 * 1200
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_bounded() -> None:
     names = [f"c{i:04}" for i in range(1500)]
     loss = PopulationLoss(dict.fromkeys(names, 1), frozenset(itertools.pairwise(names)))

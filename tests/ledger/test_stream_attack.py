@@ -50,6 +50,7 @@ def told(found: StreamAttack, name: str, handling: Handling) -> float:
     return log_ratio(found, cached_neighbours(handling, at, kind, people.one_period))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", ["drop", "move"])
 @pytest.mark.parametrize("name", UNITS)
 def test_no_transcript_tells_more_than_is_charged_and_some_tell_as_much(
@@ -74,15 +75,18 @@ def above(*, erased: bool = False, **wrong: bool) -> int:
     )
 
 
+@pytest.mark.slow
 def test_sequences_in_which_nothing_is_done_wrongly_tell_no_more() -> None:
     assert above() == 0
 
 
+@pytest.mark.slow
 def test_a_retirement_that_forgets_how_many_records_a_person_had_is_caught() -> None:
     """Whoever had two that are erased begins anew, and has three."""
     assert above(forgets=True) > 0
 
 
+@pytest.mark.slow
 def test_late_records_that_are_put_into_a_sealed_period_are_caught() -> None:
     """An answer was drawn without them and is refined with them."""
     assert above(unseal=True) > 0

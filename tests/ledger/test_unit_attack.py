@@ -33,6 +33,7 @@ UNITS = {
 ROOM = 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNITS)
 def test_no_transcript_tells_more_than_is_charged_and_some_tell_as_much(name: str) -> None:
     people, greatest = UNITS[name], 0.0
@@ -51,12 +52,14 @@ def above(people: People, other: People, *, n: int = N_SEQUENCES) -> int:
     )
 
 
+@pytest.mark.slow
 def test_a_ledger_that_forgets_other_periods_is_caught() -> None:
     one = replace(ADDED["person-period, 2"], k=1, m=1)
     assert above(ADDED["person-unbounded, 1"], one) > N_SEQUENCES // 4
     assert above(ADDED["person, 1 a period and 2 in all"], one) > N_SEQUENCES // 4
 
 
+@pytest.mark.slow
 def test_pairs_of_one_period_for_records_of_any_are_caught() -> None:
     """Records that move between periods, charged as if they kept theirs."""
     people = UNITS["person, 1 a period and 2 in all, replaced anywhere"]

@@ -73,6 +73,7 @@ def test_under_add_remove_every_unit_is_charged_exactly(name: str, seed: int) ->
     assert ledger.exact or not charges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("people", [*UNITS.values(), *SAME.values(), *ANY.values()])
 def test_no_unit_is_ever_charged_less_than_a_person_loses(people: People, way: str) -> None:

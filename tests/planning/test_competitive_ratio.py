@@ -65,6 +65,7 @@ def own_rows(
     return float(loss.max() if relation == "add-remove" else pairs.max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("zipf", "seed", "relation"),
     [
@@ -99,6 +100,7 @@ def test_streams_that_once_passed_the_ratio_aimed_at_stay_within(
         assert spent[n - 1] <= AIM * min(alone, best)
 
 
+@pytest.mark.slow
 def test_a_base_that_grew_right_after_its_first_blocks_stays_within_the_ratio() -> None:
     """It reached 2.15 while the base was fitted with the question that was asked."""
     asked = list(covid(989, zipf=1.0, n_draws=60))
@@ -119,6 +121,7 @@ def test_two_questions_about_other_records_cost_no_more_than_twice_one_of_them()
         assert snapshot.ledger.spent_nano / NANO <= 2.0 * own_rows(asked, (49,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stream", "seed"), [(0, 909), (0, 935), (0, 986), (2, 923), (2, 988)])
 def test_ranges_that_once_passed_the_ratio_aimed_at_stay_within(stream: int, seed: int) -> None:
     """They reached 1.90 to 2.13: blocks, then several rows that own rows would not have stacked."""
@@ -132,6 +135,7 @@ def test_ranges_that_once_passed_the_ratio_aimed_at_stay_within(stream: int, see
         assert snapshot.ledger.spent_nano / NANO <= RANGES_AIM * least
 
 
+@pytest.mark.slow
 def test_levels_are_not_learnt_before_it_is_clear_that_cuts_return() -> None:
     """Of 50 cuts 16 had been seen; blocks of parts between these took it to 2.06."""
     chosen, n = STREAMS[2], 18
@@ -144,6 +148,7 @@ def test_levels_are_not_learnt_before_it_is_clear_that_cuts_return() -> None:
         assert snapshot.ledger.spent_nano / NANO <= RANGES_AIM * least
 
 
+@pytest.mark.slow
 def test_early_blocks_leave_room_for_a_row_about_other_records() -> None:
     """Of a base with coarser parts, whatever the rows before had in common."""
     n_early = 0

@@ -27,6 +27,7 @@ def part(low: int, high: int) -> Primitive:
     return primitive(linear_query((SIZE,), [(1, {0: interval(SIZE, low, high)})]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phi", [0.7, float("inf")])
 def test_of_all_ways_the_one_that_every_price_speaks_for_is_taken(phi: float) -> None:
     """Against pricing them all; phi brings tables, or none."""

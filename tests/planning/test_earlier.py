@@ -50,6 +50,7 @@ def first_week() -> list[PaidQuestion]:
     return first.paid
 
 
+@pytest.mark.slow
 def test_a_replayed_week_costs_little_more_than_the_best_blocks(
     first_week: list[PaidQuestion],
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_replayed_week_costs_little_more_than_the_best_blocks(
     assert known <= 0.9 * anew
 
 
+@pytest.mark.slow
 def test_every_interval_is_as_short_as_asked_and_plans_are_found_again(
     first_week: list[PaidQuestion],
 ) -> None:
@@ -76,6 +78,7 @@ def test_every_interval_is_as_short_as_asked_and_plans_are_found_again(
         assert known.half_width <= question.requirement.half_width
 
 
+@pytest.mark.slow
 def test_questions_that_the_base_does_not_answer_cost_at_most_the_base_more(
     first_week: list[PaidQuestion],
 ) -> None:
@@ -91,6 +94,7 @@ def test_questions_that_the_base_does_not_answer_cost_at_most_the_base_more(
     assert more <= 1.1 * base * NANO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", share([9501, 9502], 1))
 def test_with_a_known_base_too_the_price_never_rises_with_the_length(
     seed: int, first_week: list[PaidQuestion]

@@ -37,6 +37,7 @@ def planned(snapshot: Snapshot, asked: tuple[Primitive, Requirement], effort: Ef
     return replace(plan, estimate=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [4_000.0, 20_000.0, PLANNER.question_work])
 def test_a_process_that_reads_everything_anew_stops_at_the_same_work(limit: float) -> None:
     """Its caches are cold, so it takes longer; what it finds and how much it counts is the same."""

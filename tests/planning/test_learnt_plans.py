@@ -72,6 +72,7 @@ def new_levels(snapshot: Snapshot) -> int:
     return len(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_learnt_levels_are_bought_and_every_answer_stays_free(relation: Relation) -> None:
     """Also beyond the questions that were asked when the lattice was another one."""
@@ -113,6 +114,7 @@ def cut_question(generator: random.Random) -> Asked:
     return query, Requirement(generator.choice((40.0, 60.0, 100.0)), 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", share([21, 23], 1))
 def test_questions_that_return_cost_less_on_learnt_levels(seed: int) -> None:
     """So many that rows alone cost more than the parts between the cuts do."""
@@ -121,6 +123,7 @@ def test_questions_that_return_cost_less_on_learnt_levels(seed: int) -> None:
     assert spent_on(questions, is_learnt=True) < 0.9 * spent_on(questions, is_learnt=False)
 
 
+@pytest.mark.slow
 def test_where_every_bound_is_new_the_learner_changes_nothing() -> None:
     generator = random.Random(6)
     questions: list[Asked] = []
@@ -149,6 +152,7 @@ def test_levels_bought_before_the_questions_were_known_do_not_bind() -> None:
     assert not has_levels(chain, [labels_of(wrong.axes[0].dense)])
 
 
+@pytest.mark.slow
 def test_a_process_that_reads_everything_anew_learns_the_same_levels() -> None:
     generator = random.Random(3)
     snapshot = Snapshot(SIZES, rule=RentOrBuy(PHI))
@@ -169,6 +173,7 @@ def test_a_process_that_reads_everything_anew_learns_the_same_levels() -> None:
     assert new_levels(snapshot) > 0
 
 
+@pytest.mark.slow
 def test_what_was_planned_on_learnt_levels_is_met_where_it_is_answered() -> None:
     generator = random.Random(5)
     snapshot = Snapshot(SIZES, rule=RentOrBuy(PHI))

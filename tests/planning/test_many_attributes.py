@@ -22,6 +22,7 @@ MOST = 1.1
 """Before blocks had to settle, Adult reached 1.86."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stream", share([MANY_STREAMS[i] for i in (0, 2, 1, 3)], 2), ids=lambda s: s.name
 )
@@ -36,6 +37,7 @@ def test_the_spend_stays_near_the_lesser_of_an_exact_cache_and_the_papers_rule(
         assert spent[n] <= MOST * min(cache[n], paper[n]), n + 1
 
 
+@pytest.mark.slow
 def test_less_is_risked_for_a_few_that_return_among_others() -> None:
     """Four pairs return; with as much at risk as for all questions this reached 1.13."""
     (pairs,) = (s for s in MANY_STREAMS if s.name.startswith("4 pairs"))
@@ -46,6 +48,7 @@ def test_less_is_risked_for_a_few_that_return_among_others() -> None:
     assert all(s <= MOST * r for s, r in zip(spent[FIRST:], by_rows[FIRST:], strict=True))
 
 
+@pytest.mark.slow
 def test_a_limit_answers_as_many_questions_as_rows_alone_do() -> None:
     stream = MANY_STREAMS[0]
     asked = stream.questions(SEED, N)
@@ -63,6 +66,7 @@ def answered_boxes(limit: float) -> tuple[int, int]:
     return by_rows, answered(boxes.sizes, asked, rule=RentOrBuy(), limit=limit)
 
 
+@pytest.mark.slow
 def test_a_limit_below_the_price_of_the_base_answers_as_by_rows() -> None:
     """Parts of a base that it cannot pay would answer 27, where rows answer 38 of 60."""
     by_rows, by_rule = answered_boxes(0.45)
@@ -70,6 +74,7 @@ def test_a_limit_below_the_price_of_the_base_answers_as_by_rows() -> None:
     assert by_rule >= 0.95 * by_rows
 
 
+@pytest.mark.slow
 def test_a_limit_above_it_answers_more() -> None:
     by_rows, by_rule = answered_boxes(0.9)
     assert by_rule > by_rows

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
@@ -33,6 +35,7 @@ def plan_of(snapshot: Snapshot, question: Question, measure: Measure) -> Plan:
     return plan_answer(question.with_measure(measure), snapshot.holdings, rule=snapshot.rule)
 
 
+@pytest.mark.slow
 def test_it_costs_no_more_than_by_rows_alone_and_buys_no_table() -> None:
     snapshot, n_bought = Snapshot(SIZES), 0
     for question in questions(3, 40):

@@ -61,6 +61,7 @@ def test_a_row_measured_twice_over_is_no_cells_row() -> None:
     assert all(row.cell is None for row in snapshot.plan(cell, Requirement(2.0, 0.95)).rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_every_plan_passes_the_check_of_the_side_that_draws_it(relation: Relation) -> None:
     """No chain of noises is split: cells asked for beside ranges, rows and tables in turn."""

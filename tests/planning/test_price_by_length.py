@@ -30,6 +30,7 @@ def random_range(generator: random.Random, sizes: tuple[int, ...]) -> Primitive:
     return primitive(linear_query(sizes, [(1, axes)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", share([9501, 9505, 9506], 1))
 def test_the_price_never_rises_with_the_length(seed: int) -> None:
     """Lengths of four classes of precision are paid for; a decision by the asked length fails."""
@@ -48,6 +49,7 @@ def test_the_price_never_rises_with_the_length(seed: int) -> None:
     assert "blocks" in kinds
 
 
+@pytest.mark.slow
 def test_a_question_that_history_answers_changes_no_price() -> None:
     generator = random.Random(9410)
     asked, snapshot = Snapshot((24,)), Snapshot((24,))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+import pytest
+
 from qserver.planning.blocks.demand import SeenPredicates
 from qserver.query.linear import linear_query
 from qserver.query.partition import MAX_TABLE_CELLS
@@ -33,6 +35,7 @@ def test_no_recombination_takes_a_table_of_too_many_cells() -> None:
                 assert prod(int(chains[a].is_real[i].sum()) for a, i in block) <= MAX_TABLE_CELLS
 
 
+@pytest.mark.slow
 def test_questions_on_many_values_of_several_attributes_are_planned() -> None:
     snapshot = Snapshot(SIZES)
     for start in range(6):

@@ -49,6 +49,7 @@ def small_question(generator: random.Random) -> Asked:
     return part(low, high), Requirement(generator.choice((100.0, 60.0, 40.0)), 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("relation", "is_total"), [("add-remove", False), ("replace-one", False), ("replace-one", True)]
 )
@@ -95,6 +96,7 @@ def test_an_answered_question_stays_free_at_any_looser_requirement(relation: Rel
     assert any(isinstance(m, TableMeasurement) for m in snapshot.live)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_a_process_that_reads_everything_anew_proposes_the_same_plans(relation: Relation) -> None:
     """Replay from scratch after every spend against the planner that saw the spends one by one."""
@@ -116,6 +118,7 @@ def test_a_process_that_reads_everything_anew_proposes_the_same_plans(relation: 
     assert bases > 2
 
 
+@pytest.mark.slow
 def test_a_question_that_cannot_be_paid_is_quoted_and_changes_nothing() -> None:
     generator = random.Random(6)
     snapshot = Snapshot(SIZES, limit_nano=int(0.2 * NANO))
@@ -199,6 +202,7 @@ def test_a_first_question_costs_no_more_than_the_ratio_times_its_own_row(
         )
 
 
+@pytest.mark.slow
 def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
     """Own rows priced by a ledger of their own; they overlap in one value, so they add up."""
     snapshot, alone = Snapshot((60,)), 0
@@ -213,6 +217,7 @@ def test_early_blocks_keep_the_spend_within_the_ratio_of_own_rows() -> None:
     assert n_blocks > 0
 
 
+@pytest.mark.slow
 def test_bases_are_fitted_for_the_same_classes_whatever_the_unit_of_records() -> None:
     """Twice the lengths are one class looser; class 0 is the tightest one in the middle."""
     fitted: list[list[list[tuple[int, int]]]] = []
@@ -228,6 +233,7 @@ def test_bases_are_fitted_for_the_same_classes_whatever_the_unit_of_records() ->
     assert fitted == [fitted[0]] * len(fitted)
 
 
+@pytest.mark.slow
 def test_rows_of_what_blocks_leave_are_rented_and_their_answers_stay_free() -> None:
     """Ranges on 60 values; every rounded answer is stored, and checked after each later spend."""
     generator = random.Random(3)
@@ -294,6 +300,7 @@ def test_a_base_of_blocks_that_the_lattice_lacks_is_passed_over() -> None:
         assert not rule.scopes.all(snapshot.holdings).demand.stars
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """One stream, its noise drawn many times: rows, blocks, refinements and taken-over cells.
 
@@ -321,6 +328,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert linked > 0
 
 
+@pytest.mark.slow
 def test_intervals_of_rounded_answers_hold_the_truth_as_often_as_they_say() -> None:
     """As above, on ranges that blocks of coarse parts and rows of the rest answer together.
 

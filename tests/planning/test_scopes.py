@@ -23,6 +23,7 @@ STREAM = ManyStream(
 )
 
 
+@pytest.mark.slow
 def test_blocks_for_what_returns_win_among_questions_that_never_return() -> None:
     asked = STREAM.questions(21, 160)
     spent = played_by(STREAM, asked, rule=RentOrBuy()).spent
@@ -30,6 +31,7 @@ def test_blocks_for_what_returns_win_among_questions_that_never_return() -> None
     assert spent[-1] < 0.9 * by_rows[-1]
 
 
+@pytest.mark.slow
 def test_a_scope_is_known_alike_whether_it_was_followed_or_is_met_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -47,6 +49,7 @@ def test_a_scope_is_known_alike_whether_it_was_followed_or_is_met_now(
     assert tables > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [9101, 8802])
 def test_what_is_risked_for_a_question_was_asked_before(seed: int) -> None:
     """The fifth of these questions, and the fourteenth, bought blocks that no other one needed."""

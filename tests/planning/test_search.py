@@ -92,6 +92,7 @@ def a_wide_ledger(generator: random.Random, n_rows: int) -> tuple[CellLedger, li
     return ledger, charges
 
 
+@pytest.mark.slow
 def test_a_search_proves_less_than_the_quick_bound_of_a_wide_domain() -> None:
     generator = random.Random(3)
     ledger, charges = a_wide_ledger(generator, 60)
@@ -157,6 +158,7 @@ def test_nothing_is_within_less_than_what_is_spent() -> None:
     assert ledger.within([], 499) is None
 
 
+@pytest.mark.slow
 def test_a_plan_over_the_limit_is_taken_where_the_loss_is_proven_to_fit() -> None:
     generator = random.Random(3)
     ledger, _ = a_wide_ledger(generator, 60)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations, product
 
 import numpy as np
+import pytest
 
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.star import Star, fit_star, useful_blocks
@@ -81,6 +82,7 @@ def test_a_join_of_too_many_cells_is_no_candidate() -> None:
     assert all(len(block) <= 1 for block in star.alphas)
 
 
+@pytest.mark.slow
 def test_the_finest_block_alone_is_taken_within_what_may_be_spared_for_it_and_not_beyond() -> None:
     scopes = [s for n in (1, 2, 3) for s in combinations(range(3), n)]
     n_taken = n_left = 0
@@ -99,6 +101,7 @@ def test_the_finest_block_alone_is_taken_within_what_may_be_spared_for_it_and_no
     assert n_left
 
 
+@pytest.mark.slow
 def test_what_is_bought_already_makes_room_for_no_dearer_raise() -> None:
     """The part that may be spared is one of what is still to be paid."""
     scopes = [s for n in (1, 2, 3) for s in combinations(range(3), n)]

@@ -81,6 +81,7 @@ def before_it(seed: int) -> Snapshot:
     return snapshot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_rows", share([True, False], 1))
 def test_all_intervals_of_a_workload_hold_at_once_as_often_as_claimed(has_rows: bool) -> None:
     """N_RUNS draws of one plan; intervals a fifth shorter are caught by the same count."""
@@ -101,6 +102,7 @@ def test_all_intervals_of_a_workload_hold_at_once_as_often_as_claimed(has_rows: 
     assert sum(w > 0.8 for w in worst) > MOST_MISSES
 
 
+@pytest.mark.slow
 def test_what_is_answered_has_the_errors_that_were_certified() -> None:
     """Scales of every answer, planned and released: the same weights on the same noise."""
     questions, snapshot = prefixes(), before_it(1)
@@ -126,6 +128,7 @@ def test_what_is_answered_has_the_errors_that_were_certified() -> None:
         assert_allclose(sorted(known[known > 0.0]), scales, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [10.0, 40.0])
 def test_the_joint_bound_never_costs_more_than_the_union_bound(length: float) -> None:
     snapshot = Snapshot(SIZES)
@@ -145,6 +148,7 @@ def test_independent_cells_gain_little_by_the_joint_bound() -> None:
     assert exact - 1e-5 < joint.price_nano / union.price_nano <= 1.0
 
 
+@pytest.mark.slow
 def test_a_workload_that_was_met_at_once_is_free_whatever_comes_after() -> None:
     snapshot, questions = Snapshot(SIZES), prefixes()
     carry_out(snapshot, plan_of(snapshot, questions), questions)

@@ -183,6 +183,7 @@ def carry_out(snapshot: Snapshot, plan: WorkloadPlan) -> None:
             snapshot.engine.keep(estimator)
 
 
+@pytest.mark.slow
 def test_prefixes_cost_less_and_nothing_when_asked_again() -> None:
     """Against the same planner on regular levels."""
     asked = [question_of(q.row, SURE) for q in PREFIXES]
@@ -201,6 +202,7 @@ def test_prefixes_cost_less_and_nothing_when_asked_again() -> None:
     assert again.simultaneous.confidence >= SURE.confidence
 
 
+@pytest.mark.slow
 def test_by_the_union_bound_prefixes_cost_less_and_are_met_with_what_is_bought() -> None:
     asked, prices = simultaneous([question_of(q.row, SURE) for q in PREFIXES]), list[int]()
     for is_learning in (True, False):
@@ -221,6 +223,7 @@ def test_by_the_union_bound_prefixes_cost_less_and_are_met_with_what_is_bought()
     assert prices[0] < 0.9 * prices[1]
 
 
+@pytest.mark.slow
 def test_all_prefixes_hold_at_once_as_often_as_claimed() -> None:
     """N_RUNS draws of one plan; intervals a fifth shorter are caught by the same count."""
     plan = plan_of(Snapshot(SIZES, rule=RentOrBuy(0.4)), PREFIXES)

@@ -150,6 +150,7 @@ def test_a_base_that_is_too_dear_is_given_up_and_leaves_the_same_plan(
 BY_THE_RULE = {1: "row", 0: "row; tables and row", 8: "tables; row", 13: "tables; tables and row"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", share(BY_THE_RULE, 2))
 def test_single_plans_by_the_rule_are_an_upper_bound_and_can_be_bought_at_once(seed: int) -> None:
     """The rule buys tables, or tables and a row of what they leave, or a row.
@@ -203,6 +204,7 @@ def _box(sizes: tuple[int, ...], generator: random.Random) -> Question:
     return question_of(primitive(linear_query(sizes, [(1, axes)])), Requirement(length, confidence))
 
 
+@pytest.mark.slow
 def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
     """No time at all: the own rows, each raised by itself, are still a plan."""
     snapshot = Snapshot((200, 50))

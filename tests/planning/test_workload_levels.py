@@ -80,6 +80,7 @@ def carry_out(snapshot: Snapshot, plan: WorkloadPlan) -> None:
             snapshot.engine.keep(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize(
     ("seed", "n_before", "banded"), [(1, 0, 1.0), (2, 12, 1.0), (4, 0, 0.5), (6, 20, 0.7)]
@@ -121,6 +122,7 @@ def banded_workload() -> list[Question]:
 LOOSE = Requirement(40.0, 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("find", [plan_workload, plan_together])
 def test_levels_that_end_where_the_questions_do_make_a_workload_cheaper(find: Find) -> None:
     """Nothing was asked before: the levels are those of the workload's own conditions."""
@@ -135,6 +137,7 @@ def test_levels_that_end_where_the_questions_do_make_a_workload_cheaper(find: Fi
     assert all(learnt.holdings.is_met(q) for q in banded_workload())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_before", [0, 12])
 def test_all_hold_at_once_on_learnt_levels_as_certified(n_before: int) -> None:
     """The half-width that each answer then has by itself is what the plan reckoned with."""
@@ -193,6 +196,7 @@ def test_of_a_workload_nothing_is_guessed() -> None:
     assert len(learner.views(snapshot.holdings, snapshot.paid, [paid], Effort())) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("find", [plan_workload, plan_together])
 @pytest.mark.parametrize("limit", [20_000.0, 300_000.0, PLANNER.workload_work])
 def test_a_process_with_cold_caches_and_another_clock_plans_alike(

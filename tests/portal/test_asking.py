@@ -170,6 +170,7 @@ def test_a_query_may_be_written_as_sql(browser: Browser) -> None:
     assert "age 28 to 29, sex Female" in browser.text(job)
 
 
+@pytest.mark.slow
 def test_a_refused_statement_shows_the_place(browser: Browser) -> None:
     fields = {"text": "SELECT EXP(age) FROM people"}
     part = browser.post(f"{PEOPLE}/price", fields, headers=HTMX).text

@@ -36,6 +36,7 @@ def test_a_level_is_a_condition_beside_that_on_its_labels() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_region_is_counted_and_broken_down_by(town: Browser) -> None:
     job = answered(town, {"is:region": "South", **SURE})
     page = town.text(job)

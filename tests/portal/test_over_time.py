@@ -117,6 +117,7 @@ def answer_page(browser: Browser, text: str) -> str:
     return browser.text(f"{PEOPLE}/answer?{urlencode(fields)}")
 
 
+@pytest.mark.slow
 def test_table_over_periods_is_a_line_and_any_other_has_bars(weekly: Browser) -> None:
     page = answer_page(weekly, "SELECT week, COUNT(*) AS n FROM people GROUP BY week")
     assert page.count('class="over-time"') == 1

@@ -14,6 +14,7 @@ def priced(part: str) -> dict[str, str]:
     return dict(re.findall(r'name="(priced\w*)" value="([^"]*)"', part))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "is_asked"),
     [

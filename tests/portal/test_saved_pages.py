@@ -89,6 +89,7 @@ def test_the_button_asks_what_was_saved(browser: Browser) -> None:
     assert "Nothing is known" not in cards(browser)[0]
 
 
+@pytest.mark.slow
 def test_a_new_week_leaves_the_old_answer_with_its_time_and_a_price(weekly: Browser) -> None:
     for fields in (BY_WEEK, ALL, TO_COME):
         ask(weekly, fields)
@@ -112,6 +113,7 @@ def test_a_new_week_leaves_the_old_answer_with_its_time_and_a_price(weekly: Brow
     assert f"Up to {week(4)}." in cards(weekly)[1]
 
 
+@pytest.mark.slow
 def test_the_last_answer_stays_however_many_weeks_come(weekly: Browser) -> None:
     ask(weekly, BY_WEEK)
     save(weekly, BY_WEEK)
@@ -146,6 +148,7 @@ def test_the_same_question_is_kept_once_with_its_new_title(browser: Browser) -> 
     assert "Two</h3>" in card
 
 
+@pytest.mark.slow
 def test_only_so_many_are_kept_and_none_that_is_too_long(browser: Browser) -> None:
     saved, meta = browser.town.service().saved, "people"
     for i in range(STORE.saved_questions):
@@ -174,6 +177,7 @@ def test_what_cannot_be_asked_any_more_can_still_be_removed(browser: Browser) ->
     assert remove(browser, number_of(card)) == 303
 
 
+@pytest.mark.slow
 def test_each_account_has_its_own(tmp_path: Path, store_url: str) -> None:
     guarded = open_browser(tmp_path, store_url, is_open=False)
     tokens = [guarded.book.create(name, "analyst").text for name in ("ann", "bob")]

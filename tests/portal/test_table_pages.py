@@ -48,6 +48,7 @@ def rows_of(page: str) -> list[list[str]]:
     return [[re.sub("<[^>]*>", "", cell).strip() for cell in cells] for cells in parts]
 
 
+@pytest.mark.slow
 def test_the_price_of_a_table_is_the_one_that_explain_gives(browser: Browser) -> None:
     part = browser.post(f"{PEOPLE}/price", FORM, headers=HTMX).text
     found = Statements(browser.town.service()).run("people", f"EXPLAIN {BY_SEX} {EXACT}", wait_s=0)
@@ -58,6 +59,7 @@ def test_the_price_of_a_table_is_the_one_that_explain_gives(browser: Browser) ->
     assert browser.spent_nano() == 0
 
 
+@pytest.mark.slow
 def test_a_text_with_its_own_length_gets_no_slider_and_explain_is_left_aside(
     browser: Browser,
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_text_with_its_own_length_gets_no_slider_and_explain_is_left_aside(
     assert "with 80 percent confidence" in page
 
 
+@pytest.mark.slow
 def test_a_table_is_asked_once_and_its_page_shows_every_number(browser: Browser) -> None:
     page = browser.text(asked(browser))
     spent = browser.spent_nano()
@@ -95,6 +98,7 @@ def test_a_table_is_asked_once_and_its_page_shows_every_number(browser: Browser)
     assert page.count("<svg viewBox") == 6
 
 
+@pytest.mark.slow
 def test_the_same_table_again_is_free_and_its_address_spends_nothing(browser: Browser) -> None:
     asked(browser)
     spent = browser.spent_nano()
@@ -124,6 +128,7 @@ NARROW = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["job", "history"])
 def test_a_statement_that_says_so_shows_consistent_values(browser: Browser, of: str) -> None:
     """Those that the same statement has over HTTP, on both pages and in the file."""
@@ -153,6 +158,7 @@ def test_a_statement_that_says_so_shows_consistent_values(browser: Browser, of: 
             assert float(line[f"{name}_consistent"]) >= 0.0
 
 
+@pytest.mark.slow
 def test_one_consistent_number_is_a_table_and_without_the_word_there_is_none(
     browser: Browser,
 ) -> None:
@@ -197,6 +203,7 @@ def test_a_table_comes_as_csv_and_as_json(browser: Browser, of: str) -> None:
     assert browser.get(f"{place}.xml?{query}").status_code == 404
 
 
+@pytest.mark.slow
 def test_an_average_has_its_interval_and_may_know_of_how_many_records(browser: Browser) -> None:
     text = {"text": "SELECT AVG(age) FROM people", "length": "4", "confidence": "90"}
     part = browser.post(f"{PEOPLE}/price", text, headers=HTMX)
@@ -241,6 +248,7 @@ def test_an_average_that_was_there_at_once_says_what_it_cost_to_whom_paid_alone(
     assert "cost nothing" in browser.text(address)
 
 
+@pytest.mark.slow
 def test_a_page_of_a_step_says_what_all_steps_so_far_cost(tmp_path: Path, store_url: str) -> None:
     browser = browser_on(Deployment.make(tmp_path, store_url, limit="1000"), is_open=True)
     fields = {
@@ -277,6 +285,7 @@ def test_a_question_whose_step_failed_is_asked_anew(tmp_path: Path, store_url: s
     assert again.headers.get("Location") != job
 
 
+@pytest.mark.slow
 def test_a_table_that_the_budget_cannot_pay_for_is_refused(browser: Browser) -> None:
     asked(browser)
     spent = browser.spent_nano()
@@ -329,6 +338,7 @@ def test_a_total_has_a_name_on_the_page_and_none_in_the_file(browser: Browser) -
     assert lines[-1][0] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -11,6 +11,7 @@ from tests.service.test_statements import answered
 SPENDS = "SET qserver.spend = on"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worker")
 def test_columns_stand_in_the_order_of_select(client: RawClient) -> None:
     client.query(SPENDS)
@@ -23,6 +24,7 @@ def test_columns_stand_in_the_order_of_select(client: RawClient) -> None:
     assert {row[3] for row in reply.rows} == {"Female", "Male", "other"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worker")
 def test_without_intervals_there_is_what_select_names_alone(client: RawClient) -> None:
     client.query(SPENDS)

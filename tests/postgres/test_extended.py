@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from tests.deployment import Deployment
 from tests.postgres.client import RawClient, Reply, message
 from tests.service.test_statements import answered, spent
@@ -76,6 +78,7 @@ _A_VALUE_COMES_AS_TEXT_AND_IN_B = [
 ]
 
 
+@pytest.mark.slow
 def test_a_value_comes_as_text_and_in_binary(town: Deployment, client: RawClient) -> None:
     for oid, value, form in _A_VALUE_COMES_AS_TEXT_AND_IN_B:
         answered(town, f"{KNOWN} WITHIN 20")

@@ -111,6 +111,7 @@ def test_a_text_that_is_too_long_is_refused_and_the_connection_goes_on(client: R
     assert client.query("SHOW TABLES").rows == [["people"]]
 
 
+@pytest.mark.slow
 def test_many_empty_statements_take_no_time_of_note(client: RawClient) -> None:
     assert client.query(";" * 60_000).letters == "IZ"
     assert client.query("$a$ '" * 10_000).error["C"] == "42601"

@@ -74,6 +74,7 @@ def test_a_session_that_spends_measures_and_says_what_it_cost(
     assert client.query("SET qserver.spend TO DEFAULT; SHOW qserver.spend").rows == [["off"]]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worker")
 def test_a_statement_in_steps_says_what_all_of_them_cost(
     town: Deployment, monkeypatch: pytest.MonkeyPatch

@@ -79,23 +79,27 @@ def inferred(sequence: list[Planned], fault: str) -> float:
     return max(Guesses(*pair).epsilon_at_least for pair in zip(made, right, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_what_is_drawn_tells_no_more_than_was_charged(name: str) -> None:
     assert inferred(SEQUENCES[name], "none") <= LIMIT_NANO / NANO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_noise_a_fifth_too_small_is_caught(name: str) -> None:
     """Negative control: it realises 1.25 times the epsilon that was charged."""
     assert inferred(SEQUENCES[name], "too little noise") > LIMIT_NANO / NANO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["refinements", "row and table"])
 def test_new_noise_in_place_of_refined_noise_is_caught(name: str) -> None:
     """Negative control: several answers then tell more than the last of them."""
     assert inferred(SEQUENCES[name], "refined afresh") > LIMIT_NANO / NANO
 
 
+@pytest.mark.slow
 def test_whole_spends_tell_no_more_than_the_ledger_says(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +119,7 @@ def test_whole_spends_tell_no_more_than_the_ledger_says(
     assert not audit(site, "little", n_runs=N_DEPLOYMENTS, seed=SEED, fault=fault).is_kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_right"), [(60, 60), (500, 440), (2000, 1700)])
 def test_the_lower_bound_is_the_epsilon_that_makes_so_many_right_guesses_just_too_rare(
     n: int, n_right: int

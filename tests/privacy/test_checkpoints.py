@@ -46,6 +46,7 @@ def _checkpoint(folder: Path, relation: Relation, *, n_records: int, data: int) 
     return path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_it_has_the_same_bytes_whatever_the_records_are(
     relation: Relation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -59,6 +60,7 @@ def test_it_has_the_same_bytes_whatever_the_records_are(
     assert first == _checkpoint(tmp_path / "second", relation, n_records=600, data=2)
 
 
+@pytest.mark.slow
 def test_the_comparison_sees_what_was_released(tmp_path: Path) -> None:
     """The control: with answers of their own, the two datasets' checkpoints differ."""
     first = _checkpoint(tmp_path / "first", "add-remove", n_records=300, data=1)

@@ -88,6 +88,7 @@ def fit(noise: list[int], alpha_nano: int) -> float:
     return float(stats.chisquare(observed, len(noise) * np.diff(sums)).pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "times", [1 - SMALLEST_ERROR, Fraction(1), 1 + SMALLEST_ERROR], ids=["less", "right", "more"]
 )

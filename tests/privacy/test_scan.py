@@ -50,6 +50,8 @@ from tests.privacy.scan import (
 from worker.journal.records import Attached
 from worker.owner.checks.doctor import examine
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 N_MEN, N_UNKNOWN, N_WOMEN = 104_729, 71_993, 83_003
 LABEL = "PLANTED-LABEL-ZANZIBAR"

@@ -78,10 +78,12 @@ def times(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Times:
     return observed
 
 
+@pytest.mark.slow
 def test_with_a_capacity_the_number_of_records_changes_no_time(times: Times) -> None:
     assert len({tuple(times(n, capacity=CAPACITY)) for n in SIZES}) == 1
 
 
+@pytest.mark.slow
 def test_without_a_capacity_a_scan_of_several_slots_tells_how_many(times: Times) -> None:
     """Negative control: 900 records take two slots of 5 ms, and 1,600 three."""
     few, one_more, more, most = (times(n, capacity=None) for n in SIZES)

@@ -107,6 +107,7 @@ def differences(one: list[float], other: list[float]) -> list[float]:
     return [round(b - a, 9) for a, b in zip(one, other, strict=True)]
 
 
+@pytest.mark.slow
 def test_with_the_slot_matching_records_change_no_time_of_publication(
     observe: Observe,
 ) -> None:
@@ -119,11 +120,13 @@ def test_with_the_slot_matching_records_change_no_time_of_publication(
     assert len({round(t, 9) for t in without}) == N_ANSWERS
 
 
+@pytest.mark.slow
 def test_with_the_slot_other_noise_changes_no_time_of_publication(observe: Observe) -> None:
     one, other = (observe(slot_ms=SLOT_MS, seed=seed) for seed in (1, 2))
     assert set(differences(one, other)) == {0.0}
 
 
+@pytest.mark.slow
 def test_without_the_slot_a_matching_record_and_the_noise_show(observe: Observe) -> None:
     """Negative control: the naive parts do take their time from private data."""
     without, with_one = (observe(slot_ms=0, n_matching=n) for n in (0, 1))

@@ -246,6 +246,7 @@ def test_any_counts_a_record_once_however_many_items_match(items: list[dict[str,
     assert asked({"any": items}) == {c: max(v[c] for v in alone) for c in cells(DOMAIN.sizes)}
 
 
+@pytest.mark.slow
 def test_any_over_a_large_attribute_is_the_interval_itself() -> None:
     size = 1 << 20
     wide = Domain((Attribute(name="a", kind="integer", edges=tuple(range(size + 1))),))  # type: ignore[arg-type]

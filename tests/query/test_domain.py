@@ -78,6 +78,7 @@ def test_every_broken_rule_is_refused_by_the_name_of_its_field(
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.slow
 def test_attribute_with_more_values_than_the_bound_is_refused() -> None:
     """`other` counts as a value."""
     edges = tuple(range(MAX_VALUES + 1))

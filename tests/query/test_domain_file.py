@@ -75,12 +75,14 @@ domains = st.lists(names, min_size=1, max_size=4, unique=True).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(domains)
 def test_document_comes_back_equal_through_json(domain: Domain) -> None:
     document = json.loads(json.dumps(domain_to_document(domain)))
     assert domain_from_document(document) == domain
 
 
+@pytest.mark.slow
 @given(domains)
 def test_toml_and_json_files_of_one_document_give_equal_domains(
     tmp_path_factory: pytest.TempPathFactory, domain: Domain

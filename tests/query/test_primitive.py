@@ -198,6 +198,7 @@ def test_many_terms_on_a_large_grid_are_bounded_instead_of_written_out(
     assert not primitive_module._primitive(three).exact
 
 
+@pytest.mark.slow
 def test_keys_above_the_key_grid_still_join_multiples() -> None:
     """2^17 classes: the key is made from the terms."""
     n = 1 << 17

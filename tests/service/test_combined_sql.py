@@ -34,6 +34,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url, limit="1000")
 
 
+@pytest.mark.slow
 def test_a_median_holds_and_every_other_quantile_is_then_free(town: Deployment) -> None:
     text = f"SELECT MEDIAN(age) FROM people WITHIN 0.6 {SURE} ASSUMING AT LEAST 400"
     price = explained(town, text)
@@ -82,6 +83,7 @@ def test_groups_that_two_of_their_sums_judge_need_every_posterior(wide: Deployme
     assert (workload.for_quotients, workload.marks) == ((), ())
 
 
+@pytest.mark.slow
 def test_a_median_of_many_values_is_a_posterior_though_few_of_its_sums_are(
     wide: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +125,7 @@ def test_a_median_that_all_sums_decide_is_a_posterior(town: Deployment) -> None:
     assert cell.value.estimate == 24.0
 
 
+@pytest.mark.slow
 def test_medians_of_groups_hold_and_an_empty_group_does_not_cost_the_most(
     town: Deployment,
 ) -> None:
@@ -146,6 +149,7 @@ def test_medians_of_groups_hold_and_an_empty_group_does_not_cost_the_most(
     assert at_once.low <= interval(found)[0]
 
 
+@pytest.mark.slow
 def test_a_choice_by_medians_and_all_at_once_allow_for_that(town: Deployment) -> None:
     text = f"SELECT sex, MEDIAN(age) AS m FROM people GROUP BY sex {{}} WITHIN 2 {SURE} {{}}"
     chosen = answered(town, text.format("ORDER BY m DESC LIMIT 1", "ASSUMING AT LEAST 100"))
@@ -166,6 +170,7 @@ def test_what_a_median_needs_to_be_measured_is_said(town: Deployment) -> None:
     assert spent(town) == 0
 
 
+@pytest.mark.slow
 def test_a_deviation_holds_and_the_variance_is_then_free(town: Deployment) -> None:
     text = f"SELECT STDDEV_POP(age) AS s FROM people WITHIN 0.3 {SURE} ASSUMING AT LEAST 400"
     price = explained(town, text)
@@ -182,6 +187,7 @@ def test_a_deviation_holds_and_the_variance_is_then_free(town: Deployment) -> No
     assert spent(town) == before
 
 
+@pytest.mark.slow
 def test_deviations_of_groups_hold_and_one_without_records_may_be_anything(
     town: Deployment,
 ) -> None:
@@ -199,6 +205,7 @@ def test_deviations_of_groups_hold_and_one_without_records_may_be_anything(
     assert (low, high) == pytest.approx((0, 4.5 * 2**0.5))
 
 
+@pytest.mark.slow
 def test_extremes_hold_at_the_price_that_was_said_and_follow_from_a_median(
     town: Deployment,
 ) -> None:
@@ -216,6 +223,7 @@ def test_extremes_hold_at_the_price_that_was_said_and_follow_from_a_median(
     assert spent(town) == before
 
 
+@pytest.mark.slow
 def test_extremes_of_groups_have_no_value_where_nobody_surely_is(town: Deployment) -> None:
     with pytest.raises(UnconfirmedError) as caught:
         Statements(town.service()).run("people", "SELECT MIN(age) FROM people", wait_s=0)
@@ -226,6 +234,7 @@ def test_extremes_of_groups_have_no_value_where_nobody_surely_is(town: Deploymen
     assert [interval(found, i) for i in range(3)] == [(29, 29), (29, 29), (20, 29)]
 
 
+@pytest.mark.slow
 def test_the_number_of_groups_holds_and_is_then_free(town: Deployment) -> None:
     """Each of ten ages has 16, 17 men or 33, 34 women."""
     text = (
@@ -247,6 +256,7 @@ def test_the_number_of_groups_holds_and_is_then_free(town: Deployment) -> None:
     assert spent(town) == before
 
 
+@pytest.mark.slow
 def test_a_correlation_holds_at_most_at_its_price_and_is_then_free(
     tmp_path: Path, store_url: str
 ) -> None:

@@ -32,6 +32,7 @@ def count(town: Deployment, where: dict[str, object], length: float) -> Answer |
     return found if isinstance(found, Answer) else None
 
 
+@pytest.mark.slow
 def test_a_region_is_free_after_all_of_its_districts(town: Deployment) -> None:
     counts, kinds = {}, []
     for district in DISTRICTS:

@@ -107,6 +107,7 @@ def test_a_plain_question_combines_what_independent_answers_left(town: Deploymen
     assert both.evidence == used
 
 
+@pytest.mark.slow
 def test_independent_answers_beside_tables_stay_sound(tmp_path: Path, store_url: str) -> None:
     """Some rows are cells of tables on the same step; all are refined later, and the books hold."""
     town = Deployment.make(tmp_path, store_url, limit="1000", phi=0.4)
@@ -139,6 +140,7 @@ def released(town: Deployment) -> list[Measurement]:
     return [m for m in history(town) if isinstance(m, Measurement) and not m.is_public]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["largest", "least", "any"])
 def test_where_answers_disagree_every_choice_takes_the_ends_for_any(
     tmp_path: Path, store_url: str, rule: Rule

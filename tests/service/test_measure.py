@@ -27,6 +27,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url, limit="1000", phi=0.4)
 
 
+@pytest.mark.slow
 def test_the_worker_measures_what_was_quoted_under_either_choice(town: Deployment) -> None:
     where = next_that_buys(town)
     both = explained(town, where).measure
@@ -42,6 +43,7 @@ def test_the_worker_measures_what_was_quoted_under_either_choice(town: Deploymen
     assert kinds(town)[-1] == "only_this"
 
 
+@pytest.mark.slow
 def test_the_worker_buys_what_auto_was_quoted_for(town: Deployment) -> None:
     where = next_that_buys(town)
     quoted = explained(town, where).measure.auto_nano
@@ -49,6 +51,7 @@ def test_the_worker_buys_what_auto_was_quoted_for(town: Deployment) -> None:
     assert kinds(town)[-1] == "auto"
 
 
+@pytest.mark.slow
 def test_no_shorter_interval_is_offered_for_less(town: Deployment) -> None:
     """Where the next purchase is of tables, and after it, for several questions."""
     where, kinds, steps = next_that_buys(town), set(), share(range(-6, 7), 5)
@@ -69,6 +72,7 @@ def test_both_choices_cost_the_same_where_no_table_would_be_bought(town: Deploym
     assert found.measure.only_this_nano == found.measure.auto_nano == found.price_nano
 
 
+@pytest.mark.slow
 def test_what_only_this_was_answered_stays_free_under_both_choices(town: Deployment) -> None:
     where = next_that_buys(town)
     asked(town, where, "only_this")
@@ -76,6 +80,7 @@ def test_what_only_this_was_answered_stays_free_under_both_choices(town: Deploym
         assert explained(town, where, measure).kind == "free"
 
 
+@pytest.mark.slow
 def test_only_this_uses_the_tables_that_there_are(town: Deployment) -> None:
     """Once tables are bought, most ranges cost less than their own row alone, or nothing."""
     asked(town, next_that_buys(town))
@@ -96,6 +101,7 @@ def test_the_same_question_under_another_choice_is_another_job(town: Deployment)
     assert ids[0] == ids[2] != ids[1]
 
 
+@pytest.mark.slow
 def test_a_workload_buys_nothing_for_others_so_both_choices_cost_the_same(
     town: Deployment,
 ) -> None:

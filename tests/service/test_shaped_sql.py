@@ -146,6 +146,7 @@ def test_groups_of_an_expression_hold_their_truth(town: Deployment) -> None:
     assert ends.low <= truths[group] <= ends.high
 
 
+@pytest.mark.slow
 def test_averages_are_ordered_and_their_intervals_hold_for_any_choice(town: Deployment) -> None:
     text = "SELECT sex, AVG(age) AS a FROM people WHERE sex <> 'other' GROUP BY sex"
     tail = f"WITHIN 1 {SURE} ASSUMING AT LEAST 200"

@@ -113,6 +113,7 @@ def test_an_average_is_as_exact_as_asked_where_the_denominator_is_as_large(
     assert low <= truth <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", ["AVG(age)", "SUM(2 * age - 7) / COUNT(age)"])
 def test_a_quotients_interval_is_that_of_the_joint_law_where_rows_were_measured(
     town: Deployment, item: str
@@ -193,6 +194,7 @@ def test_intervals_that_hold_at_once_never_use_the_joint_law(
     assert asked
 
 
+@pytest.mark.slow
 def test_what_is_known_of_the_denominator_needs_not_be_assumed(town: Deployment) -> None:
     text = f"SELECT COUNT_IF(sex = 'Female') / COUNT(*) FROM people WITHIN 0.1 {SURE}"
     # With nothing known it is asked for 1000 records, of which there are fewer: it still holds.
@@ -226,6 +228,7 @@ def test_an_average_that_is_known_well_enough_is_free(town: Deployment) -> None:
     assert spent(town) == before
 
 
+@pytest.mark.slow
 def test_an_average_is_as_exact_as_asked_and_not_much_more(town: Deployment) -> None:
     """A fifth of the records is assumed; the price at the most is for no more than these."""
     text = AVERAGE.format(0.1, 100)
@@ -252,6 +255,7 @@ def test_a_known_denominator_counts_where_it_is_better_than_the_typed_one(
     assert now < before / 20
 
 
+@pytest.mark.slow
 def test_groups_of_averages_cost_no_more_than_quoted_and_small_groups_no_more_than_typed(
     town: Deployment,
 ) -> None:
@@ -297,6 +301,7 @@ def test_a_key_that_comes_again_gives_the_same_table(town: Deployment) -> None:
     assert spent(town) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -31,6 +31,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return found
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_table_are_posteriors_and_stay_free(town: Deployment) -> None:
     found = answered(town, BY_AGE)
     assert found.charged_nano == explained(town, BY_AGE).price_nano == 0
@@ -45,6 +46,7 @@ def test_the_numbers_of_a_table_are_posteriors_and_stay_free(town: Deployment) -
         assert (ends.low, ends.high) == (one.answer.low, one.answer.high)
 
 
+@pytest.mark.slow
 def test_the_portal_shows_the_same_table(town: Deployment) -> None:
     found = answered(town, BY_AGE)
     statement = parse_statement(BY_AGE, PEOPLE, dataset="people")
@@ -55,6 +57,7 @@ def test_the_portal_shows_the_same_table(town: Deployment) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_quotient_is_made_of_estimates_and_stays_free(town: Deployment) -> None:
     first = answered(town, AVERAGE)
     again = answered(town, AVERAGE)
@@ -68,6 +71,7 @@ def test_a_quotient_is_made_of_estimates_and_stays_free(town: Deployment) -> Non
     }
 
 
+@pytest.mark.slow
 def test_a_table_says_what_its_intervals_are_statements_of(town: Deployment) -> None:
     average, counts = answered(town, AVERAGE), answered(town, BY_AGE)
     laws = [cell.statement for (cell,) in counts.cells]
@@ -86,6 +90,7 @@ def test_a_table_says_what_its_intervals_are_statements_of(town: Deployment) -> 
     ]
 
 
+@pytest.mark.slow
 def test_a_probability_in_a_table_says_its_law(town: Deployment) -> None:
     text = "SELECT PROBABILITY(COUNT(*) >= 30) FROM people WHERE age BETWEEN 20 AND 25"
     ((cell,),) = answered(town, text).cells
@@ -103,6 +108,7 @@ SHARE = (
 )
 
 
+@pytest.mark.slow
 def test_a_share_is_its_posterior_where_answers_disagree(town: Deployment) -> None:
     asked, again = answered(town, SHARE), answered(town, SHARE)
     ((cell,),), ((same,),) = asked.cells, again.cells
@@ -126,6 +132,7 @@ def test_a_share_is_its_posterior_where_answers_disagree(town: Deployment) -> No
     assert view.answer.cells[0][0].value == cell.value
 
 
+@pytest.mark.slow
 def test_a_quotient_that_is_chosen_has_a_quarter_of_what_may_be_missed(town: Deployment) -> None:
     ((alone,),) = answered(town, SHARE).cells
     ((cell,),) = answered(town, f"{SHARE} AS LARGEST OF 4").cells
@@ -141,6 +148,7 @@ def test_a_quotient_that_is_chosen_has_a_quarter_of_what_may_be_missed(town: Dep
     assert ends.low < (alone.value.interval.low or 0) < (alone.value.interval.high or 0) < ends.high
 
 
+@pytest.mark.slow
 def test_quotients_of_a_table_say_what_holds_at_once_by_their_posteriors(town: Deployment) -> None:
     of = "COUNT_IF(age BETWEEN {} AND {}) / COUNT_IF(age BETWEEN 20 AND 25)"
     pairs = [of.format(20, 22), of.format(21, 24)]
@@ -155,6 +163,7 @@ def test_quotients_of_a_table_say_what_holds_at_once_by_their_posteriors(town: D
         assert ends == pytest.approx([same.low, same.high], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_function_of_several_sums_is_made_of_their_posteriors(town: Deployment) -> None:
     """Both ends of each sum miss alike, as its one-sided ends do."""
     for age in range(20, 26):
@@ -178,6 +187,7 @@ def test_a_function_of_several_sums_is_made_of_their_posteriors(town: Deployment
     assert known == cell.value.interval
 
 
+@pytest.mark.slow
 def test_a_count_beside_a_share_is_its_posterior(town: Deployment) -> None:
     share = SHARE.removeprefix("SELECT ").removesuffix(" WITHIN 0.5")
     found = answered(town, f"SELECT COUNT(*), {share} WHERE age < 26 WITHIN 30")

@@ -132,6 +132,7 @@ def test_names_alone_cost_nothing(town: Deployment) -> None:
         )
 
 
+@pytest.mark.slow
 def test_what_may_not_spend_is_answered_once_it_is_free_and_priced_before(town: Deployment) -> None:
     """Whatever the text says: a length, a default, an average, or fresh noise."""
     texts = {

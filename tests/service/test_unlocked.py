@@ -76,6 +76,7 @@ def test_a_law_is_computed_once_for_all_that_ask(
     assert insight.known("people", query, Requirement(90, 0.95)).answer == first
 
 
+@pytest.mark.slow
 def test_no_question_waits_while_another_is_priced(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,7 @@ def test_noise_of_a_wrong_scale_is_caught(fit: Fit, rate: Fraction, scale_error:
     assert fit(laplace_draws(rate / scale_error), rate) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [1, 3])
 @pytest.mark.parametrize(("fit", "rate"), FITS)
 def test_refined_noise_fits_the_law_of_the_new_rate(fit: Fit, rate: Fraction, n_steps: int) -> None:
@@ -118,6 +119,7 @@ def test_refined_noise_fits_the_law_of_the_new_rate(fit: Fit, rate: Fraction, n_
     assert fit(refined, rate) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale_error", CONTROLS)
 @pytest.mark.parametrize(("fit", "rate"), FITS)
 def test_refined_noise_of_a_wrong_scale_is_caught(
@@ -132,6 +134,7 @@ def share_is(n_hits: int, n_trials: int, probability: float) -> bool:
     return bool(stats.binomtest(n_hits, n_trials, probability).pvalue > FALSE_ALARM)
 
 
+@pytest.mark.slow
 def test_refined_noise_follows_the_continuous_law_given_the_old_noise() -> None:
     """On the fine lattice, with e2 = 2 e1 and a = abs(old): stay (1/2) E exp(-e1 a), cross 1/4.
 
@@ -155,6 +158,7 @@ def place_of(old: int, new: int) -> str:
     return "beyond" if abs(new) > abs(old) else "between"
 
 
+@pytest.mark.slow
 def test_what_refinement_takes_away_is_independent_of_what_is_left() -> None:
     """Old = new + Z with Z independent of new: so the old answer tells nothing beyond the new."""
     pairs = refined_draws(FINE)
@@ -168,6 +172,7 @@ def test_what_refinement_takes_away_is_independent_of_what_is_left() -> None:
     assert stats.spearmanr(np.abs(new), np.abs(old)).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_a_release_from_the_operating_systems_entropy_has_the_promised_scale() -> None:
     """The real source, unseeded: mean abs(noise) is b = 50 records to `SMALLEST_ERROR`.
 

@@ -66,6 +66,7 @@ def share_held(
     return held / len(stream)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 3])
 def test_intervals_of_a_planned_stream_hold_at_least_as_often_as_stated(seed: int) -> None:
     """Free answers may have room to spare, so one side alone; a fifth shorter must be caught."""

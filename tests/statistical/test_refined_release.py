@@ -92,10 +92,12 @@ def variance_is(values: npt.NDArray[np.float64], expected: float, fourth: float)
     return bool(2 * stats.norm.sf(abs(z)) > FALSE_ALARM)
 
 
+@pytest.mark.slow
 def test_the_last_of_a_chain_has_the_law_of_its_alpha_alone() -> None:
     assert stats.kstest(noise(as_the_worker)[:, 2], "laplace").pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), [(0, 1), (1, 2)])
 def test_old_noise_is_the_new_and_an_independent_rest(old: int, new: int) -> None:
     """Var(old - new) = Var(old) - Var(new): all that the old answer adds is noise.
@@ -112,6 +114,7 @@ def test_old_noise_is_the_new_and_an_independent_rest(old: int, new: int) -> Non
     assert not variance_is(control[:, old] - control[:, new], expected, fourth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 @pytest.mark.parametrize("shortened", [1.0, 0.85])
 def test_intervals_on_refined_rows_hold_the_truth_as_often_as_stated(

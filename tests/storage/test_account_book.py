@@ -98,6 +98,7 @@ def test_every_change_is_in_the_log_and_the_log_holds(
     check_links(texts, name="log")
 
 
+@pytest.mark.slow
 def test_changes_at_once_are_logged_one_after_another(
     book: AccountBook, redis_client: StoreClient
 ) -> None:

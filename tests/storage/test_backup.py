@@ -63,6 +63,7 @@ def test_a_backup_says_what_it_holds_and_nothing_of_the_worker(tmp_path: Path) -
     assert not any(secret in path.read_bytes() for path in files)
 
 
+@pytest.mark.slow
 def test_a_backup_under_load_has_every_write_acknowledged_before_it(tmp_path: Path) -> None:
     state = tmp_path / "state"
     stop = threading.Event()

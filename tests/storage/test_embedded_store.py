@@ -217,6 +217,7 @@ def crash_under_load(server: EmbeddedServer, i_round: int) -> set[str]:
     return set().union(*acknowledged)
 
 
+@pytest.mark.slow
 def test_a_killed_server_keeps_every_acknowledged_write(state_dir: Path) -> None:
     expected: set[str] = set()
     for i_round in range(N_CRASHES):

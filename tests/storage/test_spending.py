@@ -235,6 +235,7 @@ def test_a_store_of_another_schema_is_refused(
         Store.open(settings)
 
 
+@pytest.mark.slow
 def test_hundreds_of_racing_reservations_charge_the_exact_total(
     settings: Settings, writer: SpendingStore, reader: Store
 ) -> None:

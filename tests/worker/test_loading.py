@@ -45,6 +45,7 @@ def await_done(town: Deployment, job: str, thread: threading.Thread) -> None:
         thread.join(timeout=0.01)
 
 
+@pytest.mark.slow
 def test_a_running_worker_measures_what_was_rotated_and_attached_meanwhile(
     town: Deployment,
 ) -> None:

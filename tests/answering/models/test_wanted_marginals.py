@@ -32,6 +32,7 @@ def lists(scopes):
     return [[f"q{a}" for a in scope] for scope in scopes]
 
 
+@pytest.mark.slow
 def test_all_triples_of_a_survey_are_bought_with_their_work_stated():
     """1,771 triples of 23 attributes, which were too many for a model once."""
     sizes = tuple(2 + i % 5 for i in range(23))

@@ -81,6 +81,7 @@ def wait_for_jobs(town: Deployment, n: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_short_requests_pass_while_more_questions_wait_than_there_are_threads(
     town: Deployment, server: Server
 ) -> None:
@@ -100,6 +101,7 @@ def test_short_requests_pass_while_more_questions_wait_than_there_are_threads(
     assert all(r.headers["X-Request-Id"] for r in replies)
 
 
+@pytest.mark.slow
 def test_the_same_question_of_many_is_measured_once_and_told_to_all(
     town: Deployment, server: Server
 ) -> None:
@@ -115,6 +117,7 @@ def test_the_same_question_of_many_is_measured_once_and_told_to_all(
     assert min(_cost(r.document) for r in replies) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "document"),
     [
@@ -135,6 +138,7 @@ def test_every_kind_of_question_waits_and_tells_what_it_cost(
     assert _cost(reply.document) > 0
 
 
+@pytest.mark.slow
 def test_what_a_job_fails_with_is_told_to_whoever_waits(town: Deployment, server: Server) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = asked(pool, server.caller, 22)
@@ -143,6 +147,7 @@ def test_what_a_job_fails_with_is_told_to_whoever_waits(town: Deployment, server
         assert_problem(waiting[0].result(TIMEOUT_S), 502, "measurement_failed")
 
 
+@pytest.mark.slow
 def test_when_the_time_is_over_a_question_is_its_job_which_can_be_waited_for(
     town: Deployment, server: Server
 ) -> None:
@@ -159,6 +164,7 @@ def test_when_the_time_is_over_a_question_is_its_job_which_can_be_waited_for(
         assert waiting.result(TIMEOUT_S).document["state"] == "done"
 
 
+@pytest.mark.slow
 def test_a_connection_goes_on_after_a_question_that_waited(
     town: Deployment, server: Server
 ) -> None:
@@ -174,6 +180,7 @@ def test_a_connection_goes_on_after_a_question_that_waited(
     connection.close()
 
 
+@pytest.mark.slow
 def test_connections_that_send_nothing_hold_no_thread(server: Server) -> None:
     # gunicorn's own worker would give its one thread to each of them for 5 s.
     n_idle = 2 * TIMEOUT_S // 5
@@ -183,6 +190,7 @@ def test_connections_that_send_nothing_hold_no_thread(server: Server) -> None:
         one.close()
 
 
+@pytest.mark.slow
 def test_more_waiting_requests_than_there_is_room_for_get_a_job_or_busy(
     town: Deployment, tmp_path: Path
 ) -> None:
@@ -198,6 +206,7 @@ def test_more_waiting_requests_than_there_is_room_for_get_a_job_or_busy(
         assert [f.result(TIMEOUT_S).status for f in waiting] == [200] * 3
 
 
+@pytest.mark.slow
 def test_bodies_that_wait_have_a_bound_in_all(town: Deployment, tmp_path: Path) -> None:
     (tmp_path / "small_memory.py").write_text(SMALL_MEMORY)
     with serving(town, tmp_path, "small_memory:app") as server, ThreadPoolExecutor(1) as pool:
@@ -210,6 +219,7 @@ def test_bodies_that_wait_have_a_bound_in_all(town: Deployment, tmp_path: Path) 
         assert server.caller.post(f"{PATH}/explain", _long_question(22)).status == 200
 
 
+@pytest.mark.slow
 def test_ratios_that_wait_hold_no_explanation_up(town: Deployment, server: Server) -> None:
     """The steps of a ratio run only once, so they keep their thread, in a lane of their own."""
     with ThreadPoolExecutor(4) as pool:
@@ -231,6 +241,7 @@ def test_ratios_that_wait_hold_no_explanation_up(town: Deployment, server: Serve
         assert [future.result(TIMEOUT_S).status for future in waiting] == [200] * 3
 
 
+@pytest.mark.slow
 def test_a_question_that_waits_is_answered_when_the_server_is_asked_to_stop(
     town: Deployment, server: Server
 ) -> None:

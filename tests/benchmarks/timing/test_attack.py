@@ -24,6 +24,7 @@ def shifted(times: Times, by_s: float) -> Times:
     return found
 
 
+@pytest.mark.slow
 def test_where_nothing_shows_half_of_the_guesses_are_right() -> None:
     """Neither more nor fewer: 12 times 600 pairs, of which 4 standard errors are allowed."""
     found = [told(attack(noise(seed), slot_s=SLOT_S)).share for seed in range(12)]

@@ -59,6 +59,7 @@ def test_any_weights_prove_a_bound_below_every_matrix_of_a_grid() -> None:
     assert least <= 1.25 * bound
 
 
+@pytest.mark.slow
 def test_the_search_finds_no_dearer_matrix_than_the_grid() -> None:
     questions = known(TWO)
     grid = [np.array(e).reshape(3, 2) for e in product((0.0, 0.5, 1.0), repeat=6)]
@@ -75,6 +76,7 @@ def test_the_slope_of_the_smooth_problem_is_that_of_finite_differences() -> None
     np.testing.assert_allclose(problem.value(at)[1], slopes, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stream",
     [
@@ -91,6 +93,7 @@ def test_each_yardstick_is_at_most_the_next(stream: SmallStream) -> None:
     assert found.mixture <= found.spent * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_of_all_choices_of_rented_questions_the_search_finds_the_best() -> None:
     """All 64 choices are priced: a tight question among loose ones is rented."""
     stream = asked((3, 13, 8.0), *((i, i + 8, 40.0) for i in range(2, 7)), size=16)

@@ -27,6 +27,9 @@ from tests.cli.processes.running_program import (
 from tests.postgres.client import message, startup
 from tests.sweeps import share
 
+# Programs that are killed are not waited for, so that their time is not counted.
+pytestmark = pytest.mark.slow
+
 _BACK_S = 300
 _QUESTION = {
     "query": {"where": {"age": {"between": [30, 39]}, "sex": "Female"}},
@@ -188,6 +191,7 @@ def test_a_store_that_was_killed_is_started_again_and_all_goes_on(
         assert program.stop(signal.SIGINT) == ExitCode.OK
 
 
+@pytest.mark.slow
 def test_an_http_process_that_was_killed_while_the_store_was_away_is_there_again(
     state: Path,
 ) -> None:

@@ -58,6 +58,7 @@ def source_of_an_answer(server: Program, age: int) -> str:
     return Client(server.url).query("people", {"where": {"age": age}}, length=40).source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", share([signal.SIGKILL, signal.SIGTERM], 1))
 def test_a_worker_started_first_waits_and_follows_the_store_across_restarts(
     tmp_path: Path, number: signal.Signals
@@ -79,6 +80,7 @@ def test_a_worker_started_first_waits_and_follows_the_store_across_restarts(
     assert "--redis-url" not in server.printed
 
 
+@pytest.mark.slow
 def test_a_worker_that_waits_for_its_store_stops_when_asked(tmp_path: Path) -> None:
     state = tmp_path / "state"
     attach_and_stop(tmp_path, state)
@@ -87,6 +89,7 @@ def test_a_worker_that_waits_for_its_store_stops_when_asked(tmp_path: Path) -> N
         assert worker.stop(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_a_worker_refuses_another_store_that_runs_on_its_folder(tmp_path: Path) -> None:
     """As ever: a store that knows less than the journal is not drawn for."""
     state = tmp_path / "state"
@@ -126,6 +129,7 @@ def test_every_command_of_the_owner_finds_the_store_by_its_folder(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_address_that_is_given_wins_over_the_store_of_the_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +144,7 @@ def test_an_address_that_is_given_wins_over_the_store_of_the_folder(
             worker.read_until(f"waiting for the store at unix://{tmp_path}/none: {told}")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stopping_says_so_to_the_next_one(tmp_path: Path) -> None:
     """It finishes the question at hand, for which a worker comes late."""
     state = tmp_path / "state"
@@ -168,6 +173,7 @@ def test_a_server_that_is_stopping_says_so_to_the_next_one(tmp_path: Path) -> No
     assert not StateFolder(state).is_stopping
 
 
+@pytest.mark.slow
 def test_a_port_that_another_program_has_is_not_called_stopping(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -17,6 +17,7 @@ from tests.cli.processes.running_program import running
 from tests.sweeps import share
 
 
+@pytest.mark.slow
 def test_serve_runs_its_own_store_lends_it_to_another_server_and_doctor_is_content(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,6 +49,7 @@ def test_serve_refuses_a_store_that_is_not_there_before_it_starts_anything(
     assert output.out == ""
 
 
+@pytest.mark.slow
 def test_serve_asks_for_a_token_until_it_is_revoked_and_open_serves_this_machine_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,6 +72,7 @@ def test_serve_asks_for_a_token_until_it_is_revoked_and_open_serves_this_machine
     assert "Without accounts whoever reaches the port" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", share(["[::1]", "::1"], 1))
 def test_serve_on_an_address_of_ipv6_is_asked_by_every_client(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str

@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from qserver.cli.local.demo_data import SEALED_AT_FIRST, next_week
 from qserver.cli.runtime import ExitCode
 from tests.cli.processes.running_program import Program, running
@@ -28,6 +30,7 @@ def _values(table: dict[str, Any]) -> dict[str, float]:
     return {row["group"][0]: row["cells"][0]["estimate"] for row in table["rows"]}
 
 
+@pytest.mark.slow
 def test_the_next_week_is_pasted_and_what_was_known_costs_nothing(tmp_path: Path) -> None:
     state = tmp_path / "state"
     arguments = ("demo", "--weekly", "--port", "0", "--state", str(state))

@@ -78,6 +78,7 @@ def _check(rows: list[Measurement], query: LinearQuery, found: Combinations | No
             assert abs(sum(w * float(matrix[i][cell]) for w, i in pairs)) <= 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_later", [3, 64])
 @pytest.mark.parametrize("public", [False, True])
 @given(seed=st.integers(0, 10**9))
@@ -186,6 +187,7 @@ def test_a_query_next_to_the_row_space_is_refused_or_pays_for_its_distance():
         assert found is None or found.error >= float(share) * MOST_RECORDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_records", [10**3, 10**10])
 @given(seed=st.integers(0, 10**9))
 # A weight that is next to nothing is left out here, which its answer pays for.

@@ -47,6 +47,7 @@ def is_near(shares: FloatArray, expected: float) -> bool:
     return abs(float(shares.mean()) - expected) <= FOUR_STANDARD_ERRORS * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("seed", share(range(6), 1))
 def test_each_error_has_its_own_posterior(name: str, seed: int) -> None:
@@ -61,6 +62,7 @@ def test_each_error_has_its_own_posterior(name: str, seed: int) -> None:
         assert is_near(share_within(known, middle, reach), exact)
 
 
+@pytest.mark.slow
 def test_errors_together_are_those_of_another_chain() -> None:
     """Of two ranges that share rows: the part of draws in which both are within."""
     rng = np.random.default_rng(4)
@@ -102,6 +104,7 @@ def test_a_sum_of_cells_is_parted_into_them() -> None:
     assert is_near(share_within(merged, law.mean + shift, reach), exact)
 
 
+@pytest.mark.slow
 def test_an_error_in_no_sum_is_drawn_by_itself() -> None:
     known = TWO_HALVES.known(TWO_HALVES.errors(np.random.default_rng(3)))
     more = known.with_independent(np.array([0.7]), np.array([4.0]))

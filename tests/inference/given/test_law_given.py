@@ -29,6 +29,7 @@ def _law(known: KnownSums, *, enough: float = 4e-3) -> tuple[float, TableOfLaw]:
     return given.shift, law_given(given, enough=enough)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [TWO_HALVES, repeated(2), repeated(7)])
 @pytest.mark.parametrize("seed", share(range(4), 1))
 @pytest.mark.parametrize("enough", [4e-3, 1e-3])
@@ -45,6 +46,7 @@ def test_small_histories_agree_with_a_grid(design: Design, seed: int, enough: fl
     assert law.mean + shift == pytest.approx(mean, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_rows", "seed"), [(8, 14, 1), (12, 30, 2), (20, 30, 3)])
 def test_larger_histories_agree_with_long_chains(n: int, n_rows: int, seed: int) -> None:
     """80,000 draws of 2,000 chains: their frequencies lie within .008."""
@@ -64,6 +66,7 @@ def test_more_points_reach_a_smaller_error() -> None:
     assert law_given(given, enough=1e-3).largest_error <= law_given(given).largest_error
 
 
+@pytest.mark.slow
 def test_intervals_cover_as_stated_given_what_disagrees() -> None:
     """Draws of three answers: misses are at most those stated, plus 4 standard errors.
 

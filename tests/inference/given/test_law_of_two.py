@@ -67,6 +67,7 @@ def test_errors_that_follow_from_one_are_exact() -> None:
         assert found.most == pytest.approx(truth, abs=found.error + 1e-3)
 
 
+@pytest.mark.slow
 def test_far_tails_are_bounded_and_not_by_the_numerical_error_alone() -> None:
     """80,000 draws of 2,000 chains say how small a probability is; the bound is no smaller."""
     design, other = ranges(12, 30, seed=5), np.ones(12)

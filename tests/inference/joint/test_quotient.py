@@ -109,6 +109,7 @@ def test_no_number_that_cannot_be_ruled_out_is_left_out(
             assert found[0] <= t <= found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_the_interval_holds_as_often_as_it_says_and_hardly_more(is_shared: bool) -> None:
     """300 draws: 0.8 within four standard errors, the resolution's surplus allowed above.

@@ -97,6 +97,7 @@ def test_it_is_the_posterior_of_all_cells_as_rows(
         assert abs(one - other) <= room
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_beside", [100, 5])
 @pytest.mark.parametrize("seed", [4, 5])
 def test_so_it_is_beside_tables_with_many_cells(
@@ -152,6 +153,7 @@ def test_no_table_is_merged_of_which_a_row_is_a_cell() -> None:
         assert sorted(r.n_summed for r in beside.rows) == n_summed
 
 
+@pytest.mark.slow
 def test_a_sum_over_thousands_of_values_is_a_posterior() -> None:
     """With its margins, in parts, in spans and by another attribute; and it covers."""
     sizes, n, inside = (1_500, 3), n_of(200, share=20), 0

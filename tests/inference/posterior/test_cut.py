@@ -90,6 +90,7 @@ def test_probabilities_and_the_mean_match_quadrature(
     assert_allclose(posterior.estimate, exact.mean, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @EACH_ESTIMATE
 @EACH_CUT
 @pytest.mark.parametrize("confidence", share([0.95, 0.5, 0.999], 1))
@@ -149,6 +150,7 @@ def _disagreeing() -> tuple[TableOfLaw, np.ndarray, np.ndarray]:
     return law_given(given), places, cdf_by_grid(TWO_HALVES, errors, places + given.shift)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [(0.0, math.inf), (-1.0, 1.5), (-math.inf, 0.5)], ids=str)
 @pytest.mark.parametrize("unit", [1.0, -2.0])
 def test_a_law_of_disagreements_is_cut_as_a_grid_is(cut: tuple[float, float], unit: float) -> None:

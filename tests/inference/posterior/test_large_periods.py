@@ -111,6 +111,7 @@ def _merged_by_hand(values: tuple[int, int]) -> tuple[InferenceEngine, LinearQue
     return engine, query(*values)
 
 
+@pytest.mark.slow
 def test_what_arrives_later_changes_no_posterior_to_the_last_bit() -> None:
     asked = [_rows((0, 1), (0, 10)), _rows((0, 2), (50, 350)), _rows((1, 2), (0, N_VALUES))]
     before = [_stated(_engine(2), row) for row in asked]

@@ -71,6 +71,7 @@ class _History:
         return self.engine.stated(row, estimate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("public", [False, True])
 def test_all_that_three_hundred_rows_disagree_about_counts(public: bool) -> None:
     """As by the null space of all rows, of which the engine knows nothing here."""

@@ -101,6 +101,7 @@ def test_merged_cells_give_an_estimate_as_good_as_all_cells(
     assert abs(merged.posterior.estimate - whole.posterior.estimate) < 0.25 * length
 
 
+@pytest.mark.slow
 def test_given_merged_cells_intervals_cover_as_stated() -> None:
     """A table of 240 cells, a row of 40 and the total; every truth alike."""
     rng, size, inside = np.random.default_rng(1805), 240, 0

@@ -83,6 +83,7 @@ def test_what_the_question_does_not_meet_stays_merged() -> None:
     assert sorted(row.n_summed for row in merged) == [1, 1, 1, 6, 12]
 
 
+@pytest.mark.slow
 def test_intervals_by_refined_classes_cover_as_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where cells are too many to be taken as they are."""
     for module in ("posteriors", "cells_as_rows"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from qserver.inference.rows.blue import Combinations, Noise
 from qserver.inference.rows.own_measurement import CombinedProblem
 from qserver.inference.rows.tail import TailProblem
 
 
+@pytest.mark.slow
 def test_a_history_that_all_but_meets_the_target_needs_next_to_nothing() -> None:
     """The search for the largest scale of the new row then runs up to any scale, and ends."""
     noise = Noise(np.array([1, 2]), np.array([0.78, 1.13]), np.array([1e-9, 1e-9]))

@@ -77,6 +77,7 @@ def test_least_variance_is_not_the_shortest_interval_and_the_difference_is_found
     assert best.half_width < 0.995 * blue.half_width
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**9))
 @settings(max_examples=n_of(15, share=5))
 def test_several_directions_are_minimised_like_by_a_general_method(seed):
@@ -187,6 +188,7 @@ def _history(rng: random.Random, n: int):
     return queries, rows
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**9), st.sampled_from([0.8, 0.95, 0.999]), st.floats(0.2, 0.98))
 @settings(max_examples=examples(20))
 def test_a_quote_stays_good_once_the_row_is_measured_as_quoted(seed, confidence, share):
@@ -211,6 +213,7 @@ def test_a_quote_stays_good_once_the_row_is_measured_as_quoted(seed, confidence,
     assert after.half_width <= target
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**9), st.sampled_from([0.8, 0.95, 0.999]), st.floats(0.3, 0.95))
 @settings(max_examples=examples(15))
 def test_a_new_row_never_raises_a_price(seed, confidence, share):
@@ -233,6 +236,7 @@ def test_a_new_row_never_raises_a_price(seed, confidence, share):
     assert prices[1] <= prices[0] * (1 + PRICE_TOLERANCE)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**9), st.floats(0.5, 0.999))
 @settings(max_examples=examples(15))
 def test_an_answered_key_stays_free_at_every_looser_requirement(seed, confidence):

@@ -106,6 +106,7 @@ def test_a_question_of_a_period_without_cells_is_not_answered() -> None:
     assert engine.estimate(four, confidence=0.95) is not None
 
 
+@pytest.mark.slow
 def test_new_pieces_change_no_answer_of_old_periods() -> None:
     rng = random.Random(5)
     engine, released = InferenceEngine(SIZES, apart=0), pieces(np.arange(len(CELLS)))

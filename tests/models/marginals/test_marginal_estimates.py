@@ -26,6 +26,7 @@ from tests.models.marginals.message_passing import estimate_by_messages
 from tests.models.marginals.released_marginals import SCOPES, SIZES, TOTAL, dense_targets, released
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("oracle", "on"), [("saturated", "shared"), ("factor", "singles")])
 @pytest.mark.parametrize(
     ("method", "precision", "error"), [("consensus", 1e-8, 1e-5), ("messages", 1e-4, 5e-3)]
@@ -91,6 +92,7 @@ def test_the_gap_is_never_less_than_the_distance_from_the_least_loss():
     assert gaps[-1] < 1e-3 * gaps[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [1.0, 1e-1, 1e-3])
 @pytest.mark.parametrize(("oracle", "on"), [("saturated", "shared"), ("factor", "singles")])
 def test_messages_come_with_a_gap_that_is_never_less_than_their_distance(oracle, on, precision):
@@ -114,6 +116,7 @@ def test_messages_come_with_a_gap_that_is_never_less_than_their_distance(oracle,
 PAIRS = list(combinations(range(13), 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["squares", "laplace"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize(
@@ -156,6 +159,7 @@ def test_the_exact_optimum_of_adult_is_proven_to_a_millionth_of_the_noise(
     assert found.fit.method == "consensus"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", ["exact", "saturated"])
 @pytest.mark.parametrize("likelihood", ["squares", "laplace"])
 def test_noise_of_very_different_scales_takes_no_more_rounds(likelihood, oracle, monkeypatch):

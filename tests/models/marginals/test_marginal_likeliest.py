@@ -84,6 +84,7 @@ def test_costs_that_are_zero_where_cells_may_be_above_zero_change_no_answer():
         assert_allclose(found.tables, target, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_costs_of_the_optimum_of_adult_save_most_calls():
     """16 pairs with much noise, many cells zero: without costs twice as many are too few."""
     records = adult_records()

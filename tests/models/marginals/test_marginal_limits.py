@@ -38,6 +38,7 @@ def concentrated():
     return released(full, CYCLE, rng)
 
 
+@pytest.mark.slow
 def test_no_gap_is_said_to_be_zero_because_rounding_left_more_than_one_record_in_all():
     """Tables that contradict one another by 10^12 times their noise."""
     rng = np.random.default_rng(1)
@@ -53,6 +54,7 @@ def test_no_gap_is_said_to_be_zero_because_rounding_left_more_than_one_record_in
     assert found.fit.loss >= relaxed.loss - relaxed.gap - 1e-9
 
 
+@pytest.mark.slow
 def test_where_consensus_just_misses_and_proximal_steps_fail_potentials_are_fitted_to_it():
     said = concentrated()
     tree = JunctionTree(SIZES, CYCLE)

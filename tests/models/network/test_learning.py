@@ -148,6 +148,7 @@ def _mean_error(name: str, allocation: Allocation, epsilon: float = 1.0) -> floa
     return float(np.mean(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["asia", "sachs"])
 def test_the_default_is_better_than_every_other_at_half_their_budget(name: str) -> None:
     best = _mean_error(name, "best", 0.5)

@@ -61,6 +61,7 @@ def brute_auc(members: np.ndarray, others: np.ndarray) -> float:
     return float(np.mean(pairs))
 
 
+@pytest.mark.slow
 def test_the_area_counts_pairs_and_its_error_is_that_of_leaving_records_out() -> None:
     """DeLong's variance is close to the jackknife's over both samples; ties are half a pair."""
     rng = np.random.default_rng(4)
@@ -126,6 +127,7 @@ def attacked_area(n_reference: int, seed: int) -> float:
     return float(np.mean(areas))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_reference", "seed"), [(N_POOL, 10), (20 * N_POOL, 40)])
 def test_the_attack_on_independent_bits_reaches_the_bound_of_its_reference_set(
     n_reference: int, seed: int

@@ -93,6 +93,7 @@ def clash(n: int, joined_by: str, within: str) -> str:
     return f" {joined_by} ".join(pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [

@@ -186,6 +186,7 @@ def test_an_average_stays_within_its_public_bounds() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", ["AVG(age)", "COUNT_IF(age < 23) / COUNT_IF(age < 26)"])
 def test_intervals_of_quotients_hold_as_often_as_they_say(item: str, people: People) -> None:
     """Noise of the scales that the questions ask for; the narrow control must fail."""

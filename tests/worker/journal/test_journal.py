@@ -124,6 +124,7 @@ def test_a_first_line_torn_at_any_byte_is_begun_again_only_on_create(path: Path)
         assert path.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_refused(path: Path) -> None:
     """The last newline too, which a torn append would lack; nothing is cut off."""
     written(path, *HISTORY[:4])
@@ -137,6 +138,7 @@ def test_a_flipped_bit_anywhere_is_refused(path: Path) -> None:
         assert path.read_bytes() == damaged
 
 
+@pytest.mark.slow
 def test_a_zero_byte_anywhere_is_refused(path: Path) -> None:
     """A crash leaves zeros by whole blocks, never one alone."""
     written(path, *HISTORY[:4])

@@ -149,6 +149,7 @@ def play(folder: Path, seed: int, *, witnessed: bool) -> Counter[str]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", share(SEEDS, 1))
 def test_no_start_lacks_the_charge_of_a_draw_or_an_answer_that_was_shown(
     tmp_path: Path, seed: int

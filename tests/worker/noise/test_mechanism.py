@@ -141,6 +141,7 @@ def test_discrete_laplace_has_its_exact_law(rate: Fraction | int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_discrete_laplace_has_its_exact_law_down_to_the_last_coin() -> None:
     """The same with nothing idealised."""
     assert_law(lambda entropy: discrete_laplace(1, entropy), laplace_pmf(Fraction(1)), within=1e-3)
@@ -271,6 +272,7 @@ def test_refine_walks_to_the_documented_law(x: int, old: int, new: int) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ideal_geometric")
 def test_release_then_refinement_walks_to_the_joint_law() -> None:
     """Old and new index of one truth, as a pair, against P(x) K(x, y)."""

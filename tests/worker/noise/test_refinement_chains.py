@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
+import pytest
+
 from tests.worker.noise.test_mechanism import branch_kernel, pmf_of
 
 A1, A2, A3 = Fraction(4, 5), Fraction(2, 3), Fraction(1, 2)
@@ -45,6 +47,7 @@ def worst(shift: tuple[int, int], kernel: Chain) -> Iterable[tuple[Fraction, Fra
             yield here / transcript(answers, shift, kernel), paid
 
 
+@pytest.mark.slow
 def test_a_transcript_of_interleaved_adaptive_refinements_costs_what_was_charged() -> None:
     """One record moves A and B by (1, 1), (1, 0), (1, -1), (0, 1) steps."""
     for shift in ((1, 1), (1, 0), (1, -1), (0, 1)):

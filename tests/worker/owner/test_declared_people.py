@@ -142,6 +142,7 @@ def test_where_more_than_the_limit_was_lost_nothing_remains(
     assert remaining(town, "west") == 0
 
 
+@pytest.mark.slow
 def test_an_empty_store_is_brought_up_to_a_journal_with_declarations(
     town: Deployment, redis_client: StoreClient
 ) -> None:

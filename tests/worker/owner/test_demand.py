@@ -87,6 +87,7 @@ def other(town: Deployment, **options: object) -> AttachRequest:
     return replace(request, **options)
 
 
+@pytest.mark.slow
 def test_a_week_that_returns_after_a_rotation_costs_less(town: Deployment) -> None:
     """The first week learns by rows; the second buys the tables for it at its beginning."""
     first = week(town)
@@ -98,6 +99,7 @@ def test_a_week_that_returns_after_a_rotation_costs_less(town: Deployment) -> No
     assert faults(town) == []
 
 
+@pytest.mark.slow
 def test_without_demand_the_second_week_is_planned_as_the_first(town: Deployment) -> None:
     first = week(town)
     assert turn(town, without_demand=True).demand_of == ()
@@ -154,6 +156,7 @@ def test_the_dataset_named_must_be_of_the_population_and_domain(town: Deployment
     fails(other(town, domain=Domain((PEOPLE.attributes[0], sex))), ConfigError)
 
 
+@pytest.mark.slow
 def test_a_store_that_forgot_everything_plans_as_before(town: Deployment) -> None:
     """The journal has both the fact and the earlier paid questions."""
     week(town)

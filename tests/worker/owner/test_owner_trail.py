@@ -52,6 +52,7 @@ def checks(town: Deployment) -> list[AuditCheck]:
     return check_export(AuditExport.read(Store.open(town.settings).audit))
 
 
+@pytest.mark.slow
 def test_every_change_is_logged_and_the_log_adds_up(
     town: Deployment, redis_client: StoreClient
 ) -> None:
@@ -64,6 +65,7 @@ def test_every_change_is_logged_and_the_log_adds_up(
     assert all(f.ok for f in examine(town.registry, town.settings) if "BLAS" not in f.check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["spent", "limit"])
 def test_a_ledger_that_was_changed_does_not_add_up(
     town: Deployment, redis_client: StoreClient, field: str
@@ -75,6 +77,7 @@ def test_a_ledger_that_was_changed_does_not_add_up(
     assert [c.ok for c in checks(town)].count(False) == 1
 
 
+@pytest.mark.slow
 def test_one_payer_of_everything_has_spent_what_the_population_has(town: Deployment) -> None:
     """Cohorts of other people count once in an analyst's own ledger too."""
     log = Store.open(town.settings).audit

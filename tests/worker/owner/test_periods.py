@@ -95,6 +95,7 @@ def test_conditions_of_the_command_line_are_conditions_on_periods(town: Deployme
     assert queries[0] == queries[1]
 
 
+@pytest.mark.slow
 def test_groups_by_week_hold_the_records_of_their_days(town: Deployment) -> None:
     """At a confidence at which 52 intervals all hold but once in 19,000 runs."""
     text = "SELECT week, COUNT(*) FROM people GROUP BY week WITHIN 100 CONFIDENCE 0.999999"

@@ -87,6 +87,7 @@ def test_the_same_people_pay_for_every_dataset_that_they_are_in(town: Deployment
         ask(town, "more", 8)
 
 
+@pytest.mark.slow
 def test_other_people_pay_for_their_own_dataset_alone(town: Deployment) -> None:
     """Partitions over time: each month its own people, one budget for everybody."""
     join(town, "may", disjoint_from=("people",))
@@ -201,6 +202,7 @@ def test_a_detached_partition_leaves_what_its_people_lost(town: Deployment) -> N
     assert spent(town) == cost
 
 
+@pytest.mark.slow
 def test_workers_of_two_datasets_never_pass_the_common_limit(
     tmp_path: Path, store_url: str
 ) -> None:

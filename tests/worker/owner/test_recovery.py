@@ -99,6 +99,7 @@ def spend_variously(town: Deployment) -> None:
     town.ask({"sex": "Male"}, length=70)
 
 
+@pytest.mark.slow
 def test_an_old_backup_gets_back_every_charge_and_answer_bit_for_bit(town: Deployment) -> None:
     town.ask(YOUNG)
     backup = dump(town)
@@ -115,6 +116,7 @@ def test_an_old_backup_gets_back_every_charge_and_answer_bit_for_bit(town: Deplo
     assert town.work_off() == 0
 
 
+@pytest.mark.slow
 def test_an_empty_store_is_rebuilt_from_the_journal_alone(town: Deployment) -> None:
     town.ask(YOUNG)
     spend_variously(town)
@@ -144,6 +146,7 @@ def rotate_people(town: Deployment, name: str, *, disjoint: bool = False) -> Non
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_before", [0, 1, 2, 3])
 def test_rotations_and_top_ups_come_back_at_their_places(town: Deployment, n_before: int) -> None:
     """Whatever of it the backup has: nothing, the first question, the top-up, the rotation."""
@@ -338,6 +341,7 @@ def test_the_workers_doctor_points_to_restore(town: Deployment) -> None:
     assert "missing" in journal_text()
 
 
+@pytest.mark.slow
 def test_the_owners_word_begins_a_journal_that_holds_from_then_on(town: Deployment) -> None:
     early = dump(town)
     first = town.ask(YOUNG)

@@ -94,6 +94,7 @@ def test_what_was_spent_counts_for_every_cell_of_the_new_data(town: Deployment) 
         town.ask(YOUNG, length=8)
 
 
+@pytest.mark.slow
 def test_disjoint_people_start_anew_and_the_population_pays_for_the_dearer(
     town: Deployment,
 ) -> None:
@@ -187,6 +188,7 @@ CRASHES: list[tuple[type[Any], str, bool]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("owner", "method", "after"), share(CRASHES, 6))
 def test_a_rotation_that_dies_at_any_step_leaves_one_whole_snapshot_or_the_other(
     town: Deployment,

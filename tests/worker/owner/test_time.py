@@ -142,6 +142,7 @@ def test_every_face_names_the_time(town: Deployment) -> None:
     assert "hour is the time: tables tell its values apart" in town.web().get("/portal/").text
 
 
+@pytest.mark.slow
 def test_the_books_agree_with_the_ledger(town: Deployment) -> None:
     together(town, [{"sex": sex} for sex in "FM"])
     counted(town, {"hour": list(HOURS[4:8])}, length=60)
@@ -175,6 +176,7 @@ def test_a_table_tells_the_hours_apart_though_no_question_does(town: Deployment)
         assert table.n_cells % 24 == 0
 
 
+@pytest.mark.slow
 def test_hours_by_sex_are_one_table_with_a_cell_each(town: Deployment) -> None:
     found = together(town, [{"hour": hour, "sex": sex} for hour, sex in N_OF])
     for answer, n in zip(found.answers, N_OF.values(), strict=True):

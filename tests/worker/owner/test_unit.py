@@ -92,6 +92,7 @@ UNITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", share(UNITS, 3))
 def test_three_weeks_are_charged_by_the_unit_everywhere(
     visits: Path, store_url: str, name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def stored(stream: list[Arrival], rule: PeriodRule, late: Late) -> list[Counter[
     return found
 
 
+@pytest.mark.slow
 @given(STREAMS, RULES, LATE)
 def test_a_part_holds_its_own_period_alone(
     stream: list[Arrival], rule: PeriodRule, late: Late

@@ -133,6 +133,7 @@ def test_quotes_in_labels_columns_and_paths_are_data(tmp_path: Path) -> None:
     assert codes_of(path, Attribute("sex", "labels", ("it's", "'); DROP TABLE x; --"))) == [[0]]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=20))
 @settings(
     max_examples=examples(40),

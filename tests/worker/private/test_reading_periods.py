@@ -79,6 +79,7 @@ moments = st.datetimes(datetime(1900, 1, 3), datetime(2150, 1, 1))
 zones = st.one_of(st.none(), st.integers(-14 * 60, 14 * 60))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(30),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -102,6 +103,7 @@ def test_timestamps_are_coded_as_datetime_says(
     assert found == expected
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=50))
 @settings(
     max_examples=examples(50),

@@ -91,6 +91,7 @@ def table_of(path: Path, most: int) -> Counter[tuple[int, ...]]:
     return Counter(zip(*(c.tolist() for c in codes), strict=True))
 
 
+@pytest.mark.slow
 def test_a_file_read_in_any_order_keeps_the_same_records(tmp_path: Path) -> None:
     rows = ["ann,20,Male", "ann,21,Male", "ann,22,Female", "bob,20,Male"]
     tables = [

@@ -250,6 +250,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     assert nothing_is_left(state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", share([signal.SIGKILL, signal.SIGINT, signal.SIGTERM], 1))
 def test_a_stop_in_the_middle_leaves_nothing_behind(
     tmp_path: Path, store_url: str, number: signal.Signals, request: pytest.FixtureRequest

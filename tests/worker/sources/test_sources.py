@@ -31,6 +31,7 @@ from worker.sources.address import Address
 PERSON = PersonRule("person", 4, PeriodRule(3, 2, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_all_kinds_give_one_fingerprint(tmp_path: Path, seed: int) -> None:
     rows = random_rows(seed, 30 + 40 * seed)

@@ -188,6 +188,7 @@ def many_streams(monkeypatch: pytest.MonkeyPatch) -> list[Town]:
     return [stream(seed, monkeypatch) for seed in range(N_STREAMS)]
 
 
+@pytest.mark.slow
 def test_no_answer_is_continued_twice_and_no_row_costs_more_than_it_is_charged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,6 +213,7 @@ def own_cells_only(self: Live, table: PlannedTable) -> dict[int, Origin]:
     return {c: Origin(i, old.alpha_nano) for c, i in enumerate(old.indices)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "wrong"), [("origin_of_row", own_row_only), ("origins_of_cells", own_cells_only)]
 )

@@ -104,6 +104,7 @@ def _flipped(content: bytes) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [_flipped, lambda content: content[:-9], lambda _: b"no"])
 def test_damage_changes_no_answer_and_no_price(
     town: Deployment,

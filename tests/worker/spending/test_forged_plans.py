@@ -199,6 +199,7 @@ class Forger(Town):
         return [*rows, *tables] or [self.a_row()]
 
 
+@pytest.mark.slow
 def test_whatever_passes_continues_no_answer_twice_and_is_paid_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,6 +6,8 @@ from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
+import pytest
+
 from qserver.config import Settings
 from qserver.query.domain import Attribute, Domain
 from qserver.records.answer import ModelAnswer
@@ -44,6 +46,7 @@ def surveyed(folder: Path, store_url: str) -> Deployment:
     return Deployment(settings, registry, meta, data)
 
 
+@pytest.mark.slow
 def test_all_pairs_of_a_survey_make_one_model(tmp_path: Path, store_url: str) -> None:
     at = surveyed(tmp_path, store_url)
     document = {"marginals": PAIRS, "selection": "listed"}

@@ -63,6 +63,7 @@ def seen_off(presence: Presence) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_a_dead_worker_is_seen_off_once_and_a_living_one_never(tmp_path: Path) -> None:
     folder = tmp_path / "living"
     mine, dies, lives = Presence(folder), Other(folder), Other(folder)
@@ -100,6 +101,7 @@ def test_a_dead_worker_whose_end_failed_is_tried_again(tmp_path: Path) -> None:
     assert seen_off(mine) == [name]
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_held_goes_on_long_before_its_lease_ends(
     tmp_path: Path, store_url: str, redis_client: StoreClient
 ) -> None:

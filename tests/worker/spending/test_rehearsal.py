@@ -45,6 +45,7 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return Deployment.make(tmp_path, store_url, limit="10")
 
 
+@pytest.mark.slow
 def test_a_simultaneous_workload_with_a_public_total_is_answered(
     tmp_path: Path, store_url: str
 ) -> None:
@@ -109,6 +110,7 @@ STAGES: list[tuple[Submit, Any, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("submit", "owner", "name"), share(STAGES, 6))
 def test_a_fault_wherever_the_answer_is_formed_is_found_before_anything_is_charged(
     town: Deployment,
@@ -215,6 +217,7 @@ def test_whatever_is_charged_is_answered_as_it_was_rehearsed(
             assert shape(found.answer) == shape(answer_from_json(rehearsed[-1]))
 
 
+@pytest.mark.slow
 def test_a_rehearsal_changes_nothing_and_says_the_same_twice(town: Deployment) -> None:
     """Two replicas, one of which rehearses all the time, come to the same answers."""
     towns = [

@@ -95,6 +95,7 @@ def test_a_pace_counts_tables(town: Deployment, book: AccountBook, by_hand: ByHa
     assert refused.problem["facts"]["more_at"] == last["at"] + DAY_S
 
 
+@pytest.mark.slow
 def test_own_ledgers_and_the_audit_are_right_with_tables_by_brute_force(
     town: Deployment, by_hand: ByHand
 ) -> None:

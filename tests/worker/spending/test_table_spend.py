@@ -210,6 +210,7 @@ class Exploding:
         raise ValueError("secret value 424242")
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_counted_is_burnt_with_the_rows_of_its_plan(
     town: Deployment, by_hand: ByHand
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_table_that_cannot_be_counted_is_burnt_with_the_rows_of_its_plan(
     assert spent_nano(town) == max(2 * ALPHA, before + ALPHA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("step", "charged"), STEPS)
 def test_a_crash_at_any_step_publishes_what_was_journalled_or_burns_it(

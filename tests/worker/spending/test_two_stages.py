@@ -106,6 +106,7 @@ def test_with_next_to_no_noise_it_answers_as_the_people_do(
     assert share == pytest.approx(of_23.count("Female") / len(of_23), abs=1e-2)
 
 
+@pytest.mark.slow
 @VERSIONS
 def test_charge_and_plan_are_the_same_whatever_is_drawn_and_whatever_the_data(
     tmp_path: Path, store_url: str, redis_client: StoreClient, version: str

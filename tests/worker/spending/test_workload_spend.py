@@ -74,6 +74,7 @@ def test_a_workload_of_two_overlapping_sets_costs_less_than_its_questions_one_by
     assert together.ask_workload(together.workload(wheres)).charged_nano == quote.price_nano
 
 
+@pytest.mark.slow
 def test_an_answered_workload_is_free_and_the_same_again(town: Deployment) -> None:
     for simultaneous in (False, True):
         workload = town.workload(PREFIXES, simultaneous=simultaneous)
@@ -86,12 +87,14 @@ def test_an_answered_workload_is_free_and_the_same_again(town: Deployment) -> No
         assert [(a.low, a.high) for a in again.answers] == [(a.low, a.high) for a in first.answers]
 
 
+@pytest.mark.slow
 def test_each_question_of_an_answered_workload_is_free_by_itself(town: Deployment) -> None:
     town.ask_workload(town.workload(PREFIXES))
     for where in PREFIXES:
         assert town.ask(where).charged_nano == 0
 
 
+@pytest.mark.slow
 def test_a_simultaneous_workload_stays_free_whatever_else_is_measured(town: Deployment) -> None:
     workload = town.workload(PREFIXES, simultaneous=True)
     first = town.ask_workload(workload)
@@ -106,6 +109,7 @@ def test_a_simultaneous_workload_stays_free_whatever_else_is_measured(town: Depl
     assert again.simultaneous.confidence >= 0.95
 
 
+@pytest.mark.slow
 def test_a_simultaneous_workload_costs_no_more_than_by_the_union_bound(town: Deployment) -> None:
     """Each of nine alone at 1 - 0.05 / 9 is what the union bound asks for."""
     union = town.workload(PREFIXES, confidence=1 - 0.05 / 9)
@@ -180,6 +184,7 @@ def test_a_workload_past_the_disclosure_guard_is_refused_whole(
     assert town.ask_workload(cells).charged_nano <= error.allowed_nano
 
 
+@pytest.mark.slow
 def test_the_account_that_asks_pays_for_all_of_a_workload_or_for_nothing(town: Deployment) -> None:
     """Its charges bear its name in the log, and its own allowance is foretold."""
     store = Store.open(town.settings)
@@ -206,6 +211,7 @@ def test_the_account_that_asks_pays_for_all_of_a_workload_or_for_nothing(town: D
     assert own.spent_nano == price
 
 
+@pytest.mark.slow
 def test_identical_workloads_share_one_job_and_others_do_not(town: Deployment) -> None:
     workload = town.workload(PREFIXES)
     jobs = [
@@ -230,6 +236,7 @@ def test_identical_workloads_share_one_job_and_others_do_not(town: Deployment) -
     assert spent_nano(town) == sum(charges[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("step", "n_charged"), share(STEPS, 3))
 def test_a_crash_at_any_step_of_a_workload_charges_all_of_it_or_nothing(

@@ -80,6 +80,7 @@ def test_a_question_that_waited_is_answered_as_it_was_asked(town: Growing) -> No
     assert town.ask({}, length=8).as_of == week(3)
 
 
+@pytest.mark.slow
 def test_an_arrival_alone_changes_no_known_answer(town: Growing) -> None:
     """After each arrival all earlier answers are free, and the same to the last bit."""
     asked = list[tuple[dict[str, object], str]]()
@@ -102,6 +103,7 @@ def known(town: Growing, where: dict[str, object], at: str) -> Answer:
     return found
 
 
+@pytest.mark.slow
 def test_weeks_that_follow_cost_as_one(town: Growing) -> None:
     """The same question about each week: no record is in two of them."""
     first = town.ask({"week": week(0)}, length=40)

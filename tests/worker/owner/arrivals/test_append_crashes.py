@@ -52,6 +52,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", share(STEPS, 5))
 def test_an_append_that_dies_is_whole_or_was_never_there(
     town: Growing,

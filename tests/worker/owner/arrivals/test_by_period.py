@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
@@ -14,6 +16,7 @@ def spent(town: Growing) -> int:
     return town.service().dataset("people").spent_nano
 
 
+@pytest.mark.slow
 def test_what_is_asked_so_far_reuses_the_old_answers_and_pays_for_the_new_week(
     tmp_path: Path, store_url: str
 ) -> None:
@@ -41,6 +44,7 @@ def test_a_long_past_stays_one_row(tmp_path: Path, store_url: str) -> None:
     assert abs(second.estimate - 1400) < 80
 
 
+@pytest.mark.slow
 def test_windows_that_move_on_share_their_weeks(tmp_path: Path, store_url: str) -> None:
     town = Growing.begin(tmp_path, store_url, n_first=4)
     first = town.ask({"week": {"between": [week(0), week(3)]}}, length=60)
@@ -56,6 +60,7 @@ def test_windows_that_move_on_share_their_weeks(tmp_path: Path, store_url: str) 
     assert spent(town) == first.charged_nano + second < 3 * first.charged_nano
 
 
+@pytest.mark.slow
 def test_windows_that_never_meet_are_one_row_each(tmp_path: Path, store_url: str) -> None:
     town = Growing.begin(tmp_path, store_url, n_first=4)
     first = town.ask({"week": {"between": [week(0), week(3)]}}, length=60)

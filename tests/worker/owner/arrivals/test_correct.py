@@ -81,6 +81,7 @@ def test_the_owner_is_told_the_cost_and_has_to_say_yes(town: Growing) -> None:
     assert any("1 were more than 1 of a person in all" in line for line in told)
 
 
+@pytest.mark.slow
 def test_the_weeks_go_on_from_there(town: Growing) -> None:
     corrected = town.correct(RIGHT)
     assert corrected.append(4).sealed == 5
@@ -151,6 +152,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", share(STEPS, 5))
 def test_a_correction_that_dies_is_whole_or_was_never_there(
     town: Growing,

@@ -93,6 +93,7 @@ def _parts(town: Growing) -> list[Part]:
     return list(town.registry.parts(entry).read(lines))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
 def test_a_table_with_all_weeks_gives_the_named_ones(
     tmp_path: Path, store_url: str, kind: str

@@ -89,6 +89,7 @@ def test_the_records_of_old_weeks_are_gone(town: Growing, first: int, left: list
     assert len(codes) == 200 * (N - first)
 
 
+@pytest.mark.slow
 def test_what_was_released_stays_free_to_the_last_bit(town: Growing) -> None:
     asked: list[dict[str, object]] = [
         {},
@@ -107,6 +108,7 @@ def test_what_was_released_stays_free_to_the_last_bit(town: Growing) -> None:
     assert known(town, {"week": {"between": [week(1), week(4)]}}).low == before[3].low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     [{}, {"week": week(0)}, {"week": {"between": [week(3), week(5)]}}, {"sex": "Female"}],
@@ -122,6 +124,7 @@ def test_a_question_that_needs_noise_about_them_is_refused(
     assert town.service().dataset("people").spent_nano == 0
 
 
+@pytest.mark.slow
 def test_weeks_that_are_kept_are_measured_as_before(town: Growing) -> None:
     spender = town.spender()
     town.retire(4)
@@ -134,6 +137,7 @@ def test_weeks_that_are_kept_are_measured_as_before(town: Growing) -> None:
     assert abs(town.ask({"week": {"at_least": week(5)}}, length=20).estimate - 400) < 30
 
 
+@pytest.mark.slow
 def test_what_is_known_of_a_retired_week_is_offered(town: Growing) -> None:
     answer = town.ask({"week": week(0)}, length=60)
     town.retire(2)
@@ -150,6 +154,7 @@ QUESTION: dict[str, Any] = {"query": {"where": {"week": week(0)}}, "length": 20,
 SQL = f"SELECT COUNT(*) FROM people WHERE week < '{week(3)}' WITHIN 20"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -177,6 +182,7 @@ def test_every_face_names_the_first_week_that_is_kept(
     assert f"The records before {week(3)} are erased" in problem["detail"]
 
 
+@pytest.mark.slow
 def test_the_pages_say_so_too(town: Growing) -> None:
     town.retire(3)
     browser = browser_on(town, is_open=True)
@@ -187,6 +193,7 @@ def test_the_pages_say_so_too(town: Growing) -> None:
     assert "Ask about later periods" in page.text
 
 
+@pytest.mark.slow
 def test_a_dataset_shows_what_is_erased(town: Growing) -> None:
     town.retire(3)
     found = town.web().get("/v1/datasets/people").json
@@ -197,6 +204,7 @@ def test_a_dataset_shows_what_is_erased(town: Growing) -> None:
     assert info.periods.first_kept == week(3)
 
 
+@pytest.mark.slow
 def test_the_same_retirement_again_does_nothing(town: Growing) -> None:
     town.retire(4)
     lines = town.registry.journal("town", create=False).n_records
@@ -205,6 +213,7 @@ def test_the_same_retirement_again_does_nothing(town: Growing) -> None:
     assert town.registry.journal("town", create=False).n_records == lines
 
 
+@pytest.mark.slow
 def test_more_weeks_are_retired_later(town: Growing) -> None:
     for first in (1, 2, 4, 5):
         assert town.retire(first).retired == first
@@ -217,6 +226,7 @@ def test_a_week_that_did_not_arrive_cannot_be_kept_from(town: Growing) -> None:
         town.retire(N + 1)
 
 
+@pytest.mark.slow
 def test_an_append_of_retired_weeks_cannot_be_compared(town: Growing) -> None:
     town.retire(4)
     with pytest.raises(ConfigError, match="be a period that was not retired"):
@@ -246,6 +256,7 @@ def test_nobody_begins_anew(tmp_path: Path, store_url: str, unit: Unit, k: int, 
     assert town.append(3, [(week(3), "Female", "ann")] * 3).n_dropped == 3 - kept
 
 
+@pytest.mark.slow
 def test_doctor_and_accountant_find_nothing_wrong(town: Growing) -> None:
     town.ask({}, length=60)
     town.retire(4)
@@ -255,6 +266,7 @@ def test_doctor_and_accountant_find_nothing_wrong(town: Growing) -> None:
     assert all(check.ok for check in audit(town.registry, town.settings))
 
 
+@pytest.mark.slow
 def test_sql_from_history_stays_free(town: Growing) -> None:
     sql = "SELECT week, COUNT(*) FROM people GROUP BY week WITHIN 60"
     Statements(town.service()).run("people", sql, wait_s=0)
@@ -264,6 +276,7 @@ def test_sql_from_history_stays_free(town: Growing) -> None:
     assert town.web().post("/v1/datasets/people/sql", json={"sql": sql}).json == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("full_minute")
 def test_retire_is_a_command(town: Growing, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["retire", "people", "--before", week(4)]

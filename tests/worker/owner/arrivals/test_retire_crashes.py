@@ -62,6 +62,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", share(STEPS, 5))
 def test_a_retirement_that_dies_is_whole_or_was_never_there(
     town: Growing,

@@ -60,6 +60,7 @@ def test_a_group_by_of_weeks_is_bought_as_one_table_of_the_sealed_weeks(town: Gr
         assert answer.high - answer.low <= 60.1
 
 
+@pytest.mark.slow
 def test_a_table_goes_on_as_weeks_arrive_and_nothing_released_changes(town: Growing) -> None:
     first = town.ask_workload(by_week_and_sex(town, 3))
     before = spent(town)
@@ -97,6 +98,7 @@ def test_groups_of_other_attributes_are_answered_when_the_last_week_has_come(
     assert all(len(t.axes) == 2 for t in tables(town))
 
 
+@pytest.mark.slow
 def test_windows_use_the_cells_of_all_their_weeks(town: Growing) -> None:
     """Sums of cells cost nothing, whatever weeks they are about, and hold at their length."""
     town.ask_workload(by_week_and_sex(town, 3))
@@ -127,6 +129,7 @@ def test_a_single_question_of_a_new_week_extends_the_table(town: Growing) -> Non
     assert town.ask({"week": week(3)}, length=100).charged_nano == 0
 
 
+@pytest.mark.slow
 def test_a_raised_table_is_raised_in_all_its_weeks(town: Growing) -> None:
     town.ask_workload(by_week_and_sex(town, 3))
     town.append(3)
@@ -140,6 +143,7 @@ def test_a_raised_table_is_raised_in_all_its_weeks(town: Growing) -> None:
     assert spent(town) == pytest.approx(2 * before, rel=0.05)
 
 
+@pytest.mark.slow
 def test_known_answers_stay_free_and_the_same_through_many_arrivals(
     tmp_path: Path, store_url: str
 ) -> None:
@@ -162,6 +166,7 @@ def test_known_answers_stay_free_and_the_same_through_many_arrivals(
     assert len(known) == n_of(6, share=4)
 
 
+@pytest.mark.slow
 def test_tables_go_on_after_old_weeks_are_retired(town: Growing) -> None:
     """Their cells of retired weeks stay as they are; what comes is measured beside them."""
     first = town.ask_workload(by_week_and_sex(town, 3))
@@ -178,6 +183,7 @@ def test_tables_go_on_after_old_weeks_are_retired(town: Growing) -> None:
         town.ask({"week": week(0), "sex": "Female"}, length=30)
 
 
+@pytest.mark.slow
 def test_a_week_that_came_has_a_price_at_every_length(town: Growing) -> None:
     """Each of the questions that a longer table asks for extends the same table of weeks."""
     text = "SELECT week, COUNT(*) AS n FROM people GROUP BY week WITHIN 40"

@@ -50,6 +50,7 @@ def test_each_arrival_keeps_what_earlier_ones_leave(
     assert [kept[i] for i in range(N_WEEKS)] == UNITS[name][2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", share(UNITS, 3))
 def test_a_count_of_each_week_as_it_arrives_costs_by_the_unit(
     tmp_path: Path, store_url: str, name: str

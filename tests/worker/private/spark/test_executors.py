@@ -59,6 +59,7 @@ def pieces(table: pa.Table, axes: list[int]) -> Iterator[pa.RecordBatch]:
     yield from table.select([NAMES[axis] for axis in axes]).to_batches(max_chunksize=37)
 
 
+@pytest.mark.slow
 def test_codes_and_tally_are_those_of_one_machine(tmp_path: Path) -> None:
     data = as_parquet(tmp_path / "rows.parquet", random_rows(1, 900))
     expected = snapshot_of(data, DOMAIN, folder=tmp_path)
@@ -75,6 +76,7 @@ def test_codes_and_tally_are_those_of_one_machine(tmp_path: Path) -> None:
         assert tally.lines() == coder.tally.lines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_persons_records_are_kept_by_the_same_rule_wherever_a_batch_ends(
     tmp_path: Path, rule: PersonRule
@@ -89,6 +91,7 @@ def test_a_persons_records_are_kept_by_the_same_rule_wherever_a_batch_ends(
     assert 0 < len(rows) < grouped.num_rows
 
 
+@pytest.mark.slow
 def test_partial_answers_add_up_to_those_of_one_machine(tmp_path: Path) -> None:
     data = as_parquet(tmp_path / "rows.parquet", random_rows(3, 900))
     whole = snapshot_of(data, DOMAIN, folder=tmp_path).table

@@ -49,6 +49,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "phi", "seed"), [("30", 0.05, 2), ("1.5", 20.0, 3)], ids=["tables", "refused"]
 )
@@ -85,6 +86,7 @@ def ask(stream: Stream, n_jobs: int = 8, *, seed: int = 7) -> list[Taken]:
     return stream.take()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "after", "is_released"), share(STEPS, 4))
 def test_a_crash_at_any_step_burns_a_group_or_shows_all_of_it(
     stream: Stream, redis_client: StoreClient, step: str, after: bool, is_released: bool
@@ -107,6 +109,7 @@ def test_a_crash_at_any_step_burns_a_group_or_shows_all_of_it(
     assert {books.jobs[job]["state"] for job in group} <= {"done" if is_released else "failed"}
 
 
+@pytest.mark.slow
 def test_two_workers_that_settle_one_group_agree(stream: Stream, redis_client: StoreClient) -> None:
     """The slow one drew; the other took over and burnt; so the slow one shows nothing."""
     taken, slow = ask(stream), stream.spender()
@@ -126,6 +129,7 @@ def test_two_workers_that_settle_one_group_agree(stream: Stream, redis_client: S
     assert len(stream.books().burnt) == n_open[0]
 
 
+@pytest.mark.slow
 def test_a_draw_that_fails_burns_its_job_and_all_after_it(stream: Stream) -> None:
     """Those before it are released, and what is asked next is planned on them alone."""
     taken, spender = ask(stream), stream.spender()
@@ -150,6 +154,7 @@ def test_a_draw_that_fails_burns_its_job_and_all_after_it(stream: Stream) -> Non
     assert "424242" not in str(books.jobs)
 
 
+@pytest.mark.slow
 def test_a_plan_that_the_books_refuse_fails_alone(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +176,7 @@ def test_a_plan_that_the_books_refuse_fails_alone(
     assert judged[1] not in books.reservations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error",
     [StaleVersionError("moved on"), BudgetExhaustedError(price_nano=1, remaining_nano=0)],
@@ -198,6 +204,7 @@ def test_the_first_job_is_planned_anew_alone_when_the_store_refuses_a_group(
     assert stream.books().burnt == frozenset()
 
 
+@pytest.mark.slow
 def test_a_group_closes_before_its_price_or_its_slot_is_too_much(
     tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +225,7 @@ def test_a_group_closes_before_its_price_or_its_slot_is_too_much(
     assert all(price <= most for n, price in sizes if n > 1)
 
 
+@pytest.mark.slow
 def test_a_job_that_was_taken_over_is_a_group_of_its_own(stream: Stream) -> None:
     """It may be what ended the worker before: others shall not end with it."""
     taken, spender = ask(stream), stream.spender()

@@ -1,0 +1,49 @@
+"""A budget for each test: half a second of the processor, unless it is marked `slow`.
+
+Time that others take from the processor does not count, nor do fixtures that several tests share.
+A test is held to a loop that is timed when it seems too dear: what a slow or busy machine adds to
+the test it adds to the loop.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+BUDGET_S = 0.5
+_TURNS = 400_000
+_LOOP_S = 0.010
+"""What the loop takes where half a second is half a second."""
+
+
+def used_s() -> float:
+    """What this process has used of the processor, with the programs that it waited for."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def slowness() -> float:
+    """How many times longer than elsewhere this machine takes now; at least 1."""
+    begin = time.process_time()
+    for _ in range(_TURNS):
+        pass
+    return max(1.0, (time.process_time() - begin) / _LOOP_S)
+
+
+@pytest.fixture(autouse=True)
+def budget(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that used more; but whoever loads a library first does so for all others."""
+    is_slow = request.node.get_closest_marker("slow") is not None
+    loaded, begin = len(sys.modules), used_s()
+    yield
+    used = used_s() - begin
+    if used > BUDGET_S and not is_slow and len(sys.modules) == loaded:
+        used /= slowness()
+        if used > BUDGET_S:
+            pytest.fail(f"took {used:.2f} s of the processor: make it cheaper, or mark it `slow`")
