@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,20 @@ from flask import Flask
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from deploy.site.pages.http import http_page
 from qserver.api.openapi import openapi_document, routes_of
 from qserver.api.problem_kinds import KINDS
 from tests.api.calls import QUESTION, Caller
 from tests.api.every_reply import D, successes
 from tests.api.fake_service import FakeService
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "http.md"
 EXAMPLE = re.compile(r"^\w+, `(\w+)`:\n\n```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def _examples() -> list[tuple[str, Any]]:
-    return [(name, json.loads(text)) for name, text in EXAMPLE.findall(REFERENCE.read_text())]
+@pytest.fixture(scope="module")
+def reference(api_app: Flask) -> str:
+    """The page of HTTP on the site."""
+    return http_page(openapi_document(api_app))
 
 
 def _validator(document: dict[str, Any], schema: dict[str, Any]) -> Any:
@@ -128,21 +129,22 @@ def test_the_type_of_every_problem_leads_to_its_place_on_the_page(caller: Caller
     assert anchor in _Page(caller.get(path).body.decode()).ids
 
 
-def test_the_reference_mentions_every_route_and_every_problem(api_app: Flask) -> None:
-    text = REFERENCE.read_text()
+def test_the_reference_mentions_every_route_and_every_problem(
+    reference: str, api_app: Flask
+) -> None:
     for route in routes_of(api_app):
-        assert f"### `{route.method} {route.path}`" in text
+        assert f"### `{route.method} {route.path}`" in reference
         for parameter in route.operation.parameters:
-            assert f"`{parameter.name}`" in text
+            assert f"`{parameter.name}`" in reference
         for header in route.operation.headers:
-            assert f"`{header.name}" in text
-    section = text.partition("## Problems")[2]
+            assert f"`{header.name}" in reference
+    section = reference.partition("## Problems")[2]
     for code in KINDS:
         assert f"`{code}`" in section
 
 
-def test_the_reference_gives_the_right_status_of_every_problem() -> None:
-    rows = [line for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
+def test_the_reference_gives_the_right_status_of_every_problem(reference: str) -> None:
+    rows = [line for line in reference.splitlines() if line.startswith("| `")]
     stated = {}
     for row in rows:
         first, second, *_ = row.strip("| ").split(" | ")
@@ -171,9 +173,11 @@ def test_every_body_has_examples_of_its_documented_shape(api_app: Flask) -> None
     assert bodies == set(examples) - {"Problem"}
 
 
-def test_the_bodies_in_the_reference_are_examples_of_the_document(api_app: Flask) -> None:
+def test_the_bodies_in_the_reference_are_examples_of_the_document(
+    reference: str, api_app: Flask
+) -> None:
     schemas = openapi_document(api_app)["components"]["schemas"]
-    shown = _examples()
+    shown = [(name, json.loads(text)) for name, text in EXAMPLE.findall(reference)]
     assert all(example in schemas[name]["examples"] for name, example in shown)
     requests = {r.operation.request.__name__ for r in routes_of(api_app) if r.operation.request}
     assert requests <= {name for name, _ in shown}

@@ -1,1 +1,1 @@
-"""Pages and pictures of docs/ that are made from the code; `python -m tests.docs` writes them."""
+"""docs/: its figures are drawn from the code, `python -m tests.docs` writes them."""

@@ -1,14 +1,13 @@
-"""`python -m tests.docs`: write what is made from the code."""
+"""`python -m tests.docs`: draw the figures of docs/, which pages show wherever they are read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.docs.pages import pages
+from tests.docs.figures import figures
 
-DOCS = Path(__file__).parents[2] / "docs"
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
-for name, text in pages().items():
-    (DOCS / name).parent.mkdir(exist_ok=True)
-    (DOCS / name).write_text(text, encoding="utf-8")
-    print(f"docs/{name}")
+for name, text in figures().items():
+    (FIGURES / name).write_text(text, encoding="utf-8")
+    print(f"docs/figures/{name}")

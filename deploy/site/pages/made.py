@@ -1,33 +1,35 @@
-"""What is made from the code, by the path of its file below docs/."""
+"""What is made from the code, by the path of its file on the site."""
 
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 from unittest.mock import MagicMock
 
+from deploy.site.pages.command_line import command_line
+from deploy.site.pages.domain_keys import domain_keys
+from deploy.site.pages.http import http_page
 from qserver.api.app import create_app
 from qserver.api.openapi import openapi_document
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
 from qserver.query.files.schema import domain_schema
-from tests.docs.command_reference import command_reference
-from tests.docs.domain_keys import domain_keys
-from tests.docs.figures import figures
-from tests.docs.http_reference import http_reference
+from tests.benchmarks.results import results_page
 from worker.parser import build_parser as worker_parser
 
 
-def pages() -> dict[str, str]:
-    """Texts by file name, relative to docs/."""
+@cache
+def made() -> dict[str, str]:
+    """Texts by file name, as if they stood in docs/."""
     runtime = Runtime(console=Console(out=None, err=None), environ={})  # type: ignore[arg-type]
     return {
+        "cli.md": command_line([build_parser(runtime), worker_parser()]),
         "domain-keys.md": domain_keys(),
         "domain.schema.json": json.dumps(domain_schema(), indent=2) + "\n",
-        "cli.md": command_reference([build_parser(runtime), worker_parser()]),
-        "http.md": http_reference(_openapi()),
-        **{f"figures/{name}": text for name, text in figures().items()},
+        "http.md": http_page(_openapi()),
+        "results.md": results_page(),
     }
 
 

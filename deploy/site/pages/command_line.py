@@ -1,4 +1,4 @@
-"""docs/cli.md: every command of both programs with all its arguments, read off their parsers."""
+"""cli.md: every command of both programs with all its arguments, read off their parsers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Every command of both programs: `qserver` for those who ask and serve, `qserver-
 owner of the data. The commonest is `qserver query DATASET --where CONDITION --length L`.
 `COMMAND --help` says the same in a terminal.
 
-Made from the programs' own parsers by `python -m tests.docs`.
+Made from the programs' own parsers when the site is built.
 """
 # An argument that so many commands of a program take alike is described once.
 _COMMON = 2
 
 
-def command_reference(programs: list[argparse.ArgumentParser]) -> str:
+def command_line(programs: list[argparse.ArgumentParser]) -> str:
     """The page, as Markdown."""
     return "\n".join([_HEAD, *(line for program in programs for line in _program(program))])
 

@@ -1,4 +1,4 @@
-"""docs/domain-keys.md: every key of a domain file, read off the list that the parser uses."""
+"""domain-keys.md: every key of a domain file, read off the list that the parser uses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from qserver.query.files.keys import ALL, KEYS, Key
 _HEAD = """\
 # Keys of the domain file
 
-Every key of an attribute, from the list that the parser itself uses (`python -m tests.docs`). [The
-domain file](domain.md) explains them with examples. `qserver-worker domain check FILE` names every
+Every key of an attribute, from the list that the parser itself uses. [The domain file](domain.md)
+explains them with examples. `qserver-worker domain check FILE` names every
 fault of a file, and [domain.schema.json](domain.schema.json) (`qserver-worker domain schema`) is
 the JSON Schema for editors: `"$schema"` in JSON, or `#:schema` in the first line of TOML.
 

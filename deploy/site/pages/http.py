@@ -1,8 +1,8 @@
-"""docs/http.md: notes written by hand, and between them what the OpenAPI document says.
+"""http.md of the site: notes written by hand, and between them what the OpenAPI document says.
 
-In `http_reference.md` a line `<<POST /path>>` stands for the route. With ` asked>>` at its end the
-reply is only named, with ` in short>>` all bodies are left out; the OpenAPI document has them.
-`<<problems>>` stands for the table of problems.
+In `http_template.md` a line `<<POST /path>>` stands for the route. With ` asked>>` at its
+end the reply is only named, with ` in short>>` all bodies are left out; the OpenAPI document has
+them. `<<problems>>` stands for the table of problems.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from qserver.api.problem_kinds import KINDS
 
-TEMPLATE = Path(__file__).parent / "http_reference.md"
+TEMPLATE = Path(__file__).parent / "http_template.md"
 _PLACE = re.compile(r"^<<(.+)>>$", re.MULTILINE)
 _SHORT, _ASKED = " in short", " asked"
 _WIDTH = 150
@@ -26,7 +26,7 @@ _KNOWN = {"version", "interval", "n_cells", "n_charges", "id", "model", "code", 
 Schema = Mapping[str, Any]
 
 
-def http_reference(document: Schema) -> str:
+def http_page(document: Schema) -> str:
     """The page, as Markdown.
 
     Raises:

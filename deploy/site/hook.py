@@ -1,4 +1,4 @@
-"""Hook of the site: adds a page with the full tables of all benchmarks, made from their results."""
+"""Hook of the site: adds the pages that are made from the code and from kept results."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks.results import results_page
+from deploy.site.pages.made import made
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The pages of docs/ and this one."""
-    files.append(File.generated(config, "results.md", content=results_page()))
+    """The files of docs/ and these."""
+    for name, text in made().items():
+        files.append(File.generated(config, name, content=text))
     return files
