@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from threading import Thread
 
 import pytest
@@ -12,6 +11,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from qserver.api.app import create_app
 from tests.api.calls import Caller
+from tests.api.every_reply import Replies, successes
 from tests.api.fake_service import FakeAccess, FakeService
 from tests.api.quiet_server import MAX_BODY_BYTES, WAIT_S, QuietHandler
 
@@ -43,10 +43,8 @@ def api_server(api_app: Flask) -> Iterator[BaseWSGIServer]:
 
 @pytest.fixture
 def service(api_service: FakeService) -> FakeService:
-    """The service behind the server, as new; its stamp moves, so that nothing is cached."""
-    fresh = FakeService(stamp=api_service.stamp + 1)
-    for item in fields(FakeService):
-        setattr(api_service, item.name, getattr(fresh, item.name))
+    """The service behind the server, as new."""
+    api_service.renew()
     return api_service
 
 
@@ -54,3 +52,10 @@ def service(api_service: FakeService) -> FakeService:
 def caller(api_server: BaseWSGIServer, service: FakeService) -> Caller:
     """A client of the server, with the service as new."""
     return Caller("127.0.0.1", api_server.server_port)
+
+
+@pytest.fixture(scope="session")
+def replies(api_server: BaseWSGIServer, api_service: FakeService) -> Replies:
+    """What every route replies when all is well."""
+    api_service.renew()
+    return successes(Caller("127.0.0.1", api_server.server_port), api_service)

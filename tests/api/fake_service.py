@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -84,6 +84,12 @@ class FakeService:
         return self
 
     history = ledger = insight
+
+    def renew(self) -> None:
+        """Be as new, but for a stamp that moves, so that nothing is cached."""
+        fresh = FakeService(stamp=self.stamp + 1)
+        for item in fields(FakeService):
+            setattr(self, item.name, getattr(fresh, item.name))
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
         """The arguments of each call of one method."""

@@ -28,12 +28,12 @@ def made() -> dict[str, str]:
         "cli.md": command_line([build_parser(runtime), worker_parser()]),
         "domain-keys.md": domain_keys(),
         "domain.schema.json": json.dumps(domain_schema(), indent=2) + "\n",
-        "http.md": http_page(_openapi()),
+        "http.md": http_page(openapi()),
         "results.md": results_page(),
     }
 
 
-def _openapi() -> dict[str, Any]:
+def openapi() -> dict[str, Any]:
     """The document of an app that is never asked anything."""
     app = create_app(MagicMock(), access=MagicMock(), wait_s=0, max_body_bytes=0)
     return openapi_document(app)
