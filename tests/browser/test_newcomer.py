@@ -7,6 +7,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from qserver.api.problem_kinds import KINDS
+from qserver.portal.labels import LENGTH_LABEL, TEXT_LABEL
 from tests.browser.chromium_page import Visit, Visitor
 
 SENTENCE = re.compile(
@@ -91,7 +93,7 @@ def test_a_newcomer_gets_from_the_landing_page_to_an_answer(visit: Visit, demo_u
     # A longer interval by the keyboard: cheaper at once, the length in the form follows.
     slider = page.get_by_role("slider")
     slider.press("ArrowRight")
-    expect(page.get_by_role("textbox", name="Length of the interval")).to_have_value("150")
+    expect(page.get_by_role("textbox", name=LENGTH_LABEL)).to_have_value("150")
     expect(page.locator("#price .headline")).to_contain_text("0.03994 ε")
     slider.press("ArrowLeft")
     page.get_by_role("button", name="Ask: 0.05991 ε").click()
@@ -125,7 +127,7 @@ def test_an_exhausted_budget_is_told_before_and_a_longer_interval_is_offered(
     # Sent all the same, it is refused, and says what there is.
     visit.expected_statuses.add(409)
     page.locator("[data-ask]").evaluate("(button) => { button.disabled = false; button.click(); }")
-    expect(page.get_by_role("heading", name="The budget cannot pay")).to_be_visible()
+    expect(page.get_by_role("heading", name=KINDS["budget_exhausted"].title)).to_be_visible()
     expect(page.get_by_text("Nothing was spent.")).to_be_visible()
     visit.picture("refused")
     assert visit.faults() == []
@@ -148,7 +150,7 @@ def test_a_bad_question_is_explained_and_can_be_mended(visit: Visit, demo_url: s
     visit.picture("refused")
     expect(page.get_by_label("to", exact=True).locator("visible=true")).to_have_value("forty")
     page.get_by_text("Write it instead").click()
-    text = page.get_by_label("What to count, in SQL")
+    text = page.get_by_label(TEXT_LABEL)
     text.fill('{"where": {"height": 3}}')
     text.blur()
     expect(notice).to_contain_text("Attributes: age, workclass")
@@ -207,7 +209,7 @@ def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
     page.goto(f"{demo_url}/portal/datasets/adult?length=800")
     expect(page.locator("#price .headline")).to_be_visible()
     page.get_by_text("Write it instead").click()
-    text = page.get_by_label("What to count, in SQL")
+    text = page.get_by_label(TEXT_LABEL)
     text.fill("SELECT sex, COUNT(*) FROM adult GROUP BY sex")
     # The price shown is that of another question: it cannot be paid for this one.
     expect(page.locator("[data-ask]")).to_be_disabled()
@@ -238,7 +240,7 @@ def test_what_is_typed_and_taken_back_can_be_asked_again(visit: Visit, demo_url:
     page.goto(f"{demo_url}/portal/datasets/adult?is:race=White&length=600")
     button = page.locator("[data-ask]")
     expect(button).to_be_enabled()
-    length = page.get_by_role("textbox", name="Length of the interval")
+    length = page.get_by_role("textbox", name=LENGTH_LABEL)
     length.press("End")
     length.press("0")
     expect(button).to_be_disabled()

@@ -72,6 +72,11 @@ LEDGER = {
 }
 
 
+def assert_names(line: str, *things: str) -> None:
+    """A line that is said to people names these; its other words are free."""
+    assert [thing for thing in things if thing not in line] == [], line
+
+
 def call(server: FakeServer, *arguments: str) -> int:
     return main(arguments, environ={"QSERVER_URL": server.url})
 
@@ -105,15 +110,13 @@ def test_query_says_what_released_answers_disagree_about(
     longer = {"confidence_attained": 0.9128, "epsilon_rest": 0.04}
     server.reply({**ANSWER, **longer, "statement": statement})
     assert call(server, "query", "adult", "--length", "90") == ExitCode.OK
-    assert capsys.readouterr().out.splitlines()[4:] == [
-        "the posterior given 2 disagreements among released answers, each probability within "
-        "0.0012",
-        "longer than asked by what they disagree about: length 90 holds with 91.3 percent",
-        "  fresh noise of that length (--independent): 0.04 epsilon",
-    ]
+    law, longer, fresh = capsys.readouterr().out.splitlines()[4:]
+    assert_names(law, "posterior", "2 disagreements", "within 0.0012")
+    assert_names(longer, "length 90", "91.3 percent")
+    assert_names(fresh, "--independent", "0.04 epsilon")
     server.reply({**ANSWER, "statement": statement})
     assert call(server, "query", "adult", "--length", "110") == ExitCode.OK
-    assert "longer than asked" not in capsys.readouterr().out
+    assert "--independent" not in capsys.readouterr().out
 
 
 def test_query_says_that_an_interval_is_of_the_error(
@@ -122,9 +125,8 @@ def test_query_says_that_an_interval_is_of_the_error(
     statement = {"law": "estimator", "error": 0.0, "disagreements": 0}
     server.reply({**ANSWER, "statement": statement})
     assert call(server, "query", "adult", "--length", "200") == ExitCode.OK
-    assert capsys.readouterr().out.splitlines()[4:] == [
-        "the law of the estimate's error, whatever released answers disagree about"
-    ]
+    (law,) = capsys.readouterr().out.splitlines()[4:]
+    assert_names(law, "law of the estimate's error")
 
 
 def test_probability_says_its_numerical_error(
@@ -133,10 +135,9 @@ def test_probability_says_its_numerical_error(
     statement = {"law": "posterior", "error": 0.0012, "disagreements": 1}
     server.reply({"probability": 0.8497, "version": 3, "statement": statement})
     assert call(server, "probability", "adult", "--at-least", "32000") == ExitCode.OK
-    assert capsys.readouterr().out.splitlines() == [
-        "probability: 0.8497",
-        "the posterior given 1 disagreement among released answers, each probability within 0.0012",
-    ]
+    probability, law = capsys.readouterr().out.splitlines()
+    assert probability == "probability: 0.8497"
+    assert_names(law, "posterior", "1 disagreement ", "within 0.0012")
 
 
 def test_json_prints_what_the_server_sent_to_the_letter(
@@ -252,11 +253,10 @@ def test_explain_shows_the_askers_own_allowance(
     for _ in range(2):
         assert call(server, "explain", "adult", "--length", "100") == ExitCode.OK
     found = [line for line in capsys.readouterr().out.splitlines() if "allowance" in line]
-    assert found == [
-        "your allowance: it costs 0.05 epsilon of it, 0.4 of 0.42 spent in all, "
-        "0 of 0.1 spent today, which is too little",
-        "your allowance: it costs 0.05 epsilon of it, 0 of 1 spent today",
-    ]
+    assert len(found) == 2
+    assert_names(found[0], "0.05 epsilon", "0.4 of 0.42", "0 of 0.1", "today", "too little")
+    assert_names(found[1], "0.05 epsilon", "0 of 1 ", "today")
+    assert "too little" not in found[1]
 
 
 def test_dataset_list_follows_the_pages(

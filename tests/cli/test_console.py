@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
-from qserver.text import aligned, cost_text, decimals_of, left_text, price_text
+from qserver.text import ADDS_NOTHING, aligned, cost_text, decimals_of, left_text, price_text
 
 
 class Terminal(io.StringIO):
@@ -88,7 +88,7 @@ def test_what_is_left_is_never_more_than_there_is(nano: int) -> None:
         (0.059914645, "fresh", "0.05991 epsilon"),
         (0.0, "free", "free"),
         (0.0, "exact", "free"),
-        (0.0, "refined", "0 epsilon: adds nothing to the largest loss"),
+        (0.0, "refined", f"0 epsilon: {ADDS_NOTHING}"),
     ],
 )
 def test_a_price_of_nothing_says_whether_anybody_is_charged(

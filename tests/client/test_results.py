@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from qserver.client import Answer, Interval, Price, Table
+from qserver.text import ADDS_NOTHING
 
 ANSWER: dict[str, Any] = {
     "estimate": 2720.5,
@@ -66,7 +67,7 @@ def test_an_answer_reads_as_a_sentence() -> None:
     [
         (0.0, "history", "cost 0, 1.94 left"),
         (0.0, "exact", "cost 0, 1.94 left"),
-        (0.0, "refined", "cost 0 (adds nothing to the largest loss), 1.94 left"),
+        (0.0, "refined", f"cost 0 ({ADDS_NOTHING}), 1.94 left"),
         (0.25, "refined", "cost 0.25, 1.94 left"),
     ],
 )
@@ -83,7 +84,7 @@ def test_a_table_reads_as_one_and_escapes_what_owners_named() -> None:
         "<b>sex</b>  n                     n",
         "v0          5.00  [4.00 to 6.00]  -  [-infinity to infinity]",
         "v1          5.00  [4.00 to 6.00]  -  [-infinity to infinity]",
-        "each with 95 percent confidence; cost 0 (adds nothing to the largest loss), 1.5 left",
+        f"each with 95 percent confidence; cost 0 ({ADDS_NOTHING}), 1.5 left",
     ]
     page = table()._repr_html_()
     assert "<th>&lt;b&gt;sex&lt;/b&gt;</th>" in page

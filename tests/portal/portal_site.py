@@ -22,6 +22,8 @@ PEOPLE = "/portal/datasets/people"
 AGE = {"from:age": "22", "to:age": "24", "length": "40", "confidence": "95"}
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 HTMX = {**SAME_ORIGIN, "HX-Request": "true"}
+BUDGET_WARNS = "The budget cannot pay for this"
+"""On a page that shows a price; it stands in the templates."""
 _FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
 

@@ -11,15 +11,17 @@ from dataclasses import replace
 
 import pytest
 
+from qserver.api.problem_kinds import KINDS
 from qserver.portal import words
 from qserver.portal.describe import Heading
+from qserver.portal.labels import LENGTH_LABEL
 from qserver.portal.pages.prices import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, JobStatus, ModelAnswer
 from qserver.service.insight import AskedJob
 from qserver.storage.store import Store
-from tests.portal.portal_site import AGE, HTMX, PEOPLE, Browser, answered, ask
+from tests.portal.portal_site import AGE, BUDGET_WARNS, HTMX, PEOPLE, Browser, answered, ask
 
 QUERY = "from:age=22&to:age=24&length=40&confidence=95"
 
@@ -145,7 +147,7 @@ def test_the_probability_of_a_threshold_is_the_services(browser: Browser) -> Non
         ({"from:age": "old"}, "“age, from” must be a finite number"),
         ({"from:age": "25", "to:age": "22"}, "must have low &lt;= high"),
         ({"is:sex": "Femal"}, "must be a label of `sex`"),
-        ({"length": "0"}, "“Length of the interval” must be a number"),
+        ({"length": "0"}, f"“{LENGTH_LABEL}” must be a number"),
         ({"text": "SELEC"}, "must be one SELECT"),
         ({"text": "SELECT EXP(age) FROM people"}, "select COUNT, SUM and AVG"),
         ({"text": "{"}, "be a JSON object as for HTTP"),
@@ -188,7 +190,7 @@ def test_the_job_of_a_workload_shows_each_answer(browser: Browser) -> None:
     browser.town.work_off()
     page = browser.text(f"/portal/jobs/{job.id}")
     assert "A workload of 2 questions: age 22; age 23" in page
-    assert "Each holds alone. All 2 at once: ±" in page
+    assert "All 2 at once: ±" in page
     for age in (22, 23):
         assert f">age {age}</td>" in page
     assert page.count("with 90 percent confidence") == 2
@@ -215,10 +217,10 @@ def test_a_query_may_be_written_as_json(browser: Browser) -> None:
 def test_what_the_budget_cannot_pay_is_refused_with_price_and_rest(browser: Browser) -> None:
     fields = {**AGE, "length": "1"}
     part = browser.post(f"{PEOPLE}/price", fields, headers=HTMX).text
-    assert "The budget cannot pay for this" in part
+    assert BUDGET_WARNS in part
     assert re.search(r"data-ask disabled", part)
     refused = browser.text(answered(browser, fields))
-    assert "The budget cannot pay for the answer" in refused
+    assert KINDS["budget_exhausted"].title in refused
     assert "Nothing was spent" in refused
     place = f"{PEOPLE}?from:age=22&amp;to:age=24&amp;length=1&amp;confidence=95"
     assert f'href="{place}"' in refused
@@ -277,7 +279,7 @@ def test_a_failed_job_tells_why(browser: Browser) -> None:
     browser.town.work_off()
     pages = [browser.text(job) for job in (first, second)]
     assert "best estimate" in pages[0]
-    assert "The budget cannot pay for the answer" in pages[1]
+    assert KINDS["budget_exhausted"].title in pages[1]
 
 
 def test_an_address_too_long_for_a_request_line_is_not_made(browser: Browser) -> None:

@@ -11,6 +11,10 @@ import pytest
 from werkzeug.test import TestResponse
 
 from qserver.errors import InputError, NetworkError, QueryError, RequirementError
+from qserver.portal.labels import CONFIDENCE_LABEL as CONFIDENCE
+from qserver.portal.labels import COUNT_LABEL as COUNT
+from qserver.portal.labels import EPSILON_LABEL as EPSILON
+from qserver.portal.labels import LENGTH_LABEL as LENGTH
 from qserver.portal.labels import (
     RECORD_FIELDS,
     THRESHOLD_FIELDS,
@@ -19,17 +23,14 @@ from qserver.portal.labels import (
     model_fields,
     question_fields,
 )
+from qserver.portal.labels import TEXT_LABEL as TEXT
 from qserver.portal.question import FormQuestion
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 MODELS = f"{PEOPLE}/models"
-LENGTH, CONFIDENCE = "Length of the interval", "Confidence, percent"
-TEXT = "What to count, in SQL or as JSON"
 STRUCTURE, MARGINALS = "Structure of the network", "Marginals to buy"
-EPSILON = "Tables may cost, ε"
-COUNT = "In SQL, or as JSON for HTTP"
 # Fields of requests, and places in them, which no form has.
 FIELD_NAMES = re.compile(
     r"`(query|sql|count|length|confidence|epsilon|structure|marginals?|network|edges|variables?|given"

@@ -15,7 +15,7 @@ from qserver.models.network.bif import read_bif
 from qserver.portal import words
 from qserver.portal.describe import model_words
 from qserver.portal.model_forms import LearnForm, question_of
-from tests.portal.portal_site import HTMX, PEOPLE, Browser
+from tests.portal.portal_site import BUDGET_WARNS, HTMX, PEOPLE, Browser
 
 MODELS = f"{PEOPLE}/models"
 NETWORK = {"kind": "network", "structure": "sex > age", "epsilon": "0.2"}
@@ -100,7 +100,7 @@ def test_a_price_pays_for_no_other_model(browser: Browser) -> None:
 
 def test_more_than_remains_cannot_be_paid(browser: Browser) -> None:
     part = browser.post(f"{MODELS}/price", {**NETWORK, "epsilon": "0.6"}, headers=HTMX).text
-    assert "The budget cannot pay for this." in part
+    assert BUDGET_WARNS in part
     assert re.search("data-ask disabled", part)
 
 

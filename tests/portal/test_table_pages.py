@@ -14,13 +14,14 @@ from urllib.parse import urlencode
 import pytest
 
 from qserver.api.bodies.sql import SqlTableBody
+from qserver.api.problem_kinds import KINDS
 from qserver.portal import words
 from qserver.portal.drawing.whiskers import WIDTH, Scale, whiskers
 from qserver.portal.pages import ask
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 from tests.deployment import Deployment
-from tests.portal.portal_site import HTMX, PEOPLE, Browser, browser_on
+from tests.portal.portal_site import BUDGET_WARNS, HTMX, PEOPLE, Browser, browser_on
 
 BY_SEX = "SELECT sex, COUNT(*) AS n, COUNT_IF(age < 25) AS young FROM people GROUP BY sex"
 FORM = {"text": BY_SEX, "length": "80", "confidence": "90"}
@@ -291,12 +292,12 @@ def test_a_table_that_the_budget_cannot_pay_for_is_refused(browser: Browser) -> 
     spent = browser.spent_nano()
     dear = {**FORM, "length": "2"}
     part = browser.post(f"{PEOPLE}/price", dear, headers=HTMX).text
-    assert "The budget cannot pay for this." in part
+    assert BUDGET_WARNS in part
     found = browser.post(f"{PEOPLE}/ask", dear)
     browser.town.work_off()
     if found.status_code == 303:
         found = browser.get(found.headers["Location"])
-    assert "The budget cannot pay" in found.text
+    assert KINDS["budget_exhausted"].title in found.text
     assert browser.spent_nano() == spent
 
 

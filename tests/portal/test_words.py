@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from qserver.portal import words
 from qserver.records.answer import Answer
+from qserver.text import ADDS_NOTHING
 
 ANSWER = Answer(
     estimate=12_340.2,
@@ -36,8 +37,8 @@ def test_an_answer_reads_as_a_sentence() -> None:
 
 def test_what_charges_some_people_alone_is_not_called_free() -> None:
     said = words.answer_words(ANSWER, charged_nano=0)
-    assert "; added nothing to the largest loss; " in said
-    assert words.price(0) == "adds nothing to the largest loss"
+    assert ADDS_NOTHING.removeprefix("adds ") in said
+    assert words.price(0) == ADDS_NOTHING
     assert words.price(0, is_free=True) == "free"
     assert words.price(59_914_647) == "0.05991 ε"
 

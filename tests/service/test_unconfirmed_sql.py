@@ -16,6 +16,7 @@ from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
+from qserver.text import ADDS_NOTHING
 from tests.deployment import PEOPLE, ROWS, Deployment
 from tests.query.sql.people import read
 from tests.service.test_statements import SURE, answered, explained, interval, spent
@@ -166,7 +167,7 @@ def test_a_price_of_nothing_says_who_is_charged(town: Deployment) -> None:
     """Men lose what women have lost already; the largest loss stays."""
     text = "SELECT COUNT(*) FROM people WHERE sex = '{}' WITHIN 20"
     answered(town, text.format("Female"))
-    with pytest.raises(UnconfirmedError, match="adds nothing to the largest loss") as caught:
+    with pytest.raises(UnconfirmedError, match=ADDS_NOTHING) as caught:
         Statements(town.service()).run("people", text.format("Male"), wait_s=0, spends=False)
     assert caught.value.price_nano == 0
 
