@@ -132,7 +132,6 @@ def test_the_bounds_that_the_page_states_are_those_of_the_code() -> None:
         assert stated_bound in text, stated_bound
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n_last", "is_refused"), [(2, False), (3, True)])
 def test_a_question_has_so_many_weight_vectors(n_last: int, *, is_refused: bool) -> None:
     names = ("a", "b", "c")

@@ -94,7 +94,6 @@ def test_the_cells_count_every_record_in_its_place(
     assert ATTRIBUTES[axis] == column
 
 
-@pytest.mark.slow
 def test_ages_and_hours_are_in_bands_of_ten() -> None:
     with gzip.open(adult_csv(), mode="rt", encoding="utf-8", newline="") as lines:
         records = list(csv.DictReader(lines))

@@ -86,7 +86,6 @@ def comes_true(what: Callable[[], bool]) -> bool:
     return any(what() or waiting.wait(0.02) for _ in range(int(PATIENCE_S / 0.02)))
 
 
-@pytest.mark.slow
 def test_without_memory_nothing_is_charged_and_the_job_is_answered_later(
     town: Deployment, client: StoreClient
 ) -> None:

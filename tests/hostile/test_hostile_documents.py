@@ -90,7 +90,6 @@ def test_a_question_is_read_or_refused_with_its_place(document: Any) -> None:
     assert query.sizes == PEOPLE.sizes
 
 
-@pytest.mark.slow
 @_SETTINGS
 @given(DOMAIN)
 def test_a_domain_is_read_or_refused_with_its_place(document: Any) -> None:

@@ -148,7 +148,6 @@ def test_the_same_question_is_kept_once_with_its_new_title(browser: Browser) -> 
     assert "Two</h3>" in card
 
 
-@pytest.mark.slow
 def test_only_so_many_are_kept_and_none_that_is_too_long(browser: Browser) -> None:
     saved, meta = browser.town.service().saved, "people"
     for i in range(STORE.saved_questions):
@@ -177,7 +176,6 @@ def test_what_cannot_be_asked_any_more_can_still_be_removed(browser: Browser) ->
     assert remove(browser, number_of(card)) == 303
 
 
-@pytest.mark.slow
 def test_each_account_has_its_own(tmp_path: Path, store_url: str) -> None:
     guarded = open_browser(tmp_path, store_url, is_open=False)
     tokens = [guarded.book.create(name, "analyst").text for name in ("ann", "bob")]

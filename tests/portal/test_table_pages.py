@@ -75,7 +75,6 @@ def test_a_text_with_its_own_length_gets_no_slider_and_explain_is_left_aside(
     assert "with 80 percent confidence" in page
 
 
-@pytest.mark.slow
 def test_a_table_is_asked_once_and_its_page_shows_every_number(browser: Browser) -> None:
     page = browser.text(asked(browser))
     spent = browser.spent_nano()
@@ -159,7 +158,6 @@ def test_a_statement_that_says_so_shows_consistent_values(browser: Browser, of: 
             assert float(line[f"{name}_consistent"]) >= 0.0
 
 
-@pytest.mark.slow
 def test_one_consistent_number_is_a_table_and_without_the_word_there_is_none(
     browser: Browser,
 ) -> None:
@@ -204,7 +202,6 @@ def test_a_table_comes_as_csv_and_as_json(browser: Browser, of: str) -> None:
     assert browser.get(f"{place}.xml?{query}").status_code == 404
 
 
-@pytest.mark.slow
 def test_an_average_has_its_interval_and_may_know_of_how_many_records(browser: Browser) -> None:
     text = {"text": "SELECT AVG(age) FROM people", "length": "4", "confidence": "90"}
     part = browser.post(f"{PEOPLE}/price", text, headers=HTMX)

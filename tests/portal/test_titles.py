@@ -19,7 +19,6 @@ def title(page: str) -> str:
     return html.unescape(found[1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -59,7 +58,6 @@ def test_a_job_without_its_statement_names_the_conditions(browser: Browser) -> N
         assert text.lower().count("sex male") >= 2
 
 
-@pytest.mark.slow
 def test_an_address_cannot_give_a_job_the_title_of_another_question(browser: Browser) -> None:
     place = answered(browser, {"text": MEN}).partition("?")[0]
     women = urlencode({"text": MEN.replace("Male", "Female")})

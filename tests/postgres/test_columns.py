@@ -12,7 +12,6 @@ from tests.service.test_statements import answered
 SPENDS = "SET qserver.spend = on"
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("worker")
 def test_columns_stand_in_the_order_of_select(client: RawClient) -> None:
     client.query(SPENDS)

@@ -50,7 +50,6 @@ def test_what_is_known_is_what_asking_again_answers_and_its_curve_fits(town: Dep
         assert point.at_least == pytest.approx(asked.probability, abs=1e-9)
 
 
-@pytest.mark.slow
 def test_with_more_rows_than_needed_the_posterior_is_that_of_all(
     town: Deployment,
 ) -> None:

@@ -33,7 +33,6 @@ def searched(monkeypatch: pytest.MonkeyPatch, path: Path, *, seed: int, together
     return seen
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_what_is_found_does_not_depend_on_how_many_are_looked_at_together(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

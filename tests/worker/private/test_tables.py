@@ -45,7 +45,6 @@ def queries(draw: st.DrawFn) -> LinearQuery:
     )
 
 
-@pytest.mark.slow
 @given(queries(), st.sampled_from([0, 1, 40]))
 @settings(max_examples=examples(60))
 def test_answers_equal_a_loop_over_the_records(query: LinearQuery, n: int) -> None:

@@ -129,7 +129,6 @@ def test_plans_that_an_old_journal_lacks_are_no_obstacle(
 STEPS = ["_histories._replace", "_histories._keep_head"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_worker_killed_while_it_chains_is_followed_by_one_that_does(
