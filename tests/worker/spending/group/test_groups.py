@@ -21,7 +21,9 @@ from qserver.storage.charging.lease import Lease
 from qserver.storage.keys import Keys
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import StoreClient
+from tests.deployment import Deployment
 from tests.faults.checks import faults
+from tests.statistical.test_noise import SeededEntropy
 from tests.sweeps import n_of, share
 from tests.worker.crashes import Crash, crashing
 from tests.worker.spending.group.stream import Stream
@@ -107,6 +109,29 @@ def test_a_crash_at_any_step_burns_a_group_or_shows_all_of_it(
     assert faults(books) == []
     assert group & books.burnt == (frozenset() if is_released else group)
     assert {books.jobs[job]["state"] for job in group} <= {"done" if is_released else "failed"}
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_a_crash_at_the_release_burns_three_counts_or_shows_all_three(
+    tmp_path: Path, store_url: str, redis_client: StoreClient, is_released: bool
+) -> None:
+    """The two ends of the sweep above, by questions that are planned at once."""
+    town = Deployment.make(tmp_path, store_url, limit="50")
+    stream = Stream(town, SeededEntropy(5))
+    for where in ({}, {"sex": "Male"}, {"age": {"between": [22, 25]}}):
+        town.submit(where)
+    taken, spender = stream.take(), stream.spender()
+    crashing(spender, "_spends.release", after=is_released)
+    with pytest.raises(Crash):
+        stream.work_once(spender, taken)
+    redis_client.delete(Keys("town").lease)
+    stream.work(taken, sizes=None)
+    books = stream.books()
+    assert faults(books) == []
+    assert len(books.burnt) == (0 if is_released else 3)
+    assert [job["state"] for job in books.jobs.values()] == 3 * [
+        "done" if is_released else "failed"
+    ]
 
 
 @pytest.mark.slow
