@@ -162,7 +162,7 @@ class PlannerConstants:
 
     learnt_worth: float = 0.7
     """Learnt levels are used if the rest of a base costs at most this part of what it costs on
-    the present ones. Not measured alone: `learnt_levels` compares planning with and without."""
+    the present ones. Not measured alone: docs/benchmarks.md has figures with and without."""
 
     kept_lattices: int = 8
     """Lattices kept for reuse. Not measured: memory."""
@@ -174,12 +174,12 @@ class PlannerConstants:
     """Shortest attribute that levels are learnt of. Not measured."""
 
     most_novel: float = 0.5
-    """Chance of new breakpoints above which levels stay regular. Not measured alone:
-    `learnt_levels` uses it."""
+    """Chance of new breakpoints above which levels stay regular. Not measured
+    alone."""
 
     values_per_class: int = 2
     """Least values per class of values that no predicate tells apart, where levels are learnt.
-    Not measured alone: `learnt_levels` uses it."""
+    Not measured alone."""
 
     doubt: int = 4
     """Sightings added to the real ones, all of them new. Not measured alone. The standard

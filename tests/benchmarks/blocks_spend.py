@@ -25,6 +25,7 @@ from qserver.records.charge import NANO, Relation
 from qserver.records.paid_question import DEFAULT_PHI
 from tests.benchmarks.synthetic_noise import question_of
 
+from .best_blocks import hindsight_price
 from .play import play, snapshot_for
 from .ranges import UNIT_NANO, WORKLOADS
 from .streams import (
@@ -37,7 +38,6 @@ from .streams import (
 )
 from .tables import Report, Value
 from .workloads import QuerySource
-from .yardstick.mixture import hindsight_price
 
 SEEDS = (990, 991, 992)
 MILESTONES = (10, 100, 1_000, 10_000)

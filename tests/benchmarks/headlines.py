@@ -68,7 +68,6 @@ _STREAMS = (
     "citibike",
 )
 _STREAM = {"stream": "stream", "neighbours": "relation"}
-_MARGINALS = {"data": "data", "mechanism": "mechanism", "setting": "setting"}
 
 HEADLINES: Mapping[str, Headline] = {
     "adult_median": Headline(
@@ -160,9 +159,6 @@ HEADLINES: Mapping[str, Headline] = {
             "runs": "runs",
         }
     ),
-    "learnt_levels": Headline(
-        {"stream": "stream", "questions": "questions"}, spread=("levels", "end")
-    ),
     "lifetime": Headline(
         {
             "method": "method",
@@ -209,43 +205,9 @@ HEADLINES: Mapping[str, Headline] = {
             "attributes": "attributes",
             "tables": "triples",
             "cells of a junction tree": "exact_cells",
-            "a pass, ms": "messages_ms",
-            "a pass by a plain loop, ms": "plain_ms",
             "a round of consensus, ms": "consensus_ms",
-            "bytes per cell": "bytes_per_cell",
         },
         {"attributes": (100,)},
-    ),
-    "marginals_choices": Headline(
-        {
-            "epsilon": "epsilon",
-            "uniform": "uniform_l1",
-            "records": "l1_records",
-            "factor": "l1_factor",
-            "saturated": "l1_saturated",
-        }
-    ),
-    "marginals_error": Headline(
-        {
-            "tables": "k",
-            "noisy": "noisy",
-            "local": "in_local",
-            "factor": "in_factor",
-            "saturated": "in_saturated",
-            "exact": "in_exact",
-        },
-        {"k": (2, 8, 32)},
-    ),
-    "marginals_mechanisms": Headline(
-        {
-            **_MARGINALS,
-            "noisy": "noisy",
-            "unbiased": "unbiased",
-            "local": "local",
-            "saturated": "saturated",
-            "exact": "exact",
-        },
-        {"setting": ("k=32", "epsilon=1")},
     ),
     "marginals_records": Headline(
         {
@@ -304,15 +266,6 @@ HEADLINES: Mapping[str, Headline] = {
             "with it": "known",
         },
     ),
-    "scarce_limits": Headline(
-        {
-            "stream": "stream",
-            "limit": "limit",
-            "rows alone": "rows",
-            "server": "server",
-            "least over rows": "least",
-        }
-    ),
     "serve": Headline(
         {
             "rows of history": "rows",
@@ -358,16 +311,5 @@ HEADLINES: Mapping[str, Headline] = {
             "append over static": "append_over_static",
         },
         {"arrivals": (52,)},
-    ),
-    "yardsticks": Headline(
-        {
-            "stream": "stream",
-            "rows alone": "rows",
-            "spent": "spent",
-            "blocks": "blocks",
-            "mixture": "mixture",
-            "best matrix": "matrix",
-            "proven bound": "bound",
-        },
     ),
 }

@@ -24,11 +24,11 @@ from qserver.records.paid_question import DEFAULT_PHI
 from tests.benchmarks.synthetic_noise import question_of
 
 from .adult_questions import ATTRIBUTES, CONFIDENCES, SIZES, adult_cells, mixed_predicates
+from .best_blocks import hindsight_price
 from .budget_methods import Counts, SeededEntropy
 from .play import play, snapshot_for
 from .streams import Asked
 from .tables import Report, Value
-from .yardstick.mixture import hindsight_price
 
 SEEDS = (411, 412, 413)
 LIMIT_NANO = NANO

@@ -13,10 +13,10 @@ from statistics import mean, median
 
 from qserver.records.paid_question import DEFAULT_PHI
 
+from .best_blocks import hindsight_price
 from .blocks_spend import STREAMS, Stream, alone_at
 from .play import play, snapshot_for
 from .tables import Report, Value
-from .yardstick.mixture import hindsight_price
 
 SEEDS = tuple(range(1065, 1085))
 AIM_ON_RANGES = 1.85

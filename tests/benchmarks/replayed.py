@@ -19,11 +19,11 @@ from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.records.charge import Relation
 from qserver.records.paid_question import DEFAULT_PHI, PaidQuestion
 
+from .best_blocks import Hindsight
 from .blocks_spend import STREAMS, Stream
 from .play import play, snapshot_for
 from .streams import Asked
 from .tables import Report, Value
-from .yardstick.mixture import Hindsight
 
 SEEDS = (6151,)
 _N, _QUICK = 100, 25
@@ -80,7 +80,7 @@ def _played(stream: Weekly, seed: int, n: int) -> dict[str, Second]:
         found[week] = Second(
             anew=_spent(stream, asked, seed, ())[0],
             known=_spent(stream, asked, seed, paid)[0],
-            least=min(hindsight.blocks().price, hindsight.rows().price),
+            least=min(hindsight.blocks(), hindsight.rows()),
         )
     return found
 

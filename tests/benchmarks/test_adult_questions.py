@@ -21,7 +21,7 @@ from tests.benchmarks.adult_questions import (
     mixed_predicates,
 )
 
-N = 4_000
+N = 1_000
 # Five standard errors of a share of one in two.
 ROOM = 5 * math.sqrt(0.25 / N)
 

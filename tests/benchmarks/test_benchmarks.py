@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from tests.benchmarks.adult_questions import mixed_predicates
 from tests.benchmarks.budget_methods import Counts, RowsAlone, Served
 from tests.benchmarks.headlines import HEADLINES, Headline, headline_text
 from tests.benchmarks.lifetime import METHODS as LIFETIME_METHODS
-from tests.benchmarks.load import ROOT
 from tests.benchmarks.ranges import UNIT_NANO
 from tests.benchmarks.registry import benchmark_names
 from tests.benchmarks.results import RESULTS, kept, results_page
@@ -36,35 +33,27 @@ NAMES = [
     "consistent",
     "coverage",
     "disagreements",
-    "learnt_levels",
     "lifetime",
     "looking",
     "many_attributes",
     "marginals",
-    "marginals_choices",
-    "marginals_error",
-    "marginals_mechanisms",
     "marginals_records",
     "networks",
     "posterior",
     "ranges",
     "ratio",
     "replayed",
-    "scarce_limits",
     "serve",
     "spend",
     "tracing",
     "weeks",
-    "yardsticks",
 ]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
 
 
 def quick_document(name: str, folder: Path) -> Mapping[str, Any]:
     """The JSON that a quick run of a benchmark writes, by the command of the documentation."""
-    command = [sys.executable, "-m", "tests.benchmarks", name, "--quick", "--out", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert main([name, "--quick", "--out", str(folder)]) == 0
     document: Mapping[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     assert set(document) == _DOCUMENT_KEYS
     assert document["benchmark"] == name
@@ -101,28 +90,10 @@ def test_every_allocation_learns_and_the_default_has_the_least_errors(tmp_path: 
             assert all(0 <= share <= 1 for share in (row["best"], *others))
 
 
-def test_batches_of_marginals_come_to_the_beliefs_of_the_plain_loop(tmp_path: Path) -> None:
+def test_rounds_of_consensus_are_timed_where_no_junction_tree_fits(tmp_path: Path) -> None:
     rows = quick_document("marginals", tmp_path)["rows"]
-    assert max(row["difference"] for row in rows) <= 1e-12
-    # Memory grows with the marginals, not with the junction tree.
-    assert all(row["bytes_per_cell"] < 200 for row in rows)
+    assert all(row["consensus_ms"] > 0 for row in rows)
     assert rows[-1]["exact_cells"] > 1e9
-
-
-@pytest.mark.slow
-def test_estimates_of_marginals_have_less_error_than_their_noise(tmp_path: Path) -> None:
-    rows = quick_document("marginals_error", tmp_path)["rows"]
-    for row in rows:
-        assert row["in_exact"] < row["noisy"]
-        assert row["in_saturated"] < row["noisy"]
-        assert row["in_exact"] < 1.01 * row["in_factor"] < row["noisy"]
-
-
-@pytest.mark.whole
-def test_choices_alone_tell_more_than_uniform_tables_do(tmp_path: Path) -> None:
-    (row,) = quick_document("marginals_choices", tmp_path)["rows"]
-    for answers in ("records", "factor", "saturated"):
-        assert row[f"l1_{answers}"] < row["uniform_l1"]
 
 
 @pytest.mark.whole
@@ -151,15 +122,6 @@ def test_consistent_answers_are_nearer_the_truth_in_every_trial(tmp_path: Path) 
         assert row["consistent"] < row["unbiased"]
         assert row["worst"] <= 1.0
         assert row["gap"] <= 1e-5 * row["questions"]
-
-
-@pytest.mark.slow
-def test_mechanisms_on_estimates_have_less_error_than_unbiased_ones(tmp_path: Path) -> None:
-    rows = quick_document("marginals_mechanisms", tmp_path)["rows"]
-    assert {row["mechanism"] for row in rows} == {"fixed", "adaptive", "all pairs"}
-    for row in rows:
-        if row["mechanism"] != "adaptive":
-            assert row["saturated"] < row["unbiased"] < row["noisy"]
 
 
 @pytest.mark.whole
@@ -211,13 +173,6 @@ def test_the_attack_on_fair_bits_is_near_its_bound_and_privacy_keeps_the_one_on_
         if row["epsilon"] == 1.0:
             assert row["attack_auc"] < exact["attack_auc"] - 0.03
             assert row["cap_auc"] < 0.9
-
-
-@pytest.mark.slow
-def test_each_yardstick_is_at_most_the_next(tmp_path: Path) -> None:
-    (row,) = quick_document("yardsticks", tmp_path)["rows"]
-    assert row["bound"] <= row["matrix"] <= row["mixture"] * (1 + 1e-6)
-    assert row["mixture"] <= min(row["blocks"], row["rows"], row["spent"]) * (1 + 1e-6)
 
 
 def test_every_benchmark_has_results_of_a_full_run_and_the_page_shows_their_headlines() -> None:

@@ -20,22 +20,6 @@ def ranges_rows(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, A
     return rows
 
 
-def test_learnt_levels_are_compared_on_the_same_streams(tmp_path: Path) -> None:
-    rows = quick_document("learnt_levels", tmp_path)["rows"]
-    assert [row["levels"] for row in rows] == 3 * ["learnt", "regular"]
-    for learnt, regular in zip(rows[::2], rows[1::2], strict=True):
-        assert learnt["stream"] == regular["stream"]
-        assert learnt["at_10"] <= 1.5 * regular["at_10"]
-    # Of 50 cuts at random there is nothing to learn yet.
-    assert rows[-2]["end"] == rows[-1]["end"]
-
-
-def test_a_limit_that_can_pay_the_blocks_answers_more_than_by_rows(tmp_path: Path) -> None:
-    rows = quick_document("scarce_limits", tmp_path)["rows"]
-    assert rows[0]["least"] >= 1.0
-    assert rows[-1]["server"] > rows[-1]["rows"]
-
-
 def test_blocks_spend_less_than_direct_measuring_and_no_less_than_the_best_blocks(
     tmp_path: Path,
 ) -> None:

@@ -28,11 +28,11 @@ from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.plan import PlannedTable
+from tests.benchmarks.best_blocks import hindsight_price
 from tests.benchmarks.blocks_spend import STREAMS
 from tests.benchmarks.hindsight import Blocks, Chain, Target, best_price
 from tests.benchmarks.streams import COVID_SIZES, Asked, covid
 from tests.benchmarks.synthetic_noise import Snapshot
-from tests.benchmarks.yardstick.mixture import hindsight_price
 
 AIM = 2.1
 RANGES_AIM = 1.85

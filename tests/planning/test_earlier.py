@@ -17,10 +17,10 @@ from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
+from tests.benchmarks.best_blocks import hindsight_price
 from tests.benchmarks.play import play
 from tests.benchmarks.streams import Asked
 from tests.benchmarks.synthetic_noise import Snapshot
-from tests.benchmarks.yardstick.mixture import hindsight_price
 from tests.sweeps import share
 
 SIZE = 64

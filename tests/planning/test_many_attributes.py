@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 
 from qserver.planning.blocks.rent import Course, Own
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.query.linear import linear_query
+from qserver.query.primitive import primitive
+from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from tests.benchmarks.many_attributes import Cache, played_by
 from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream
-from tests.benchmarks.scarce_limits import STREAMS, answered
+from tests.benchmarks.play import play
+from tests.benchmarks.streams import Asked
 from tests.benchmarks.synthetic_noise import Snapshot
 from tests.sweeps import share
 
 SEED = 501
+SIDES = (16, 16)
 N, FIRST = 60, 20
 MOST = 1.1
 """Before blocks had to settle, Adult reached 1.86."""
@@ -58,12 +65,32 @@ def test_a_limit_answers_as_many_questions_as_rows_alone_do() -> None:
     assert by_rule >= 0.97 * by_rows
 
 
+def boxes(generator: random.Random) -> list[Asked]:
+    """60 boxes of one length, each drawn anew."""
+    found = []
+    for _ in range(60):
+        axes = {
+            axis: interval(size, *sorted(generator.sample(range(size + 1), 2)))
+            for axis, size in enumerate(SIDES)
+        }
+        row = primitive(linear_query(SIDES, [(1, axes)]))
+        found.append(Asked(row, Requirement(100.0, 0.95)))
+    return found
+
+
 def answered_boxes(limit: float) -> tuple[int, int]:
     """By rows alone, and by the rule."""
-    boxes = STREAMS[1]
-    asked = boxes.questions(6)
-    by_rows = answered(boxes.sizes, asked, rule=None, limit=limit)
-    return by_rows, answered(boxes.sizes, asked, rule=RentOrBuy(), limit=limit)
+    asked = boxes(random.Random("boxes on 16 x 16 6"))
+    by_rows, by_rule = (
+        Snapshot(
+            SIDES,
+            rule=rule,
+            generator=np.random.default_rng(1),
+            limit_nano=round(limit * NANO),
+        )
+        for rule in (None, RentOrBuy())
+    )
+    return play(by_rows, asked).answered, play(by_rule, asked).answered
 
 
 @pytest.mark.slow

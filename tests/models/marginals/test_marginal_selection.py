@@ -1,4 +1,4 @@
-"""What to measure for a workload of marginals, and what comes of measuring round by round."""
+"""What to measure for a workload of marginals, and which tables records are drawn from."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.consensus import agree
 from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
-from qserver.models.marginals.graph.layout import layout_of
 from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import record_source, tractable
-from tests.benchmarks.adaptive_rounds import adaptive_rounds
-from tests.benchmarks.local_consistency import locally_consistent
-from tests.models.marginals.message_passing import BeliefPropagation, saturated
-from tests.models.marginals.mirror_descent import LossAt, proximal_descent
 
 SIZES = (2, 3, 4)
 PAIRS = list(combinations(range(3), 2))
@@ -92,71 +85,6 @@ def test_what_is_known_already_counts_and_is_not_bought_again():
 def test_candidates_that_miss_the_workload_are_refused():
     with pytest.raises(InputError, match="`candidates` must hold every marginal"):
         best_choice(SIZES, PAIRS, candidates=[(0, 1)])
-
-
-class ExactSource:
-    """No noise: the worst marginal is chosen and measured as it is."""
-
-    def __init__(self):
-        self.alphas = []
-
-    def choose(self, estimates, *, alpha):
-        self.alphas.append(alpha)
-        return max(estimates, key=lambda s: np.abs(estimates[s] - truth(s)).sum())
-
-    def measure(self, scope, *, alpha):
-        self.alphas.append(alpha)
-        return NoisyMarginal(scope, truth(scope), np.array(1 / alpha))
-
-
-def test_adaptive_rounds_measure_each_marginal_once_until_none_is_left():
-    source = ExactSource()
-    rounds = list(adaptive_rounds(SIZES, PAIRS, source, n=9, alpha=100.0, total=4_000.0))
-    assert sorted(r.scope for r in rounds) == PAIRS
-    # The first is measured unseen, for a whole round's loss; the others share theirs with a choice.
-    assert source.alphas == [100.0, 50.0, 50.0, 50.0, 50.0]
-    for pair in PAIRS:
-        found = rounds[-1].estimate.distribution.marginal(pair).ravel()
-        assert_allclose(4_000 * found, truth(pair), atol=2.0)
-
-
-def test_local_consistency_gives_non_negative_tables_that_nearly_agree():
-    rng = np.random.default_rng(3)
-    noisy = [
-        NoisyMarginal(s, truth(s) + rng.laplace(scale=40, size=len(truth(s))), np.array(40.0))
-        for s in PAIRS
-    ]
-    found = locally_consistent(SIZES, noisy, total=4_000.0)
-    for scope, table in found.items():
-        assert (table >= 0).all()
-        assert_allclose(table.sum(), 4_000, rtol=1e-9)
-        raw = next(m.answers for m in noisy if m.scope == scope)
-        assert np.abs(table - truth(scope)).sum() < np.abs(raw - truth(scope)).sum()
-
-
-def test_mirror_descent_finds_the_projection_that_consensus_finds():
-    """A loss given as a function: least squares, as an example of any smooth convex one."""
-    rng = np.random.default_rng(5)
-    noisy = [
-        NoisyMarginal(s, truth(s) + rng.laplace(scale=60, size=len(truth(s))), np.array(60.0))
-        for s in PAIRS
-    ]
-    layout = layout_of(SIZES, PAIRS)
-    expected = agree(Observations(layout, noisy, total=4_000.0), gap=1e-10)
-    oracle = BeliefPropagation(saturated(SIZES, PAIRS))
-    seen = Observations(oracle.layout, noisy, total=4_000.0)
-
-    def squares(tables):
-        rest = seen.predicted(tables) - seen.targets
-        return LossAt(0.5 * float(rest @ rest), seen.spread(rest))
-
-    start = np.zeros(oracle.layout.n_cells)
-    found = proximal_descent(oracle, squares, start, max_steps=200)
-    assert_allclose(seen.value(found.tables), expected.value, rtol=2e-2)
-    for i, scope in enumerate(layout.scopes):
-        theirs = layout.table(expected.tables, i)
-        ours = oracle.layout.table(found.tables, oracle.layout.index[scope])
-        assert_allclose(ours, theirs, atol=4e-3)
 
 
 def test_records_are_drawn_from_the_most_telling_tables_that_fit():
