@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -177,7 +177,7 @@ class Deployment:
 
     def submit(
         self,
-        where: dict[str, object],
+        where: Mapping[str, object],
         *,
         length: float = 40,
         confidence: float = 0.95,
@@ -190,7 +190,7 @@ class Deployment:
 
     def ask(
         self,
-        where: dict[str, object],
+        where: Mapping[str, object],
         *,
         length: float = 40,
         confidence: float = 0.95,
@@ -209,7 +209,7 @@ class Deployment:
 
     def workload(
         self,
-        wheres: Sequence[dict[str, object]],
+        wheres: Sequence[Mapping[str, object]],
         *,
         length: float = 40,
         confidence: float = 0.95,

@@ -60,7 +60,7 @@ def imported(node: ast.AST) -> list[str]:
         assert node.level == 0, "relative imports are not followed"
         return [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-        return [a.value for a in node.args if isinstance(a, ast.Constant)]
+        return [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
     return []
 
 

@@ -212,6 +212,7 @@ def test_a_quotient_of_one_table_lies_between_its_public_bounds(town: Deployment
     found = statement(town, f"{text} ASSUMING AT LEAST 200")
     share, count = (cell.consistent for cell in found.cells[0])
     assert share is not None
+    assert count is not None
     assert 0.0 <= share <= 1.0
     np.testing.assert_allclose(count, len(ROWS))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from threading import Thread
+from typing import cast
 
 import pytest
 from flask import Flask
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from qserver.api.app import create_app
+from qserver.service.service import Service
 from tests.api.calls import Caller
 from tests.api.every_reply import Replies, successes
 from tests.api.fake_service import FakeAccess, FakeService
@@ -26,7 +28,9 @@ def api_service() -> FakeService:
 def api_app(api_service: FakeService) -> Flask:
     """The app around the service in memory."""
     access = FakeAccess(api_service)
-    return create_app(api_service, access=access, wait_s=WAIT_S, max_body_bytes=MAX_BODY_BYTES)
+    return create_app(
+        cast("Service", api_service), access=access, wait_s=WAIT_S, max_body_bytes=MAX_BODY_BYTES
+    )
 
 
 @pytest.fixture(scope="session")

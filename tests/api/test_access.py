@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from threading import Thread
+from typing import cast
 
 import pytest
 from flask import Flask
@@ -18,6 +19,7 @@ from qserver.api.openapi import openapi_document, routes_of
 from qserver.errors import AccessError, RateLimitedError, StoreError, UnauthenticatedError
 from qserver.records import account as accounts
 from qserver.records.account import Role, Token, TokenRecord
+from qserver.service.service import Service
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem
 from tests.api.fake_answers import MEASURED
 from tests.api.fake_service import FakeService
@@ -88,7 +90,9 @@ class Served:
 @pytest.fixture
 def served(site: Site) -> Iterator[Served]:
     service = FakeService()
-    app = create_app(service, access=site.access(), wait_s=1, max_body_bytes=4096, n_proxies=1)
+    app = create_app(
+        cast("Service", service), access=site.access(), wait_s=1, max_body_bytes=4096, n_proxies=1
+    )
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -90,6 +90,7 @@ def test_a_wrong_field_is_named(
 def test_an_unknown_choice_of_what_is_measured_is_refused_with_those_that_there_are(
     caller: Caller, path: str
 ) -> None:
+    body: dict[str, dict[str, Any]]
     body = {"sql": {"sql": "SELECT COUNT(*) FROM adult WITHIN 5"}, "query": QUESTION}
     document = body.get(path, WORKLOAD if "workload" in path else QUESTION)
     problem = assert_problem(

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -82,7 +83,7 @@ def test_requests_are_summed_over_processes_and_outlive_them(watched: Watched) -
     for _ in range(30):
         watched.caller.get("/v1/datasets/people")
     for name in ("nobody", "no\u00fcne", "x" * 200):
-        path = f"/v1/datasets/{urllib.request.quote(name)}"
+        path = f"/v1/datasets/{urllib.parse.quote(name)}"
         assert watched.caller.get(path).status == 404
     assert watched.caller.call("BREW", f"/{'y' * 50}").status in (404, 405)
     key = ("qserver_http_requests_total", ("GET", "/v1/datasets/<dataset>", "200"))

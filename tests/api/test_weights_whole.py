@@ -19,9 +19,12 @@ from tests.worker.by_hand import live
 
 CELLS = [{"age": age, "sex": sex} for age in range(20, 30) for sex in ("Female", "Male", "other")]
 LARGE, SMALL = 1_000_000, 1e-9
-TERMS = [{"coefficient": LARGE, "where": CELLS[0]}, {"coefficient": SMALL}]
+TERMS: list[dict[str, Any]] = [{"coefficient": LARGE, "where": CELLS[0]}, {"coefficient": SMALL}]
 FAR = {"coefficient": "1e-9", "where": {"age": {"weights": {"20": "1e-9", "21": "1e-9"}}}}
-APART = [{"coefficient": 1e12, "where": {"age": {"weights": {"20": 1e12, "22": 1e12}}}}, FAR]
+APART: list[dict[str, Any]] = [
+    {"coefficient": 1e12, "where": {"age": {"weights": {"20": 1e12, "22": 1e12}}}},
+    FAR,
+]
 """The largest weight is 1e24, the least 1e-18."""
 SUMS = "1e12 * (1e12 * COUNT_IF(age = 20)) + 1e-9 * COUNT_IF(age = 21)"
 CONDITION = "be within a factor of 10^30 of one another"

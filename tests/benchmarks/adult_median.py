@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,8 +70,8 @@ def _row(client: Client, names: list[str], within: float) -> dict[str, Value]:
     }
 
 
-def _cell(cells: object) -> Cell:
-    [[cell]] = cells  # type: ignore[misc]
+def _cell(cells: Sequence[Sequence[object]]) -> Cell:
+    [[cell]] = cells
     assert isinstance(cell, Cell)
     return cell
 

@@ -38,7 +38,9 @@ def records(name: str) -> NDArray[np.intp]:
     return rows[:, [header.index(n) for n in published(name).names]]
 
 
-def counts(structure: Structure, rows: NDArray[np.intp], variables: tuple[int, ...]) -> NDArray:
+def counts(
+    structure: Structure, rows: NDArray[np.integer], variables: tuple[int, ...]
+) -> NDArray[np.intp]:
     """How many records have each value of `variables`, one axis each."""
     shape = tuple(structure.sizes[i] for i in variables)
     flat = np.ravel_multi_index(tuple(rows[:, i] for i in variables), shape)

@@ -27,6 +27,7 @@ import duckdb
 from qserver.query.calendar.periods import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.partition import product_partition
+from tests.worker.codes import codes_of
 from worker.private.sealed.seal import open_seal
 from worker.private.snapshot import Snapshot, read_snapshot
 from worker.private.tables import RecordTable
@@ -138,7 +139,7 @@ def _measure(address: Address, folder: Path, most: int | None) -> None:
     snapshot = read(address, folder, most=most)
     taken, used = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_SELF)
     found = {
-        "records": len(snapshot.table.codes[0]),
+        "records": len(codes_of(snapshot)[0]),
         "seconds": round(taken, 1),
         "processor_seconds": round(used.ru_utime + used.ru_stime, 1),
         "peak_mb": used.ru_maxrss // 1024,

@@ -20,6 +20,7 @@ from tests.benchmarks.machine import Times
 from tests.benchmarks.ranges import Question, holds
 from tests.benchmarks.tables import Report, value_text, with_table
 from tests.benchmarks.workloads import QuerySource, Segments
+from tests.worker.codes import codes_of
 
 
 def test_a_violated_interval_is_counted() -> None:
@@ -136,7 +137,7 @@ def test_a_read_in_a_process_of_its_own_finds_the_same_records(tmp_path: Path) -
     assert {f["fingerprint"] for f in found} == {whole.fingerprint[:16]}
     assert {f["records"] for f in found} == {3_000}
     bound = reading.read(reading.made("sqlite", 300, tmp_path), tmp_path, most=4)
-    assert len(bound.table.codes[0]) == 120
+    assert len(codes_of(bound)[0]) == 120
 
 
 def test_two_seals_of_the_benchmark_differ_by_one_record(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_table_in_panels_sorts_by_a_press_on_a_desk_and_a_phone(
     Statements(town.town.service()).run("people", TEXT, wait_s=0)
     town.town.work_off()
     for size in ("desktop", "phone"):
-        visit = visitor.open(size=size)  # type: ignore[arg-type]
+        visit = visitor.open(size=size)
         page = sign_in(visit, town)
         page.goto(f"{town.url}/portal/datasets/people/answer?{urlencode({'text': TEXT})}")
         panel = page.get_by_role("table", name="Male", exact=True)

@@ -119,7 +119,7 @@ def test_the_audit_is_verified_on_the_store_and_on_its_export(
         found = run("audit", "verify", *target)
         assert found.code == ExitCode.OK
         assert "is just what 1 charges of 1 jobs cost" in found.out
-    text = json.loads(redis_client.lindex(Keys("town").charges, 0))
+    text = json.loads(str(redis_client.lindex(Keys("town").charges, 0)))
     redis_client.lset(Keys("town").charges, 0, json.dumps({**text, "prev": "0"}))
     found = run("audit", "verify", "--json")
     assert found.code == ExitCode.FAILURE

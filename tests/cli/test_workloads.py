@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ ONE = {
     "source": "measured",
     "epsilon_charged": 0.06,
 }
-ANSWERS = {
+ANSWERS: dict[str, Any] = {
     "answers": [ONE, {**ONE, "source": "history", "epsilon_charged": 0.0}],
     "epsilon_charged": 0.06,
     "epsilon_remaining": 1.94,

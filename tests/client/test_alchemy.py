@@ -66,7 +66,7 @@ def test_datasets_are_tables_and_attributes_columns(engine: sa.Engine) -> None:
 
 
 def test_columns_have_the_type_of_their_kind() -> None:
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         "whole": WHOLE,
         "real": REAL,
         "day": DATE,

@@ -119,7 +119,7 @@ def test_a_statement_gives_a_table(make: Callable[[Served], Ask], served: Served
     assert isinstance(table, Table)
     assert (table.groups, table.columns) == (("sex",), ("COUNT(*)", "AVG(age)"))
     assert [key for (key,) in table.keys] == ["Female", "Male", "other"]
-    count, mean = table["Female"]
+    count, mean = table["Female"]  # type: ignore[misc]
     assert abs(count.estimate - N_WOMEN) < 100
     assert 20 <= mean.interval.low <= mean.estimate <= mean.interval.high <= 29
     assert price.price == pytest.approx(served.spent_nano() / 1e9)
@@ -254,4 +254,4 @@ def test_the_package_has_the_clients() -> None:
     assert qserver.Client is Client
     assert qserver.AsyncClient is AsyncClient
     with pytest.raises(AttributeError):
-        _ = qserver.Clients  # type: ignore[attr-defined]
+        _ = qserver.Clients

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def _race(site: Site, questions: Sequence[Question]) -> Race:
     begun = time.monotonic()
     _at_once(
         [
-            lambda i=i, q=q: Asker(site.settings.port, memory, key=f"c{i}").ask(q, waits=i % 2 == 0)
+            partial(Asker(site.settings.port, memory, key=f"c{i}").ask, q, waits=i % 2 == 0)
             for i, q in enumerate(questions)
         ]
     )

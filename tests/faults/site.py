@@ -175,7 +175,7 @@ class Site:
         """Jobs of every population that are in a queue."""
         with contextlib.closing(self.connect()) as client, contextlib.suppress(StoreError):
             streams = [Keys(d.population).jobs(d.name) for d in self.datasets]
-            return sum(int(client.xlen(stream)) for stream in streams)  # type: ignore[arg-type]
+            return sum(int(client.xlen(stream)) for stream in streams)
         return 1
 
     def stop_workers(self) -> None:

@@ -42,7 +42,7 @@ def _changed_digit(client: StoreClient, history: str) -> None:
 
 def _no_utf8(client: StoreClient, history: str) -> None:
     text = str(client.lindex(history, 1)).encode()
-    client.lset(history, 1, text.replace(b'"job"', b'"j\xffb"'))
+    client.lset(history, 1, text.replace(b'"job"', b'"j\xffb"'))  # type: ignore[arg-type]
 
 
 def _missing(client: StoreClient, history: str) -> None:
@@ -59,8 +59,8 @@ def _doubled(client: StoreClient, history: str) -> None:
 
 def _reordered(client: StoreClient, history: str) -> None:
     first, second = client.lrange(history, 0, 1)
-    client.lset(history, 0, second)
-    client.lset(history, 1, first)
+    client.lset(history, 0, str(second))
+    client.lset(history, 1, str(first))
 
 
 def _emptied(client: StoreClient, history: str) -> None:

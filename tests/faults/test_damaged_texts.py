@@ -23,9 +23,9 @@ def site(tmp_path: Path, store_url: str) -> Site:
     return site_of(Deployment.make(tmp_path, store_url))
 
 
-def _texts(client: StoreClient) -> Iterator[tuple[str, str, Any]]:
+def _texts(client: StoreClient) -> Iterator[tuple[Any, str, Any]]:
     """Every text that the store keeps: its key, the command that replaces it, its place."""
-    for key in sorted(client.keys()):  # type: ignore[type-var]
+    for key in sorted(client.keys()):
         kind = client.type(key)
         if kind == "hash":
             yield from ((key, "HSET", field) for field in sorted(client.hkeys(key)))
@@ -53,9 +53,9 @@ def test_no_text_makes_a_route_fail(site: Site, redis_client: StoreClient, first
     assert all(reply[:3] in ("200", "303") for reply in replies_of(site, site.town).values())
 
 
-def _sealed(client: StoreClient) -> Iterator[tuple[str, str, str]]:
+def _sealed(client: StoreClient) -> Iterator[tuple[Any, Any, Any]]:
     """Key, field and text of what is kept with a seal."""
-    for key in sorted(client.keys()):  # type: ignore[type-var]
+    for key in sorted(client.keys()):
         if client.type(key) == "hash":
             for field, text in client.hgetall(key).items():
                 if "\n" in text:

@@ -63,7 +63,7 @@ class Pair:
 
     def n_charges(self, client: StoreClient) -> int:
         """Charges that a server has."""
-        return int(client.llen(Keys("town").charges))  # type: ignore[arg-type]
+        return int(client.llen(Keys("town").charges))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,10 @@ def submitted(town: Deployment, where: dict[str, object] | None = None) -> str:
 
 def state(town: Deployment, job: str) -> str:
     return town.service().job(job).state
+
+
+def is_done(town: Deployment, job: str) -> bool:
+    return state(town, job) == "done"
 
 
 def books_are_right(town: Deployment, client: StoreClient) -> bool:
@@ -147,7 +152,7 @@ def test_a_store_that_pauses_delays_answers_and_changes_nothing(
         for i in range(3):
             job = submitted(town, {"age": 20 + i})
             client.execute_command("CLIENT", "PAUSE", 300, "WRITE" if i else "ALL")
-            assert comes_true(lambda job=job: state(town, job) == "done")
+            assert comes_true(partial(is_done, town, job))
     assert books_are_right(town, client)
 
 
@@ -237,7 +242,7 @@ def test_a_lease_that_a_clock_set_back_lengthened_is_cut(
     client.set(KEYS.lease, "of a dead worker", px=3_600_000)
     assert town.writer().acquire("town") is None
     left_ms = client.pttl(KEYS.lease)
-    assert 0 < int(left_ms) <= town.settings.lease_ms  # type: ignore[arg-type]
+    assert 0 < int(left_ms) <= town.settings.lease_ms
 
 
 def test_a_store_that_was_emptied_while_a_worker_runs_is_refused(

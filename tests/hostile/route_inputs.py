@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -245,7 +246,7 @@ def _numbers(
         malformed = text in ("NaN", "-Infinity", "1e400") or len(text) > 99
         yield HostileInput(
             f"{route}: {field} {text[:9]}",
-            lambda text=text: f'{start}, "{field}": {text}}}'.encode(),
+            partial(f'{start}, "{field}": {text}}}'.encode),
             (*_MALFORMED, *_INPUT) if malformed else _INPUT,
             "" if malformed else field,
             route=route,

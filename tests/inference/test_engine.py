@@ -17,7 +17,7 @@ from qserver.inference.rows import rows_in_play
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
-from qserver.records.history import Estimator
+from qserver.records.history import Estimator, Measurement
 from tests.inference.histories import STEP, engine, is_estimable, measured, random_range
 from tests.records.grown import History, grown
 
@@ -109,6 +109,7 @@ def test_a_public_total_turns_a_count_into_its_complement_for_nothing():
 
 def test_the_version_counts_events_and_agrees_with_that_of_history():
     rows = [measured(0, _box(1)), measured(1, _box(2))]
+    events: list[Measurement | Estimator]
     events = [rows[0], Estimator(primitive(_box(1)).key, ((0, 1.0),)), rows[1]]
     inference = engine(SIZES, events[:2])
     assert inference.version == 2

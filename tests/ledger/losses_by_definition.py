@@ -13,13 +13,16 @@ import pytest
 from qserver.ledger import loss, maximum
 from qserver.ledger import upper_bound as shifting
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.limits import LIMITS
 from qserver.ledger.neighbours import Neighbours
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
-from qserver.records.charge import AnyCharge, Charge
+from qserver.query.weights import ScaledWeights, Weights
+from qserver.records.charge import AnyCharge, Charge, Relation
 from tests.query.dense_weights import scaled_weights
 from tests.query.small_queries import Cell, cells
 
+RELATIONS: tuple[Relation, ...] = ("add-remove", "replace-one")
 WEIGHTS = (0, 0, 1, 1, 2, -1, Fraction(1, 2))
 # Limits that force each way to find a maximum on domains of a few cells.
 WAYS = {"written down": {}, "eliminated": {"dense": 1}, "shifted": {"dense": 1, "eliminated": 1}}
@@ -30,14 +33,14 @@ class Setting:
     """A small domain and its neighbours."""
 
     sizes: tuple[int, ...]
-    relation: str
+    relation: Relation
     records_per_person: int
     null_cell: bool
 
 
 def random_setting(rng: random.Random) -> Setting:
     sizes = tuple(rng.randint(1, 4) for _ in range(rng.randint(1, 4)))
-    relation = rng.choice(["add-remove", "replace-one"])
+    relation = rng.choice(RELATIONS)
     return Setting(sizes, relation, rng.randint(1, 3), rng.random() < 0.5)
 
 
@@ -104,14 +107,15 @@ def limits(
 ) -> Iterator[None]:
     """Smaller limits of size, so that bounds take the place of exact figures on small domains."""
     with pytest.MonkeyPatch.context() as patch:
+        smaller = LIMITS
         if dense is not None:
-            patch.setattr(maximum, "LIMITS", replace(maximum.LIMITS, most_dense=dense))
+            smaller = replace(smaller, most_dense=dense)
         if eliminated is not None:
-            smaller = replace(maximum.LIMITS, most_eliminated=eliminated)
-            patch.setattr(maximum, "LIMITS", smaller)
-            patch.setattr(shifting, "LIMITS", replace(shifting.LIMITS, most_table=1 << 8))
+            smaller = replace(smaller, most_eliminated=eliminated)
+            patch.setattr(shifting, "LIMITS", replace(LIMITS, most_table=1 << 8))
+        patch.setattr(maximum, "LIMITS", smaller)
         if row_grid is not None:
-            patch.setattr(loss, "LIMITS", replace(loss.LIMITS, row_grid=row_grid))
+            patch.setattr(loss, "LIMITS", replace(LIMITS, row_grid=row_grid))
         forget_shapes()
         yield
     forget_shapes()
@@ -123,7 +127,9 @@ def forget_shapes() -> None:
     loss.pair_shapes.cache_clear()
 
 
-def _random_term(rng: random.Random, sizes: Sequence[int]) -> tuple[Fraction, Mapping[int, object]]:
+def _random_term(
+    rng: random.Random, sizes: Sequence[int]
+) -> tuple[Fraction, Mapping[int, ScaledWeights | Weights]]:
     axes = rng.sample(range(len(sizes)), rng.randint(0, min(3, len(sizes))))
     coefficient = Fraction(rng.randint(-3, 3), rng.randint(1, 3))
     return coefficient, {

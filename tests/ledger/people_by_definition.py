@@ -13,7 +13,7 @@ import numpy as np
 
 from qserver.ledger.neighbours import Neighbours
 from qserver.ledger.periods.by_period import ByPeriod
-from qserver.records.charge import AnyCharge, Charge, TableCharge
+from qserver.records.charge import AnyCharge, Charge, Relation, TableCharge
 from tests.ledger.table_losses_by_definition import cell_in
 from tests.query.small_queries import Cell, cells
 
@@ -35,7 +35,7 @@ class People:
     axis: int
     k: int | None
     m: int
-    relation: str = "add-remove"
+    relation: Relation = "add-remove"
     one_period: bool = False
     same_period: bool = False
 

@@ -16,7 +16,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import Neighbours
 from qserver.query.linear import linear_query, total_query
 from qserver.query.weights import indicator, interval
-from qserver.records.charge import Charge, OpaqueCharge
+from qserver.records.charge import Charge, OpaqueCharge, Relation
 from tests.ledger.losses_by_definition import (
     WAYS,
     Setting,
@@ -66,6 +66,7 @@ def test_an_exact_bound_is_the_greatest_loss_by_definition(seed: int, way: str) 
         ledger = ledger_of(setting)
         for n, charge in enumerate(charges, 1):
             ledger.append(charge)
+            assert ledger.bound_nano is not None
             assert_is_rounded_up(ledger.bound_nano, greatest_loss(charges[:n], setting), n)
 
 
@@ -135,7 +136,7 @@ def test_charges_of_one_row_add_up_in_any_order(seed: int, data: st.DataObject) 
 
 
 @pytest.mark.parametrize(("relation", "times"), [("add-remove", 1), ("replace-one", 2)])
-def test_disjoint_rows_cost_one_alpha_or_two(relation: str, times: int) -> None:
+def test_disjoint_rows_cost_one_alpha_or_two(relation: Relation, times: int) -> None:
     """Parallel composition: a histogram costs one alpha per cell, two per replaced record."""
     ledger = CellLedger((50, 3), relation=relation)
     ledger.extend(count((50, 3), a0=[i]) for i in range(50))
@@ -180,7 +181,7 @@ def test_counts_are_charged_exactly_to_the_nano() -> None:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_an_opaque_charge_adds_its_epsilon_to_every_cell_and_pair(relation: str) -> None:
+def test_an_opaque_charge_adds_its_epsilon_to_every_cell_and_pair(relation: Relation) -> None:
     """Not times the records per person: it holds for the population's own relation."""
     ledger = CellLedger((4,), relation=relation, records_per_person=5)
     ledger.append(count((4,), a0=[1]))
@@ -249,7 +250,9 @@ def test_sums_past_64_bits_fall_back_to_prices() -> None:
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("seed", share(range(N_SETTINGS), 12))
-def test_a_row_too_large_to_tabulate_makes_the_figure_a_bound(seed: int, relation: str) -> None:
+def test_a_row_too_large_to_tabulate_makes_the_figure_a_bound(
+    seed: int, relation: Relation
+) -> None:
     """Then nothing but the price rule may claim to be exact, and nothing is undercharged."""
     rng = random.Random(seed)
     setting = Setting((3, 4, 3), relation, 1, null_cell=True)
@@ -281,4 +284,4 @@ def test_what_does_not_fit_the_domain_is_refused() -> None:
     with pytest.raises(DomainError, match="`records_per_person` must be a whole number >= 1"):
         CellLedger((6,), records_per_person=0)
     with pytest.raises(DomainError, match="`relation` must be"):
-        CellLedger((6,), relation="swap")
+        CellLedger((6,), relation="swap")  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from qserver.ledger.neighbours import Neighbours
 from qserver.query.linear import linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import interval
-from qserver.records.charge import AnyCharge, Charge, TableCharge
+from qserver.records.charge import AnyCharge, Charge, Relation, TableCharge
 from tests.ledger.losses_by_definition import WAYS, Setting, limits, restored
 from tests.ledger.table_losses_by_definition import greatest_loss, losses_of, opaque, random_dues
 from tests.query.small_queries import cells
@@ -142,7 +142,7 @@ def test_a_replayed_record_raises_no_false_alarm(seed: int, way: str) -> None:
 
 @pytest.mark.parametrize(("relation", "null_cell"), RELATIONS)
 def test_a_record_below_what_rows_cost_for_certain_is_refused(
-    relation: str, null_cell: bool
+    relation: Relation, null_cell: bool
 ) -> None:
     """Also beside a table, of which under replace-one only a bound is known."""
     neighbours = Neighbours(relation, 1, null_cell)
@@ -199,7 +199,7 @@ def test_a_row_that_a_table_takes_over_is_paid_once() -> None:
     [("add-remove", True, 800), ("replace-one", True, 800), ("replace-one", False, 0)],
 )
 def test_the_total_as_a_table_costs_what_its_row_would(
-    relation: str, null_cell: bool, spent: int
+    relation: Relation, null_cell: bool, spent: int
 ) -> None:
     total = product_partition((3, 2), {})
     ledger = CellLedger((3, 2), relation=relation, null_cell=null_cell)
@@ -211,7 +211,9 @@ def test_the_total_as_a_table_costs_what_its_row_would(
 
 
 @pytest.mark.parametrize(("relation", "spent"), [("add-remove", 1000), ("replace-one", 2000)])
-def test_a_table_costs_one_alpha_or_two_like_its_rows_together(relation: str, spent: int) -> None:
+def test_a_table_costs_one_alpha_or_two_like_its_rows_together(
+    relation: Relation, spent: int
+) -> None:
     partition = product_partition((6, 7), {0: range(6), 1: range(7)})
     ledger = CellLedger((6, 7), relation=relation)
     assert ledger.spent_after([TableCharge(partition, 1000, (), "job")]) == spent
@@ -253,7 +255,7 @@ WIDE = (74, 9, 100, 16, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_no_cell_or_pair_of_a_wide_domain_passes_spent(relation: str) -> None:
+def test_no_cell_or_pair_of_a_wide_domain_passes_spent(relation: Relation) -> None:
     """10^12 cells and more; the cells tried are random, half of them inside refunded rows."""
     rng = random.Random(12)
     tables = [

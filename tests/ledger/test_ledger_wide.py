@@ -12,7 +12,7 @@ import pytest
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import indicator, interval
-from qserver.records.charge import Charge
+from qserver.records.charge import Charge, Relation
 
 WIDE = (74, 9, 100, 16, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42)
 N_ROWS = 60
@@ -56,7 +56,7 @@ def random_cells(seed: int) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("seed", range(2))
-def test_no_cell_or_pair_of_a_wide_domain_passes_spent(seed: int, relation: str) -> None:
+def test_no_cell_or_pair_of_a_wide_domain_passes_spent(seed: int, relation: Relation) -> None:
     """2,000 random cells, and 2,000 random pairs; each figure stays below the sum of prices."""
     charges = random_counts(random.Random(seed), N_ROWS)
     ledger = CellLedger(WIDE, relation=relation)
@@ -74,7 +74,7 @@ def test_no_cell_or_pair_of_a_wide_domain_passes_spent(seed: int, relation: str)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_a_wide_domain_costs_what_its_classes_cost(relation: str) -> None:
+def test_a_wide_domain_costs_what_its_classes_cost(relation: Relation) -> None:
     """Ten attributes of 20 values, told apart in two classes each: the same as ten of two."""
     rng = random.Random(3)
     wide, narrow = (20,) * 10, (2,) * 10

@@ -33,7 +33,7 @@ def entry(table: LossTable, cell: Sequence[int]) -> int:
 def value(shapes: Sequence[Shape], cell: Sequence[int]) -> Fraction:
     total = Fraction(0)
     for shape in shapes:
-        numerators = LossTable(shape.layout, shape.numerators)
+        numerators = LossTable(shape.layout, shape.numerators)  # type: ignore[arg-type]
         total += Fraction(entry(numerators, cell), shape.denominator)
     return total
 

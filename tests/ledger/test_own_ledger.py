@@ -46,7 +46,7 @@ def meta_of(setting: Setting) -> DatasetMeta:
         population="p",
         snapshot="s",
         domain=Domain(attributes),
-        relation=setting.relation,  # type: ignore[arg-type]
+        relation=setting.relation,
         records_per_person=setting.records_per_person,
         records_verified=True,
     )

@@ -97,6 +97,7 @@ def test_under_replace_one_the_charge_of_every_unit_is_attained(people: People) 
     """By some rows; a bound that nobody can attain would be no charge of this unit."""
     attained = 0
     for seed in range(n_of(40, share=15)):
+        charges: list[AnyCharge]
         charges = [c for c in spends(seed, 4) if isinstance(c, Charge)]
         ledger = ledger_of(people)
         ledger.extend(charges)

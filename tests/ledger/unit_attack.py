@@ -24,7 +24,7 @@ from tests.ledger.people_by_definition import People, Person
 from tests.worker.noise.test_mechanism import branch_kernel, pmf_of
 
 SIZES = (3, 3)
-CELLS = list(product(range(3), range(3)))
+CELLS: list[tuple[int, ...]] = list(product(range(3), range(3)))
 STEP = Fraction(1, 2)
 RATES = [Fraction(9, 10), Fraction(4, 5), Fraction(2, 3), Fraction(1, 2), Fraction(1, 3)]
 """P(noise = i steps) goes as rate^abs(i): from much noise to little."""
@@ -117,7 +117,9 @@ class Attack:
         periods = range(self.sealed if self.stamps else 3)
         if self.rng.random() < 0.5:
             periods = range(self.rng.randrange(self.sealed), self.sealed)
-        values = self.rng.choice([[1], [0, 1], [0, Fraction(1, 2), 1], [-1, 0, Fraction(1, 2), 1]])
+        values: list[Fraction | int] = self.rng.choice(
+            [[1], [0, 1], [0, Fraction(1, 2), 1], [-1, 0, Fraction(1, 2), 1]]
+        )
         terms = [
             (self.rng.choice(values), {0: indicator(3, [t]), 1: indicator(3, [a])})
             for t in periods

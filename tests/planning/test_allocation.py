@@ -13,6 +13,7 @@ from qserver.errors import CapacityError, RequirementError
 from qserver.ledger.neighbours import rise
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.query.requirement import Requirement
+from qserver.records.charge import Relation
 
 lengths = st.floats(1e-3, 1e9)
 confidences = st.floats(0.01, 1 - 1e-9)
@@ -142,7 +143,7 @@ def test_no_alpha_but_a_positive_number_is_taken(alpha: float) -> None:
 def test_the_rise_of_a_row_is_the_most_that_one_record_changes_it(
     values: list[Fraction],
 ) -> None:
-    def risen(relation: str, *, null_cell: bool) -> Fraction:
+    def risen(relation: Relation, *, null_cell: bool) -> Fraction:
         return rise(min(values), max(values), relation=relation, null_cell=null_cell)
 
     with_null = [*values, Fraction(0)]

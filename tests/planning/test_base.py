@@ -15,6 +15,7 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import Lattice, Pattern
 from qserver.planning.blocks import base
 from qserver.planning.blocks.base import BaseProblem, Target, best_base
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.query.linear import linear_query
 from qserver.query.weights import interval
@@ -76,7 +77,7 @@ def test_the_excess_is_the_greatest_variance_over_its_target() -> None:
 def test_searches_side_by_side_end_where_each_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that begins nowhere changes nothing for the others, and is no base."""
     # Else each goes on until all are still.
-    monkeypatch.setattr(base, "PLANNER", replace(base.PLANNER, noticeable=-1.0))
+    monkeypatch.setattr(base, "PLANNER", replace(PLANNER, noticeable=-1.0))
     problem = problem_of(2, [0.0, 0.2, 0.0])
     unit, other = np.ones(len(BLOCKS)), np.array([3.0, 0.2, 0.7])
     nowhere = np.full(len(BLOCKS), np.inf)
@@ -95,7 +96,7 @@ def test_searches_that_are_still_end_early_and_cost_hardly_more(
     starts = [np.ones(len(BLOCKS)), np.array([3.0, 0.2, 0.7])]
     early = problem.solve_all(starts, n_annealed=1)
     hasty = problem.solve_all(starts, n_annealed=1, steps=2)
-    monkeypatch.setattr(base, "PLANNER", replace(base.PLANNER, noticeable=-1.0))
+    monkeypatch.setattr(base, "PLANNER", replace(PLANNER, noticeable=-1.0))
     whole = problem.solve_all(starts, n_annealed=1)
     for i in range(2):
         assert problem.price(early[i]) <= 1.001 * problem.price(whole[i])

@@ -198,7 +198,7 @@ def test_a_base_costs_what_the_solver_finds_and_more_with_blocks_bought_in_vain(
         asked.append(Asked(row_of(low, high, size), LOOSE))
     snapshot = Snapshot((size,))
     found = base_price(snapshot.holdings, asked)
-    targets = [Target((a.query.row.terms[0].by_axis[0].dense,), 30.0) for a in asked]
+    targets = [Target((a.query.row.terms[0].by_axis[0].dense.astype(float),), 30.0) for a in asked]
     levels = tuple(snapshot.holdings.lattice.chains[0].n_parts)
     chains = (Chain(levels), Chain((levels[0], levels[-1])))
     solved = min(best_price(Blocks((c,)), targets, confidence=0.95) for c in chains)

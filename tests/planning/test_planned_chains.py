@@ -20,7 +20,7 @@ def test_a_table_continues_from_the_rows_that_are_its_cells() -> None:
     snapshot = Snapshot((12,))
     cell = part(3, 4)
     row = snapshot.ask(cell, Requirement(40.0, 0.95)).rows[0]
-    raises = {((0, 1),): 2 * row.alpha_nano}
+    raises: dict[tuple[tuple[int, int], ...], int] = {((0, 1),): 2 * row.alpha_nano}
     (table,) = snapshot.holdings.tables(raises)
     assert [(s.row, s.alpha_nano) for s in table.sources] == [(0, row.alpha_nano)]
     assert table.partition.row(table.sources[0].cell) == cell.row

@@ -10,6 +10,7 @@ import pytest
 
 from qserver.planning.blocks import scopes
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.constants import PLANNER
 from tests.benchmarks.many_attributes import played_by
 from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream, returning
 from tests.benchmarks.synthetic_noise import Snapshot
@@ -42,7 +43,7 @@ def test_a_scope_is_known_alike_whether_it_was_followed_or_is_met_now(
         plan = snapshot.plan(asked.query, asked.requirement)
         tables += len(plan.tables)
         with monkeypatch.context() as patch:
-            patch.setattr(scopes, "PLANNER", replace(scopes.PLANNER, kept_scopes=1))
+            patch.setattr(scopes, "PLANNER", replace(PLANNER, kept_scopes=1))
             again = snapshot.replayed().plan(asked.query, asked.requirement)
         assert _bare(again) == _bare(plan)
         snapshot.carry_out(plan, asked.query)

@@ -17,7 +17,7 @@ from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
-from qserver.records.charge import NANO, Charge, TableCharge
+from qserver.records.charge import NANO, Charge, Relation, TableCharge
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 
@@ -139,8 +139,8 @@ def _loss(charges: list[Charge], cell: list[int]) -> int:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_within_is_spent_after_where_that_is_allowed(relation: str) -> None:
-    ledger = CellLedger(SIZES, relation=relation)  # type: ignore[arg-type]
+def test_within_is_spent_after_where_that_is_allowed(relation: Relation) -> None:
+    ledger = CellLedger(SIZES, relation=relation)
     generator = random.Random(1)
     ledger.append(Charge(a_row(generator, SIZES, 2), 500, "j"))
     halves = product_partition(SIZES, {0: [0, 0, 1, 1]})

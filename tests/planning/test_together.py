@@ -166,7 +166,7 @@ def test_answers_on_a_row_and_on_the_cell_that_it_is_are_counted_apart() -> None
     """Their noise is shared, so only the union bound holds: the tail of one is added."""
     snapshot = before_it(1)
     cells = [question_of(row(i, i + 1), Requirement(60.0, 0.9)) for i in (0, 6)]
-    block = snapshot.holdings.pattern(cells[0].row).cell_of  # type: ignore[union-attr]
+    block = snapshot.holdings.pattern(cells[0].row).cell_of
     assert block is not None
     found = answers_with(snapshot.holdings, simultaneous(cells), {block: 150_000_000})
     assert found is not None

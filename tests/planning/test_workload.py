@@ -22,6 +22,7 @@ from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from qserver.records.charge import Relation
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
 from tests.sweeps import share
 
@@ -50,7 +51,7 @@ def plan_of(
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_a_workload_costs_no_more_than_its_own_rows_and_meets_every_question(
-    relation: str,
+    relation: Relation,
 ) -> None:
     snapshot, alone = Snapshot(SIZES, relation), Snapshot(SIZES, relation)
     questions = bins_and_prefixes()

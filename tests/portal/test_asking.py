@@ -8,6 +8,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from qserver.portal.labels import LENGTH_LABEL
 from qserver.portal.pages.prices import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.records.answer import CurvePoint, JobStatus, ModelAnswer
+from qserver.records.answer import Answer, CurvePoint, JobStatus, ModelAnswer
 from qserver.service.insight import AskedJob
 from qserver.storage.store import Store
 from tests.portal.portal_site import AGE, BUDGET_WARNS, HTMX, PEOPLE, Browser, answered, ask
@@ -26,7 +27,7 @@ from tests.portal.portal_site import AGE, BUDGET_WARNS, HTMX, PEOPLE, Browser, a
 QUERY = "from:age=22&to:age=24&length=40&confidence=95"
 
 
-def attribute(page: str, name: str) -> object:
+def attribute(page: str, name: str) -> Any:
     found = re.search(rf"{name}='([^']*)'", page)
     assert found, page
     return json.loads(html.unescape(found[1]))
@@ -62,7 +63,7 @@ def test_a_price_is_the_one_that_explain_gives_and_nothing_is_spent(browser: Bro
     assert words.price(found.price_nano) in part.text
     assert "<html" not in part.text
     stops = attribute(part.text, "data-slider")
-    assert [(s["length"], s["price"]) for s in stops] == [  # type: ignore[index,union-attr]
+    assert [(s["length"], s["price"]) for s in stops] == [
         (p.length, p.price_nano / 1e9) for p in found.curve if p.price_nano is not None
     ]
     assert browser.spent_nano() == 0
@@ -84,11 +85,11 @@ def test_a_question_becomes_a_job_and_its_page_the_answer(browser: Browser) -> N
     assert browser.get(job, **HTMX).headers["HX-Refresh"] == "true"
     page = browser.text(job)
     result = browser.town.service().job(job.split("/")[-1].split("?")[0]).result
-    assert result is not None
+    assert isinstance(result, Answer)
     assert words.answer_words(result, charged_nano=result.charged_nano) in page
     assert "cost 0." in page
     drawn = attribute(page, "data-posterior")
-    assert drawn["low"] == pytest.approx(result.low)  # type: ignore[index,call-overload]
+    assert drawn["low"] == pytest.approx(result.low)
     assert browser.spent_nano() == result.charged_nano > 0
     assert f'href="{PEOPLE}?{QUERY.replace("&", "&amp;")}"' in page
 

@@ -28,8 +28,8 @@ from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 DOMAIN = Domain(
     (
-        Attribute("age", "integer", edges=tuple(range(20, 30))),
-        Attribute("net-pay", "real", edges=(0, 10, 20, 30)),
+        Attribute("age", "integer", edges=tuple(map(Fraction, range(20, 30)))),
+        Attribute("net-pay", "real", edges=tuple(map(Fraction, (0, 10, 20, 30)))),
         Attribute("sex", "labels", ("Female", "it's")),
         Attribute("town", "labels", ("a", "b", "c")),
         Attribute("week", "period", periods=Periods("week", "2024-W01", 9)),
@@ -121,6 +121,7 @@ def test_a_row_of_any_values_and_weights_leads_to_its_question(are_sets: bool) -
         weights = [3, 0, *range(5, 3 + attribute.size)]
         weights = [w % 2 for w in weights] if are_sets else weights
         stops = list(range(1, attribute.size + 1))
+        terms: list[list[object]]
         terms = [["-2/73", [[axis, stops, weights]]], ["1", []]]
         row = HistoryRow(0, terms, "k", 1.0, 1.0, 1, "1")
         wanted = query_from_document(DOMAIN.sizes, terms)

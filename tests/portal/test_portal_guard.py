@@ -62,8 +62,8 @@ def test_the_token_cookie_is_for_the_pages_and_out_of_reach(guarded: Browser) ->
         data={"token": token},
         headers={**SAME_ORIGIN, "X-Forwarded-Proto": "https"},
     )
-    kept = [c for c in secure.headers.getlist("Set-Cookie") if c.startswith("qserver_token=")]
-    assert "Secure" in kept[0]
+    told = [c for c in secure.headers.getlist("Set-Cookie") if c.startswith("qserver_token=")]
+    assert "Secure" in told[0]
 
 
 @pytest.mark.parametrize(

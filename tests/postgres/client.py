@@ -17,6 +17,7 @@ from qserver.postgres.wire.stream import Stream
 from qserver.service.service import Service
 
 Message = tuple[bytes, bytes]
+Socket = socket.socket
 TIMEOUT_S = 60
 
 
@@ -91,8 +92,8 @@ def _row(body: bytes) -> list[str | None]:
 class RawClient:
     """One connection; `stopper` ends the server's side of it."""
 
-    socket: socket.socket
-    stopper: socket.socket
+    socket: Socket
+    stopper: Socket
     thread: threading.Thread
     told: dict[str, str] = field(default_factory=dict)
 

@@ -144,7 +144,7 @@ def noise_of_scale(times: Fraction) -> Iterator[None]:
         return release(truth, alpha_nano=raised(alpha_nano), **rest)
 
     def refined(truth: Any, *, old_alpha_nano: int, new_alpha_nano: int, **rest: Any) -> int:
-        alphas = {
+        alphas: dict[str, Any] = {
             "old_alpha_nano": raised(old_alpha_nano),
             "new_alpha_nano": raised(new_alpha_nano),
         }

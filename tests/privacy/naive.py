@@ -74,6 +74,7 @@ def main() -> None:
     settings = Settings.from_environment()
     log = logging.getLogger("qserver.tests.naive")
     trusted = AttachedData(Registry(settings.state_dir), log=log).load().trusted
+    tables: dict[str, Tables]
     tables = {snapshot: NaiveTables(t, busy) for snapshot, t in trusted.tables.items()}
     slow = replace(trusted, tables=tables, entropy=NaiveEntropy(SystemEntropy(), busy))
     Loop(settings=settings, trusted=slow, log=log).run()

@@ -48,8 +48,8 @@ def record(file: TextIO) -> None:
 
     What is drawn of a secret sample is released to nobody: it is noted as `kept`.
     """
-    samplers = {"release": measuring.release, "release_refined": measuring.release_refined}
-    geometric, draw_table = mechanism.geometric, two_stages.draw_table
+    samplers = {"release": mechanism.release, "release_refined": mechanism.release_refined}
+    geometric, draw_table = mechanism.geometric, measuring.draw_table
     told = ["released"]
 
     def noting(name: str) -> Any:
@@ -83,9 +83,9 @@ def record(file: TextIO) -> None:
         finally:
             told[0] = "released"
 
-    two_stages.draw_table = keeping
-    measuring.release = noting("release")
-    measuring.release_refined = noting("release_refined")
+    two_stages.draw_table = keeping  # type: ignore[attr-defined]
+    measuring.release = noting("release")  # type: ignore[attr-defined]
+    measuring.release_refined = noting("release_refined")  # type: ignore[attr-defined]
     mechanism.geometric = noting_geometric
 
 
@@ -110,7 +110,7 @@ def buy_tables() -> None:
         asked = PaidQuestion(row, half_width, TABLES_AT, "blocks", price)
         return Plan("blocks", (), price, after, None, (), (table,), (asked,))
 
-    Replica.plan = plan  # type: ignore[method-assign]
+    Replica.plan = plan  # type: ignore[assignment, method-assign]
 
 
 def notes(path: Path) -> Iterator[dict[str, Any]]:

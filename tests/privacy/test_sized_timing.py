@@ -57,7 +57,7 @@ def times(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Times:
         rows = [(20 + i % 10, "Male") for i in range(n_records)]
         town = Deployment.make(folder, store_url, limit="1000", rows=rows, capacity=capacity)
         clock, trusted = StoppedClock(), town.trusted()
-        tables = {s: SizedTables(t, clock) for s, t in trusted.tables.items()}
+        tables: dict[str, Tables] = {s: SizedTables(t, clock) for s, t in trusted.tables.items()}
         spender = Spender(
             reader=Store.open(town.settings),
             writer=town.writer(),

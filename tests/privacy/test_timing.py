@@ -24,6 +24,7 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.privacy.naive import PER_COIN_S, PER_RECORD_S, NaiveEntropy, NaiveTables
 from tests.statistical.test_noise import SeededEntropy
+from worker.private.tables import Tables
 from worker.spending.spend import Spender
 
 SLOT_MS = 100
@@ -79,6 +80,7 @@ def observe(tmp_path: Path, store_url: str, redis_client: StoreClient) -> Observ
         rows = [(20, "Female")] * 10 + [(25, "Male")] * n_matching
         town = Deployment.make(folder, store_url, limit="1000", rows=rows)
         clock, trusted = StoppedClock(), town.trusted()
+        tables: dict[str, Tables]
         tables = {s: NaiveTables(t, clock.spend) for s, t in trusted.tables.items()}
         entropy = NaiveEntropy(SeededEntropy(seed), clock.spend)
         spender = Spender(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -69,7 +69,7 @@ def raw_values(attribute: Attribute) -> list[list[Fraction]]:
 
 @st.composite
 def binned(draw: st.DrawFn) -> Attribute:
-    kind = draw(st.sampled_from(["integer", "real"]))
+    kind: Literal["integer", "real"] = draw(st.sampled_from(["integer", "real"]))
     step = 1 if kind == "integer" else Fraction(1, 2)
     marks = draw(st.lists(st.integers(-2, 10), min_size=2, max_size=7, unique=True))
     return Attribute(

@@ -15,7 +15,7 @@ from qserver.errors import QueryError
 from qserver.query.grid import AxisClasses
 from qserver.query.linear import linear_query, total_query
 from qserver.query.partition import ProductPartition, product_partition
-from qserver.query.weights import indicator
+from qserver.query.weights import Weights, indicator
 
 
 @st.composite
@@ -92,9 +92,9 @@ def test_without_axes_the_only_cell_is_the_total() -> None:
         (1, {}),
     ],
 )
-def test_a_row_that_is_no_cell_is_not_found(coefficient: int, axes: dict[int, object]) -> None:
+def test_a_row_that_is_no_cell_is_not_found(coefficient: int, axes: dict[int, Weights]) -> None:
     partition = product_partition((4, 2), {0: [0, 0, 1, 1]})
-    row = linear_query((4, 2), [(coefficient, axes)])  # type: ignore[dict-item]
+    row = linear_query((4, 2), [(coefficient, axes)])
     assert partition.cell_of(row) is None
 
 

@@ -29,7 +29,7 @@ def test_a_token_is_read_back_from_its_text() -> None:
     ],
 )
 def test_a_text_of_another_form_is_no_token(change: object) -> None:
-    assert Token.parse(change(Token.new().text)) is None  # type: ignore[operator]
+    assert Token.parse(change(Token.new().text)) is None
 
 
 def test_tokens_never_repeat_and_hold_256_random_bits() -> None:

@@ -32,7 +32,7 @@ def load(name: str) -> DiscreteBayesianNetwork:
     return model
 
 
-def answers(name: str) -> dict[str, object]:
+def answers(name: str) -> dict[str, list[object]]:
     """Probabilities and most probable values for random questions, with evidence that can be."""
     model, rng = load(name), random.Random(f"{name}, first")
     nodes = sorted(model.nodes())

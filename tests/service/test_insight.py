@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def ledger_at(town: Deployment, now: int) -> LedgerViews:
     return LedgerViews(store, OpenDatasets(store, town.settings), wall_clock=lambda: now)
 
 
-def known(town: Deployment, where: dict[str, object], *, length: float = 40) -> Known:
+def known(town: Deployment, where: Mapping[str, object], *, length: float = 40) -> Known:
     service = town.service()
     query = service.parse("people", {"where": where})
     return service.insight.known("people", query, Requirement(length, 0.95))
@@ -92,14 +93,14 @@ def test_a_question_that_is_zero_is_exact_and_has_no_curve(town: Deployment) -> 
 
 def test_a_job_is_shown_with_its_question(town: Deployment) -> None:
     job = town.submit(AGE, length=30)
-    asked = town.service().insight.asked(job.id)  # type: ignore[union-attr]
+    asked = town.service().insight.asked(job.id)
     assert (asked.status.state, asked.status.result) == ("queued", None)
     query = town.service().parse("people", {"where": AGE})
     assert asked.asked == Question(query, Requirement(30, 0.95))
     assert asked.snapshot == town.meta.snapshot
     town.work_off()
-    done = town.service().insight.asked(job.id)  # type: ignore[union-attr]
-    assert done.status == town.service().job(job.id)  # type: ignore[union-attr]
+    done = town.service().insight.asked(job.id)
+    assert done.status == town.service().job(job.id)
     assert done.status.result is not None
     with pytest.raises(NotFoundError):
         town.service().insight.asked("town~nothing")

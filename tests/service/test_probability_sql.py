@@ -49,7 +49,7 @@ def test_what_history_does_not_give_has_no_probability(town: Deployment) -> None
     found = Statements(town.service()).run(
         "people", "SELECT PROBABILITY(COUNT(*) >= 9) FROM people", wait_s=0
     )
-    [[cell]] = found.cells  # type: ignore[union-attr]
+    [[cell]] = found.cells
     assert cell.value.estimate is None
 
 

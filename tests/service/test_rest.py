@@ -17,7 +17,8 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer
 from qserver.storage.store import Store
 from tests.deployment import Deployment
-from tests.service.test_looking import FRESH, LENGTH, TOP, asked, explained
+from tests.service.test_looking import FRESH, TOP, asked, explained
+from tests.until_tables import LENGTH
 
 
 @pytest.fixture

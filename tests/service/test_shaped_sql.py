@@ -28,7 +28,7 @@ def estimates(found: StatementAnswer, column: int = 0) -> list[float]:
 
 
 def groups(found: StatementAnswer) -> list[str]:
-    return [row.group[0] for row in found.asked.statement.rows]
+    return [str(row.group[0]) for row in found.asked.statement.rows]
 
 
 def by_group(found: StatementAnswer) -> dict[str, tuple[AnsweredCell, ...]]:

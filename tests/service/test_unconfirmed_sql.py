@@ -73,9 +73,7 @@ def test_history_answers_what_it_gives(town: Deployment) -> None:
     assert low <= sum(sex == "Female" for _, sex in ROWS) / len(ROWS) <= high
     [top] = (
         Statements(town.service())
-        .run(  # type: ignore[union-attr]
-            "people", f"{BY_SEX} ORDER BY n DESC LIMIT 1 {SURE}", wait_s=0
-        )
+        .run("people", f"{BY_SEX} ORDER BY n DESC LIMIT 1 {SURE}", wait_s=0)
         .cells
     )
     assert top[0].value.interval.low is not None

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 
-import mpmath  # type: ignore[import-untyped]
+import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest

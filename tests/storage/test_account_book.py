@@ -39,7 +39,10 @@ def test_the_secret_of_a_token_is_nowhere_in_the_store(
     book: AccountBook, redis_client: StoreClient
 ) -> None:
     secret = book.create("ann", "analyst").secret
-    everything = [redis_client.hgetall("qs:accounts"), redis_client.hgetall("qs:tokens")]
+    everything: list[object] = [
+        redis_client.hgetall("qs:accounts"),
+        redis_client.hgetall("qs:tokens"),
+    ]
     everything.append(redis_client.lrange("qs:audit", 0, -1))
     assert "ann" in str(everything)
     assert secret not in str(everything)

@@ -73,7 +73,7 @@ def ask(town: Town, *, length: float, by: str = "") -> Answer:
         return found
     assert town.worker.work_off() == 1
     result = town.web.service().job(found.id).result
-    assert result is not None
+    assert isinstance(result, Answer)
     return result
 
 
@@ -123,14 +123,22 @@ def test_each_user_can_do_its_work_where_tables_are_bought(town: Town, phi: floa
         page = service.history.page("people", after=-1, limit=99)
         tables = [item for item in page.rows if isinstance(item, HistoryTable)]
     table = tables[0]
-    assert len(service.history.measurement("people", table.id).values) == table.n_cells
+    values = service.history.measurement("people", table.id).values
+    assert values is not None
+    assert len(values) == table.n_cells
     assert len(town.web_client.lrange(KEYS.paid(town.web.meta.snapshot), 0, -1)) == n_paid
     assert service.ledger.spending("people").accounts[0].n_charges > 1
 
 
 def _forbidden(snapshot: str) -> list[tuple[str, ...]]:
     """A write to every key that is not the web's own."""
-    hashes = (KEYS.ledger, KEYS.reservations, KEYS.open, KEYS.burnt, KEYS.allowances)
+    hashes: tuple[str, ...] = (
+        KEYS.ledger,
+        KEYS.reservations,
+        KEYS.open,
+        KEYS.burnt,
+        KEYS.allowances,
+    )
     hashes += (KEYS.dataset("people"), DATASETS, ACCOUNTS, TOKENS)
     lists = (KEYS.charges, KEYS.history(snapshot), KEYS.paid(snapshot), AUDIT)
     return [

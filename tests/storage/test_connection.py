@@ -279,7 +279,7 @@ def test_a_value_of_another_kind_is_damage(redis_client: StoreClient, *, in_pipe
     with pytest.raises(StoreCorruptError, match="kind"):  # noqa: PT012
         sender.lrange("key", 0, -1)
         if in_pipeline:
-            sender.execute()  # type: ignore[attr-defined]
+            sender.execute()
 
 
 @pytest.mark.parametrize("in_pipeline", [False, True])
@@ -290,7 +290,7 @@ def test_bytes_that_are_no_text_are_damage(redis_client: StoreClient, *, in_pipe
     with pytest.raises(StoreCorruptError, match="UTF-8"):  # noqa: PT012
         sender.lrange("key", 0, -1)
         if in_pipeline:
-            sender.execute()  # type: ignore[attr-defined]
+            sender.execute()
     assert [redis_client.lindex("key", i) for i in (0, 2)] == ["a", "b"]
 
 

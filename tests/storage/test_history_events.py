@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,7 @@ def test_a_reservation_with_tables_cells_and_paid_questions_survives_its_json() 
 
 
 def test_tables_and_rows_share_one_sequence_of_ids() -> None:
+    events: list[tuple[PlannedRow | PlannedTable, list[int]]]
     events = [(NEW, [7]), (TABLE, [-(2**70), 3]), (RAISED, [4, 5]), (NEW, [8])]
     texts = [measurement_json(planned, found, "j") for planned, found in events]
     read = measurements_from_json(texts, next_id=0, sizes=DOMAIN.sizes)
@@ -142,7 +144,7 @@ def test_the_charge_of_a_refinement_is_the_rise_of_alpha() -> None:
     assert (REFINED.charge_nano, NEW.charge_nano) == (200, 300)
     assert REFINED.refines_live(live)
     for other in ({"alpha_nano": 301}, {"key": "k"}, {"step": Fraction(1, 2)}, {"id": 2}):
-        assert not REFINED.refines_live(replace(live, **other))  # type: ignore[arg-type]
+        assert not REFINED.refines_live(replace(live, **other))
 
 
 def _release(client: StoreClient, planned: Planned, indices: Sequence[int]) -> None:
@@ -151,7 +153,7 @@ def _release(client: StoreClient, planned: Planned, indices: Sequence[int]) -> N
     before = str(client.hget(keys.ledger, "head:s1"))
     found = relinked([measurement_json(planned, indices, "j")], prev=before)
     client.rpush(keys.history("s1"), *found.texts)
-    client.hset(keys.ledger, mapping=sealed_fields({"head:s1": found.head}))
+    client.hset(keys.ledger, mapping=dict[Any, Any](sealed_fields({"head:s1": found.head})))
 
 
 @pytest.fixture
@@ -175,10 +177,10 @@ def test_a_reader_keeps_events_and_ids_apart(
     for i, row in enumerate(rows):
         _release(redis_client, row, [i])
         assert early.n_events == max(0, i - 1)
-        redis_client.hset(keys.ledger, mapping=sealed_fields({"shown:s1": str(i)}))
+        redis_client.hset(keys.ledger, mapping=dict[Any, Any](sealed_fields({"shown:s1": str(i)})))
         early.refresh(reader)
         assert early.n_events == i
-    redis_client.hset(keys.ledger, mapping=sealed_fields({"shown:s1": "4"}))
+    redis_client.hset(keys.ledger, mapping=dict[Any, Any](sealed_fields({"shown:s1": "4"})))
     late = Replica(META, settings, shown_only=True)
     for replica in (early, late):
         replica.refresh(reader)

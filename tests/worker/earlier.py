@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from worker.owner import attach
+from worker.private.read import read_where_it_stays
 from worker.private.snapshot import Snapshot
 
 
 @contextmanager
 def attaching_without_seals(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """What is attached within is read from its file at each start, as it was."""
-    read_snapshot, entry = attach.read_where_it_stays, attach._entry
+    read_snapshot, entry = read_where_it_stays, attach._entry
 
     def unsealed(*args: Any, **options: Any) -> Snapshot:
         found = read_snapshot(*args, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ class Clock:
             self.stopping.set()
 
 
-def opening(*outcomes: Exception | str) -> object:
+def opening(*outcomes: Exception | str) -> Callable[[], str]:
     left = list(outcomes)
 
     def open_store() -> str:

@@ -50,7 +50,7 @@ def table(number, parts, *, alpha_nano=SHARP, truth=TRUTH):
 def row(number, query, *, alpha_nano=SHARP):
     """A released row without noise beyond the lattice."""
     found = primitive(query)
-    value = 0
+    value = Fraction(0)
     for cell in np.ndindex(*SIZES):
         weight = sum(
             t.coefficient * np.prod([w.at(cell[a]) for a, w in t.by_axis.items()])
@@ -269,7 +269,9 @@ def test_a_purchase_must_name_what_to_buy():
 def test_an_exact_model_that_is_too_large_is_refused_with_its_size():
     sizes = (300, 300, 300)
     pairs = [(0, 1), (1, 2), (0, 2)]
-    domain = Domain(tuple(Attribute(n, "integer", edges=tuple(range(301))) for n in "abc"))
+    domain = Domain(
+        tuple(Attribute(n, "integer", edges=tuple(map(Fraction, range(301)))) for n in "abc")
+    )
     tables = []
     for i, (a, b) in enumerate(pairs):
         partition = product_partition(sizes, {a: np.arange(300) // 2, b: np.arange(300) // 2})

@@ -14,7 +14,7 @@ from qserver.errors import CapacityError, NetworkError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
-from qserver.query.weights import indicator
+from qserver.query.weights import Weights, indicator
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, TableMeasurement
 
@@ -90,6 +90,7 @@ def test_a_summed_table_weighs_as_little_as_its_noise_has_grown() -> None:
 def test_a_count_adds_up_terms_with_their_coefficients() -> None:
     specification = KIND.read({"network": {"edges": [["a", "b"], ["b", "c"], ["a", "c"]]}}, SMALL)
     model = KIND.build(specification, SMALL, [measured(0, (0, 1, 2))])
+    terms: list[tuple[Fraction | int, dict[int, Weights]]]
     terms = [(2, {0: indicator(2, [0])}), (Fraction(-1, 2), {1: indicator(3, [1, 2])})]
     expected = 2 * COUNTS[0].sum() - COUNTS[:, 1:].sum() / 2
     assert model.count(linear_query(SMALL.sizes, terms)) == pytest.approx(expected, rel=1e-3)

@@ -75,4 +75,4 @@ def test_names_are_text_never_markup() -> None:
 )
 def test_what_cannot_be_drawn_is_refused(make: object) -> None:
     with pytest.raises(InputError):
-        make()  # type: ignore[operator]
+        make()

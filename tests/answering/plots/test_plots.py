@@ -26,7 +26,7 @@ NASTY = 'a<b & "c"\x00]]>\ud800'
 ends = st.floats(-1e9, 1e9)
 
 
-def chart(title: str = "A title", marks: tuple[object, ...] | None = None) -> Chart:
+def chart(title: str = "A title", marks: tuple[Line | Area | Rule, ...] | None = None) -> Chart:
     lines = (
         Area("an area", (0, 1), (0, 0), (1, 2)),
         Line("a line", (0, 5, 10), (0, 3, -1)),
@@ -220,7 +220,7 @@ def test_steps_go_across_before_they_go_up() -> None:
 )
 def test_what_cannot_be_drawn_is_refused(make: object) -> None:
     with pytest.raises(InputError):
-        make()  # type: ignore[operator]
+        make()
 
 
 def test_a_posterior_has_the_density_that_its_tails_have_and_its_interval_shaded() -> None:

@@ -92,13 +92,13 @@ def test_the_plot_has_a_line_for_each_curve_that_applies() -> None:
     [
         (lambda: AuditRequest(COLLIDER, 0), "`n`"),
         (lambda: AuditRequest(COLLIDER, 10, n_reference=0), "n_reference"),
-        (lambda: AuditRequest(COLLIDER, 10, release="all"), "release"),
+        (lambda: AuditRequest(COLLIDER, 10, release="all"), "release"),  # type: ignore[arg-type]
         (lambda: AuditRequest(sized({"a": 1}, []), 10), "two values"),
     ],
 )
 def test_an_audit_of_nothing_is_refused(make: object, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        make()  # type: ignore[operator]
+        make()
 
 
 def test_with_an_epsilon_the_tables_count_that_learning_would_buy() -> None:

@@ -262,7 +262,8 @@ def test_a_question_that_waits_is_answered_when_the_server_is_asked_to_stop(
 def test_a_reply_that_may_take_long_to_form_holds_no_short_thread(lane: str, pool: str) -> None:
     """Of a workload's answers the consistent ones are computed once its job has ended."""
     worker = object.__new__(ParkingWorker)
-    worker.tpool, worker._lanes = "short", {"again": "again"}
+    pools: Any = {"again": "again"}
+    worker.tpool, worker._lanes = "short", pools
     submit = MagicMock()
     worker._submit = submit  # type: ignore[method-assign]
     conn = MagicMock(visit=Visit(lane=lane))

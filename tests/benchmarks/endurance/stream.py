@@ -63,10 +63,11 @@ class Stream:
 
 def write_domain(path: Path) -> Path:
     """The domain that all datasets have."""
-    numbers = [
+    numbers: list[dict[str, object]] = [
         {"name": name, "kind": "integer", "range": [0, high], "outside": "clamp"}
         for name, high in _HIGH.items()
     ]
+    regions: dict[str, object]
     regions = {"name": "region", "kind": "labels", "labels": list(_REGIONS), "outside": "other"}
     attributes = [{**a, "missing": "other"} for a in (*numbers, regions)]
     path.write_text(json.dumps({"attributes": attributes}), encoding="utf-8")

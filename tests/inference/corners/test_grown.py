@@ -250,13 +250,15 @@ def _several(monkeypatch) -> list[Measurement]:
     ]
 
 
+def _length(found: Combinations) -> float:
+    return float(np.linalg.norm(found.least * found.noise.scales))
+
+
 def _as_precise(found: Trial, expected: Trial, rows: list[Measurement]) -> bool:
     """Whether every row follows as precisely."""
     pairs = [(found.combinations(m.row), expected.combinations(m.row)) for m in rows]
     return all(
-        one is not None
-        and other is not None
-        and np.isclose(*(np.linalg.norm(c.least * c.noise.scales) for c in (one, other)))
+        one is not None and other is not None and np.isclose(_length(one), _length(other))
         for one, other in pairs
     )
 

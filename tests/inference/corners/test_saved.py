@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def _queries(n: int, seed: int) -> list[LinearQuery]:
     return [source.predicate(1 + i % 3) if i % 2 else source.box() for i in range(n)]
 
 
-def _resumed(saved: Trial, folder: Path, rows: Sequence[Measurement], **limits: int) -> Trial:
+def _resumed(saved: Trial, folder: Path, rows: Sequence[Measurement], **limits: Any) -> Trial:
     files = CheckpointFolder(folder)
     files.keep("s", "rows", saved.rows.state())
     state = files.load("s")

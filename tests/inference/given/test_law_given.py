@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qserver.inference.given.cavity import Cavity
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import law_given
-from qserver.inference.given.sites import Cavity
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.given.references import (
@@ -26,7 +26,7 @@ GRID = 5e-4
 
 def _law(known: KnownSums, *, enough: float = 4e-3) -> tuple[float, TableOfLaw]:
     given = known.reduced()
-    return given.shift, law_given(given, enough=enough)
+    return float(given.shift), law_given(given, enough=enough)
 
 
 @pytest.mark.slow

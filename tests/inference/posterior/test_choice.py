@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from qserver.errors import InputError, RequirementError
@@ -35,7 +36,7 @@ ROUNDING = 1e-7
 
 TRUTHS: dict[str, Array] = {
     "equal": np.zeros(M),
-    "stairs": np.arange(M) * 0.3,
+    "stairs": np.arange(float(M)) * 0.3,
     "one above": np.eye(M)[0] * 4.0,
     "two groups": np.repeat([0.0, 3.0], M // 2),
     "drawn": np.random.default_rng(11).exponential(2.0, M),
@@ -52,7 +53,7 @@ def distances(selection: Selection, scale: float = 1.0) -> tuple[float, float]:
     return -found.low, found.high
 
 
-def held(truths: Array, noisy: Array, chosen: Array, reach: tuple[float, float]) -> int:
+def held(truths: Array, noisy: Array, chosen: NDArray[np.intp], reach: tuple[float, float]) -> int:
     """In how many draws all chosen numbers lie within reach; chosen has shape (draws, k)."""
     seen = np.take_along_axis(noisy, chosen, axis=1)
     true = np.take_along_axis(np.broadcast_to(truths, noisy.shape), chosen, axis=1)
@@ -64,7 +65,7 @@ def drawn(truths: Array, *, seed: int, scale: float = 1.0) -> Array:
     return truths + np.random.default_rng(seed).laplace(0.0, scale, (N_DRAWS, len(truths)))
 
 
-def largest(noisy: Array, k: int = 1) -> Array:
+def largest(noisy: Array, k: int = 1) -> NDArray[np.intp]:
     return np.argsort(noisy, axis=1)[:, -k:]
 
 

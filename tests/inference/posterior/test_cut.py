@@ -176,7 +176,7 @@ def test_a_law_known_piece_by_piece_is_cut_to_many_digits() -> None:
     """One count three times: the density is a product of exponentials on a line."""
     design, errors = repeated(3), np.array([0.4, -2.0, 1.1])
     given = design.known(errors).reduced()
-    law, shift = law_given(given), given.shift
+    law, shift = law_given(given), float(given.shift)
     posterior = CutPosterior(GivenPosterior(0.0, law, shift, 1.0, 0.0), 0.0, math.inf)
     estimate = float(design.weights @ errors)
     q = np.linspace(0.0, 40.0, 400_001)

@@ -237,7 +237,7 @@ def test_the_priced_shape_is_cheapest_for_the_variance_that_it_leaves() -> None:
     assert len(found.alphas) == 4
     alphas = np.array([dict(found.alphas)[i] for i in fill.ids])
     variance = float(np.square(fill.weights / alphas).sum())
-    best = minimize(
+    best = minimize(  # type: ignore[call-overload]
         lambda x: float(prices @ np.exp(x)),
         np.zeros(4),
         constraints={

@@ -179,6 +179,7 @@ def test_the_least_alpha_is_that_of_a_nested_search(confidence, share):
     alpha = combined_alpha(
         inference, primitive(_half()), half_width=target, confidence=confidence, step=STEP
     )
+    assert alpha is not None
     assert_allclose(alpha, _two_row_alpha(10.0, target, confidence), rtol=1e-6)
 
 

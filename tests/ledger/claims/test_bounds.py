@@ -73,7 +73,7 @@ def exact_least(query: LinearQuery, found: Charged, *, balanced: bool = False) -
         bounds=[(None, None)] * n + [(0, None)] * m,
     )
     assert solved.status == 0
-    return float(solved.fun)
+    return float(solved.fun)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from qserver.records.charge import NANO
+from qserver.records.charge import NANO, Relation
 from qserver.records.paid_question import DEFAULT_PHI
 from tests.benchmarks.play import snapshot_for
 
@@ -23,7 +23,7 @@ N_WEEKS, N_AGES = 52, 8
 SIZES = (N_WEEKS, N_AGES, 2)
 LIMIT = 1000 * NANO
 SHOWN = (1, 4, 13, 26, 52)
-REPLACED = "replace-one"
+REPLACED: Relation = "replace-one"
 
 
 def by_week(most: int, *, same_period: bool = False) -> ByPeriod:

@@ -85,7 +85,7 @@ def least_absolute(
         b_eq=polytope.right,
         bounds=[(0, None)] * (n + m),
     )
-    return float(found.fun)
+    return float(found.fun)  # type: ignore[arg-type]
 
 
 def all_pairs(n: int) -> list[Scope]:

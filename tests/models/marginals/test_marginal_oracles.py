@@ -77,11 +77,11 @@ def test_tables_agree_and_have_total_one_where_rounding_of_potentials_is_no_smal
     assert_allclose(layout.totals(tables), 1.0, rtol=0, atol=1e-12)
     for (i, one), (j, other) in combinations(enumerate(layout.scopes), 2):
         shared = set(one) & set(other)
-        sums = [
+        first, second = [
             layout.table(tables, k).sum(axis=tuple(n for n, a in enumerate(s) if a not in shared))
             for k, s in ((i, one), (j, other))
         ]
-        assert_allclose(*sums, rtol=0, atol=1e-12)
+        assert_allclose(first, second, rtol=0, atol=1e-12)
 
 
 def test_cliques_of_the_tree_hold_every_scope_and_run_along_it():

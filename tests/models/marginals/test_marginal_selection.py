@@ -75,7 +75,7 @@ def test_the_choice_beats_measuring_the_workload_evenly():
 
 
 def test_what_is_known_already_counts_and_is_not_bought_again():
-    known = {(0, 1): 50.0}
+    known: dict[tuple[int, ...], float] = {(0, 1): 50.0}
     choice = best_choice(SIZES, [(0, 1), (2,)], known=known)
     assert (0, 1) not in choice.scopes
     expected = dense_error([(0, 1), *choice.scopes], [50.0, *choice.shares], [(0, 1), (2,)])

@@ -37,7 +37,7 @@ def test_sums_are_marginals_and_spreading_is_their_transpose(found, seed):
     edges = [
         Edge(i, part)
         for i, scope in enumerate(source.scopes)
-        for part in combinations(scope, rng.integers(len(scope) + 1))
+        for part in combinations(scope, int(rng.integers(len(scope) + 1)))
         if rng.random() < 0.8
     ]
     summation = Summation(source, edges)

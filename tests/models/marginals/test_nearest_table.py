@@ -98,7 +98,7 @@ def test_with_a_known_total_the_answers_are_those_of_a_table_that_has_it(seed: i
         return 0.5 * float(rest @ rest), given_case.dense.T @ (rest / given_case.scales)
 
     n = given_case.dense.shape[1]
-    best = minimize(
+    best = minimize(  # type: ignore[call-overload]
         distance,
         np.full(n, total / n),
         jac=True,

@@ -41,7 +41,7 @@ def literal_greedy(corr: np.ndarray, most: int) -> set[tuple[int, int]]:
     """Try every arrow in every step, refuse cycles by building the graph."""
     n, arrows = len(corr), set()
     while True:
-        best = (0.0, None)
+        best: tuple[float, tuple[int, int] | None] = (0.0, None)
         for child, parent in permutations(range(n), 2):
             mine = [p for p, c in arrows if c == child]
             if parent in mine or len(mine) >= most:

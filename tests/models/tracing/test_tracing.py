@@ -143,18 +143,18 @@ def test_a_huge_separation_leaves_the_cap_and_a_huge_epsilon_the_bound() -> None
         (lambda: TracingBound(1, 1).power(1.1), "fpr"),
         (lambda: PrivacyCap(-1), "epsilon"),
         (lambda: PrivacyCap(inf), "epsilon"),
-        (lambda: PrivacyCap(1, "both"), "relation"),
-        (lambda: PrivacyCap(1, "add-remove", "neither"), "game"),
+        (lambda: PrivacyCap(1, "both"), "relation"),  # type: ignore[arg-type]
+        (lambda: PrivacyCap(1, "add-remove", "neither"), "game"),  # type: ignore[arg-type]
         (lambda: PrivacyCap(1, "replace-one", "added"), "game"),
         (lambda: PrivacyCap(1).power(float("nan")), "fpr"),
         (lambda: ReleaseGate(0, 0.5), "fpr"),
         (lambda: ReleaseGate(0.1, 0.05), "max_power"),
-        (lambda: ReleaseGate(0.1, 0.5, "attack"), "basis"),
+        (lambda: ReleaseGate(0.1, 0.5, "attack"), "basis"),  # type: ignore[arg-type]
     ],
 )
 def test_values_out_of_range_are_refused(make: object, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        make()  # type: ignore[operator]
+        make()
 
 
 @pytest.mark.parametrize(

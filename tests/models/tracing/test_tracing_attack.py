@@ -195,7 +195,7 @@ def test_a_measured_effect_is_the_attack_with_less_the_attack_without() -> None:
     [
         (lambda: fitted(CHAIN, records_of(CHAIN, 5, 0), prior=0), "prior"),
         (lambda: fitted(CHAIN, np.zeros((5, 2), dtype=int)), "columns"),
-        (lambda: fitted(CHAIN, np.zeros((5, 3))), "whole numbers"),
+        (lambda: fitted(CHAIN, np.zeros((5, 3))), "whole numbers"),  # type: ignore[arg-type]
         (lambda: fitted(CHAIN, np.full((5, 3), 2)), "within"),
         (lambda: Roc(np.array([1.0]), np.array([1.0, 2.0])), "at least two"),
         (lambda: Roc(np.array([1.0, np.nan]), np.array([1.0, 2.0])), "none NaN"),
@@ -204,7 +204,7 @@ def test_a_measured_effect_is_the_attack_with_less_the_attack_without() -> None:
 )
 def test_what_cannot_be_attacked_is_refused(make: object, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        make()  # type: ignore[operator]
+        make()
 
 
 def test_a_population_that_excludes_a_cell_is_refused() -> None:

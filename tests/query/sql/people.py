@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import duckdb
 
@@ -63,7 +64,7 @@ class People:
         """The query's true answer, cell by cell."""
         return sum((query.value_at(c) * n for c, n in self.counts.items()), Fraction(0))
 
-    def duck(self, text: str) -> list[tuple[object, ...]]:
+    def duck(self, text: str) -> list[tuple[Any, ...]]:
         """What DuckDB says."""
         return self.connection.execute(text).fetchall()
 
@@ -77,8 +78,8 @@ def _cell(row: Sequence[object]) -> tuple[int, ...]:
     age, income, height, region, sex = row
     return (
         AGES.index(age),  # type: ignore[arg-type]
-        (income >= 10) + (income >= 25),  # type: ignore[operator]
-        (height >= Fraction("1.5")) + (height >= Fraction("1.75")),  # type: ignore[operator]
-        REGIONS.index(region),  # type: ignore[arg-type]
-        SEXES.index(sex),  # type: ignore[arg-type]
+        (income >= 10) + (income >= 25),
+        (height >= Fraction("1.5")) + (height >= Fraction("1.75")),
+        REGIONS.index(region),
+        SEXES.index(sex),
     )

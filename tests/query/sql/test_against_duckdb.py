@@ -138,7 +138,7 @@ def test_a_linear_item_is_what_duckdb_says(item: str, people: People) -> None:
     [[cell]] = [row.cells for row in read(text).rows]
     assert isinstance(cell, Sum)
     assert cell.binning is None
-    assert float(people.value(cell.query)) == pytest.approx(float(expected), rel=1e-12)  # type: ignore[arg-type]
+    assert float(people.value(cell.query)) == pytest.approx(float(expected), rel=1e-12)
 
 
 @pytest.mark.parametrize("item", RATIOS)
@@ -148,7 +148,7 @@ def test_a_quotient_is_what_duckdb_says(item: str, people: People) -> None:
     [[cell]] = [row.cells for row in read(text).rows]
     assert isinstance(cell, Ratio)
     found = people.value(cell.numerator) / people.value(cell.denominator)
-    assert float(found) == pytest.approx(float(expected), rel=1e-12)  # type: ignore[arg-type]
+    assert float(found) == pytest.approx(float(expected), rel=1e-12)
     if cell.low is not None and cell.high is not None:
         assert cell.low <= found <= cell.high
 
@@ -181,8 +181,7 @@ def test_groups_are_duckdbs_and_the_empty_ones_are_zero(
     text = f"SELECT {group}, COUNT(*), SUM(age) FROM people WHERE {where} GROUP BY {group}"
     n_keys = group.count(",") + 1
     expected = {
-        tuple(map(str, row[:n_keys])): tuple(map(int, row[n_keys:]))  # type: ignore[call-overload]
-        for row in people.duck(text)
+        tuple(map(str, row[:n_keys])): tuple(map(int, row[n_keys:])) for row in people.duck(text)
     }
     found = {
         row.group: tuple(int(people.value(c.query)) for c in row.cells if isinstance(c, Sum))
@@ -201,8 +200,8 @@ def test_the_stated_error_of_bins_bounds_the_difference(item: str, people: Peopl
     cell = read(text).rows[0].cells[0]
     assert isinstance(cell, Sum)
     assert cell.binning is not None
-    difference = abs(float(people.value(cell.query)) - float(expected))  # type: ignore[arg-type]
-    assert 0 < difference <= float(cell.binning.error) * int(n)  # type: ignore[call-overload]
+    difference = abs(float(people.value(cell.query)) - float(expected))
+    assert 0 < difference <= float(cell.binning.error) * int(n)
 
 
 def test_the_stated_error_of_an_average_bounds_the_difference(people: People) -> None:
@@ -213,7 +212,7 @@ def test_the_stated_error_of_an_average_bounds_the_difference(people: People) ->
     assert cell.binning is not None
     assert (cell.binning.of, cell.binning.error) == ("average", Fraction(17))
     found = people.value(cell.numerator) / people.value(cell.denominator)
-    assert 0 < abs(float(found) - float(expected)) <= 17  # type: ignore[arg-type]
+    assert 0 < abs(float(found) - float(expected)) <= 17
 
 
 _atoms = st.one_of(

@@ -9,10 +9,10 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import SqlError
-from qserver.query.sql.cells import asked, at_most, relatives
+from qserver.query.sql.cells import asked, at_most
 from qserver.query.sql.parts import Halves
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
-from qserver.query.sql.tables.relative import KnownSum, RelativeTarget
+from qserver.query.sql.tables.relative import KnownSum, RelativeTarget, relatives
 from tests.query.sql.people import read
 from tests.query.sql.stepwise import Part
 

@@ -151,7 +151,7 @@ def test_course_of_time_holds_sealed_periods_alone() -> None:
     assert list(found.names) == weeks(10, 11)
 
 
-def grouped(text: str, item: dict[str, object]) -> dict[tuple[str, ...], list[str]]:
+def grouped(text: str, item: dict[str, object]) -> dict[tuple[str | None, ...], list[str]]:
     """The periods in each group of GROUP BY."""
     domain = domain_from_document({"attributes": [item, SEX]})
     statement = parse_statement(

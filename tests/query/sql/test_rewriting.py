@@ -6,6 +6,7 @@ import pytest
 
 from qserver.errors import CapacityError
 from qserver.query.looking import Selection
+from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import People, read
 
@@ -110,7 +111,8 @@ def table_of(people: People, text: str) -> list[tuple[object, ...]]:
     ]
 
 
-def _value(people: People, cell: Sum | Ratio) -> float | None:
+def _value(people: People, cell: Sum | Ratio | Combined) -> float | None:
+    assert not isinstance(cell, Combined)
     if isinstance(cell, Sum):
         return float(people.value(cell.query) + cell.offset)
     under = people.value(cell.denominator)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from qserver.errors import CapacityError
 from qserver.query.looking import Selection
 from qserver.query.sql.attributes import LikePattern
+from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.shaping.shape import PLAIN, Compare, Every, Shape, SortKey
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import People, read
@@ -59,7 +60,8 @@ def true_table(people: People, text: str) -> list[tuple[object, ...]]:
     return [(*statement.rows[i].group, *table[i]) for i in places]
 
 
-def _value(people: People, cell: Sum | Ratio) -> float | None:
+def _value(people: People, cell: Sum | Ratio | Combined) -> float | None:
+    assert not isinstance(cell, Combined)
     if isinstance(cell, Sum):
         return float(people.value(cell.query))
     under = people.value(cell.denominator)

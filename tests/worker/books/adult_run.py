@@ -18,7 +18,6 @@ from typing import Any, cast
 from qserver.answering.decide import Free, decide
 from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import QServerError
-from qserver.planning.planner import Plan
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import linear_query
 from qserver.query.question import Question
@@ -110,7 +109,7 @@ def main(relation: str, n: int, seed: int, limit: float = 10.0) -> None:
                 found = decide(town.replica, asked)
                 if isinstance(found, Free):
                     continue
-                town.spend(asked, cast("Plan", found))
+                town.spend(asked, found)
             except QServerError as exc:
                 print(type(exc).__name__, exc)
                 break

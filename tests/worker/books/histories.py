@@ -25,7 +25,7 @@ from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
-from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
+from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.by_definition import Draws, Spread, row_vector, table_vectors
@@ -116,12 +116,15 @@ class Numbering:
         return answer
 
 
+RELATIONS: tuple[Relation, ...] = ("add-remove", "replace-one")
+
+
 class Town:
     """A population whose history grows at random; all declarations are true."""
 
-    def __init__(self, seed: int, path: Path, *, relation: str | None = None) -> None:
+    def __init__(self, seed: int, path: Path, *, relation: Relation | None = None) -> None:
         self.seed, self.random = seed, random.Random(seed)
-        self.relation = relation or self.random.choice(["add-remove", "replace-one"])
+        self.relation = self.random.choice(RELATIONS) if relation is None else relation
         self.journal = JournalFile(path)
         self.files: dict[str, File] = {}
         self.pairs: set[tuple[str, str]] = set()
@@ -143,7 +146,7 @@ class Town:
         sizes = rng.choice([(3,), (2, 3), (4, 2), (2, 2, 2), (5, 3)])
         k, null_cell = rng.choice([1, 1, 1, 2, 5]), rng.random() < 0.5
         spread = self._spread(snapshot, sizes, k)
-        by = spread and ByPeriod(0, sizes[0], spread.most, spread.keeps_period)
+        by = ByPeriod(0, sizes[0], spread.most, spread.keeps_period) if spread else None
         ledger = CellLedger.like(sizes, Neighbours(self.relation, k, null_cell, by))
         draws = Draws(sizes, self.relation, k, null_cell, spread=spread)
         details: dict[str, str | int] = {

@@ -23,7 +23,9 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from worker.owner.checks import doctor
+from worker.owner.checks.finding import WorkerFinding
 from worker.spending.group import ahead, spends
+from worker.spending.reservation import reservation_of
 
 KEYS = Keys("town")
 DATASET = KEYS.dataset("people")
@@ -60,14 +62,14 @@ def charges(town: Deployment) -> list[Any]:
     return list(found)
 
 
-def books_of_doctor(town: Deployment) -> doctor.WorkerFinding:
+def books_of_doctor(town: Deployment) -> WorkerFinding:
     findings = doctor.examine(town.registry, town.settings)
     return next(f for f in findings if f.check == "books of town")
 
 
 def kept(client: StoreClient) -> str:
     """The facts of the dataset in the store."""
-    return unsealed(client.hget(DATASET, "meta"), name="people")
+    return unsealed(str(client.hget(DATASET, "meta")), name="people")
 
 
 def keep(client: StoreClient, text: str) -> object:
@@ -91,16 +93,16 @@ def swap_labels(client: StoreClient) -> object:
 
 def ledger(**changes: int | str) -> Callable[[StoreClient], object]:
     texts = {name: str(value) for name, value in changes.items()}
-    return lambda client: client.hset(KEYS.ledger, mapping=sealed_fields(texts))
+    return lambda client: client.hset(KEYS.ledger, mapping=dict[Any, Any](sealed_fields(texts)))
 
 
 def lower_spending(client: StoreClient) -> object:
-    share = next(k for k in client.hkeys(KEYS.ledger) if k.startswith("spent:"))
+    share = next(k for k in map(str, client.hkeys(KEYS.ledger)) if k.startswith("spent:"))
     return ledger(**{"spent": 1, share: 1})(client)
 
 
 def take_guard_away(client: StoreClient) -> object:
-    guard = next(k for k in client.hkeys(KEYS.ledger) if k.startswith("guard:"))
+    guard = next(k for k in map(str, client.hkeys(KEYS.ledger)) if k.startswith("guard:"))
     client.hdel(KEYS.ledger, guard, f"seal:{guard}")
     return meta(disclosure_cap=None)(client)
 
@@ -174,7 +176,7 @@ def test_an_edited_paid_question_is_named_at_the_next_start(
     town: Deployment, redis_client: StoreClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     snapshot = town.meta.snapshot
-    text = unsealed(redis_client.lindex(KEYS.paid(snapshot), 0), name=PAID)
+    text = unsealed(str(redis_client.lindex(KEYS.paid(snapshot), 0)), name=PAID)
     changed = json.dumps(json.loads(text) | {"price": 1})
     redis_client.lset(KEYS.paid(snapshot), 0, sealed(changed, name=PAID))
     assert "paid questions" in books_of_doctor(town).text
@@ -205,7 +207,7 @@ def test_a_burnt_job_that_was_cut_from_a_journal_is_noticed(
 def test_an_undercharge_by_the_ledger_is_refused(
     town: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = ahead.reservation_of
+    made = reservation_of
 
     def cheaper(*args: Any, **named: Any) -> Reservation:
         found = made(*args, **named)

@@ -154,7 +154,7 @@ def test_details_cannot_be_changed_from_outside() -> None:
     given_details["a"] = 2
     assert record.details == {"a": 1}
     with pytest.raises(TypeError):
-        record.details["a"] = 2  # type: ignore[index]
+        record.details["a"] = 2
 
 
 def attached(dataset: str, snapshot: str, *, limit_nano: int = 1000) -> Attached:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 
-import mpmath  # type: ignore[import-untyped]
+import mpmath
 import pytest
 
 from worker.noise import mechanism

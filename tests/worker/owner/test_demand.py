@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +62,7 @@ def week(town: Deployment) -> int:
     return service.dataset("people").spent_nano - before
 
 
-def price(town: Deployment, where: dict[str, object]) -> int:
+def price(town: Deployment, where: Mapping[str, object]) -> int:
     service = town.service()
     query = service.parse("people", {"where": where})
     return service.explain("people", query, Requirement(40, 0.95)).price_nano
@@ -72,7 +74,7 @@ def faults(town: Deployment) -> list[str]:
     ]
 
 
-def other(town: Deployment, **options: object) -> AttachRequest:
+def other(town: Deployment, **options: Any) -> AttachRequest:
     request = AttachRequest(
         name="other",
         data=write_people(town.settings.state_dir / "other.csv", [(25, "Male")]),

@@ -58,7 +58,7 @@ def test_every_change_is_logged_and_the_log_adds_up(
 ) -> None:
     assert [c for c in checks(town) if not c.ok] == []
     texts = redis_client.lrange(AUDIT, 0, -1)
-    changes = [json.loads(unsealed(text, name=AUDIT)) for text in texts]
+    changes = [json.loads(unsealed(str(text), name=AUDIT)) for text in texts]
     assert [c["kind"] for c in changes] == [*["dataset attached"] * 4, "limit raised"]
     assert [("replaces" in c) for c in changes] == [False, True, True, False, False]
     assert (changes[-1]["before"], changes[-1]["limit"]) == (10**9, 2 * 10**9)

@@ -63,7 +63,7 @@ def body(town: Deployment, path: str, document: dict[str, Any]) -> dict[str, Any
         response = town.web().post(f"/v1/datasets/people/{path}", json=document)
         assert response.status_code in (200, 202), response.text
         if response.status_code == 200:
-            return dict(response.json)
+            return dict(response.get_json())
         town.work_off()
     raise AssertionError(response.text)
 

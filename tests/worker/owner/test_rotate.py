@@ -281,6 +281,8 @@ def test_a_limit_that_the_journal_has_not_stops_a_rotation(
     town: Deployment, redis_client: StoreClient
 ) -> None:
     """Sealed as whoever writes to the store on purpose seals it."""
-    redis_client.hset(Keys("town").ledger, mapping=sealed_fields({"limit": str(2 * 10**9)}))
+    redis_client.hset(
+        Keys("town").ledger, mapping=dict[Any, Any](sealed_fields({"limit": str(2 * 10**9)}))
+    )
     with pytest.raises(StoreCorruptError, match="the limit is more than the journal's"):
         turn(town)

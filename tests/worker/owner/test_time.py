@@ -133,7 +133,7 @@ def test_the_time_is_a_public_fact_that_old_datasets_lack(town: Deployment) -> N
 
 
 def test_every_face_names_the_time(town: Deployment) -> None:
-    document = town.web().get("/v1/datasets/people").json
+    document = town.web().get("/v1/datasets/people").get_json()
     assert document["time"] == DatasetInfo.of(document).time == "hour"
     assert DatasetInfo.of({**document, "time": None}).time is None
     lines = list[str]()

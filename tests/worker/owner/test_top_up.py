@@ -49,7 +49,7 @@ def test_a_raised_limit_pays_what_was_refused_before(town: Deployment) -> None:
     # A worker that was there before the raise needs no restart.
     job = town.submit(YOUNG, length=10)
     town.work_off(spender)
-    assert town.service().job(job.id).state == "done"  # type: ignore[union-attr]
+    assert town.service().job(job.id).state == "done"
     assert town.service().dataset("people").spent_nano > 2 * 10**8
 
 

@@ -19,6 +19,7 @@ from qserver.ledger.periods.by_period import ByPeriod
 from qserver.ledger.periods.of_dataset import neighbours_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
+from qserver.records.charge import Relation
 from qserver.records.dataset import DatasetMeta
 from qserver.records.people.declared import Words
 from qserver.records.people.unit import THE_PERSON, Unit
@@ -47,8 +48,10 @@ def visits(tmp_path: Path) -> Path:
     return path
 
 
-def town_of(data: Path, store_url: str, words: Words, relation: str = "add-remove") -> Deployment:
-    folder, said = data.parent, words.declared(DOMAIN, relation)  # type: ignore[arg-type]
+def town_of(
+    data: Path, store_url: str, words: Words, relation: Relation = "add-remove"
+) -> Deployment:
+    folder, said = data.parent, words.declared(DOMAIN, relation)
     settings = Settings(
         redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=60_000, open_access=True
     )
@@ -57,7 +60,7 @@ def town_of(data: Path, store_url: str, words: Words, relation: str = "add-remov
         data=data,
         domain=DOMAIN,
         limit=Fraction(50),
-        relation=relation,  # type: ignore[arg-type]
+        relation=relation,
         population="town",
         records_per_person=said.records_per_person,
         unit=said.unit,
@@ -77,7 +80,7 @@ def ask(town: Deployment, week: str) -> dict[str, Any]:
     for _ in range(4):
         response = town.web().post("/v1/datasets/people/query", json=document)
         if response.status_code == 200:
-            return dict(response.json)
+            return dict(response.get_json())
         assert response.status_code == 202, response.text
         town.work_off()
     raise AssertionError(response.text)
@@ -117,7 +120,7 @@ def test_three_weeks_are_charged_by_the_unit_everywhere(
     later = explained.json
     fourth = of_one_week / 1e9 if "unbounded" in name else 0
     assert later["price"] == pytest.approx(fourth, abs=3e-9)
-    text = service.dataset("people").unit.text  # type: ignore[union-attr]
+    text = service.dataset("people").unit.text
     assert later["protected"] == text
     asked = {"query": {"where": {"week": WEEKS[3]}}, "length": 4, "confidence": 0.95}
     workload = {"questions": [asked, asked | {"query": {"where": {}}, "length": 40}]}
@@ -174,6 +177,7 @@ def test_a_store_that_lowers_the_unit_is_noticed(visits: Path, store_url: str) -
 
 
 def test_an_entry_of_before_is_truncated_as_a_whole() -> None:
+    plain: dict[str, Any]
     plain = dict.fromkeys(("name", "population", "snapshot", "data", "fingerprint"), "x")
     entry = RegistryEntry(**plain, domain={}, records_per_person=2, person_column="who")
     rule = entry.person_rule
@@ -287,7 +291,7 @@ def test_a_unit_in_words() -> None:
 def test_pages_and_client_name_the_unit(visits: Path, store_url: str) -> None:
     words = "a person with up to 3 records in all, 1 in a period"
     town = town_of(visits, store_url, UNITS["one a week, three in all"][0])
-    document = town.web().get("/v1/datasets/people").json
+    document = town.web().get("/v1/datasets/people").get_json()
     assert document["unit"] == {
         "protects": "person",
         "records_per_period": 1,

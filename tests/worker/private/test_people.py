@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.worker.codes import codes_of
 from tests.worker.private.reading import snapshot_of
 from tests.worker.sources.tables import DOMAIN, as_csv, random_rows
 from worker.constants import WORKER
@@ -81,6 +82,6 @@ def test_persons_taken_in_parts_keep_the_same_records(
     assert found[0].in_order == found[1].in_order
     assert found[0].content == found[1].content
     assert told[0] == told[1]
-    n_all = len(snapshot_of(data, DOMAIN, folder=tmp_path).table.codes[0])
-    assert 0 < len(found[0].table.codes[0]) < n_all
-    assert np.array_equal(found[0].table.codes[0], found[1].table.codes[0])
+    n_all = len(codes_of(snapshot_of(data, DOMAIN, folder=tmp_path))[0])
+    assert 0 < len(codes_of(found[0])[0]) < n_all
+    assert np.array_equal(codes_of(found[0])[0], codes_of(found[1])[0])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from tests.sweeps import examples
+from tests.worker.codes import codes_of as kept_codes
 from tests.worker.private.reading import codes_in_order, snapshot_of
 from worker.coding.infer import infer_domain_document
 
@@ -149,9 +150,10 @@ def test_no_value_can_make_the_conversion_fail(tmp_path: Path, values: list[str]
     connection.execute(f"COPY t TO '{path}' (FORMAT parquet)")
     a = Attribute("a", "labels", ("x",), outside="other", missing="other")
     b = Attribute("b", "real", edges=edges(0, 1, 2), outside="clamp", missing="other")
-    table = snapshot_of(path, Domain((a, b)), folder=tmp_path).table
-    assert all(len(c) == len(values) for c in table.codes)
-    assert all(int(np.max(c)) < s for c, s in zip(table.codes, table.sizes, strict=True))
+    codes = kept_codes(snapshot_of(path, Domain((a, b)), folder=tmp_path))
+    assert all(len(c) == len(values) for c in codes)
+    sizes = (a.size, b.size)
+    assert all(int(np.max(c)) < s for c, s in zip(codes, sizes, strict=True))
 
 
 def test_an_inferred_domain_names_every_value(tmp_path: Path) -> None:

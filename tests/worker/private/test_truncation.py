@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
+from tests.worker.codes import codes_of
 from tests.worker.private.reading import KEY, snapshot_of
 from worker.coding.infer import infer_domain_document
 from worker.private.people import People
@@ -87,7 +88,7 @@ def file_of(tmp_path: Path, rows: list[str], name: str = "rows.csv") -> Path:
 
 def table_of(path: Path, most: int) -> Counter[tuple[int, ...]]:
     rule = PersonRule("who", most)
-    codes = snapshot_of(path, DOMAIN, folder=path.parent, person=rule).table.codes
+    codes = codes_of(snapshot_of(path, DOMAIN, folder=path.parent, person=rule))
     return Counter(zip(*(c.tolist() for c in codes), strict=True))
 
 

@@ -7,7 +7,9 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -17,6 +19,7 @@ import redis
 from qserver.query.domain_file import domain_to_document
 from tests.deployment import LOG
 from tests.sweeps import n_of
+from tests.worker.codes import codes_of
 from tests.worker.private.reading import KEY, snapshot_of
 from tests.worker.sources.bucket import SECRET, Bucket
 from tests.worker.sources.engines import Postgres
@@ -209,20 +212,20 @@ def test_a_view_that_joins_three_tables_keeps_k_rows_of_each_person(
         postgres.execute(*statement.split("; "))
     view = Address(postgres.address, query=QUERY)
     whole = snapshot_of(view, VISITS, folder=tmp_path)
-    assert len(whole.table.codes[0]) == 700
+    assert len(codes_of(whole)[0]) == 700
     bound = snapshot_of(view, VISITS, folder=tmp_path, person=PersonRule("person_id", 3))
-    assert len(bound.table.codes[0]) == 100 * 3
+    assert len(codes_of(bound)[0]) == 100 * 3
     postgres.execute("DELETE FROM person WHERE person_id = 17")
     without = snapshot_of(view, VISITS, folder=tmp_path, person=PersonRule("person_id", 3))
     # One person less takes that person's rows away, and no row of anybody else.
-    assert len(without.table.codes[0]) == 99 * 3
+    assert len(codes_of(without)[0]) == 99 * 3
     n_cells = VISITS.n_cells
-    cells = [_cells(s.table.codes, VISITS.sizes, n_cells) for s in (bound, without)]
+    cells = [_cells(codes_of(s), VISITS.sizes, n_cells) for s in (bound, without)]
     assert all(one >= other for one, other in zip(*cells, strict=True))
 
 
-def _cells(codes: object, sizes: tuple[int, ...], n_cells: int) -> list[int]:
-    places = np.ravel_multi_index(tuple(np.asarray(c, dtype=np.int64) for c in codes), sizes)  # type: ignore[attr-defined]
+def _cells(codes: Sequence[Any], sizes: tuple[int, ...], n_cells: int) -> list[int]:
+    places = np.ravel_multi_index(tuple(np.asarray(c, dtype=np.int64) for c in codes), sizes)
     return [int(n) for n in np.bincount(places, minlength=n_cells)]
 
 
@@ -324,7 +327,7 @@ def test_a_server_that_is_not_there_or_goes_away_is_told(
             postgres.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'"
             )
-        return coded(self, batch)  # type: ignore[arg-type]
+        return coded(self, batch)
 
     monkeypatch.setattr(Coder, "of", ended)
     source = ("--source", postgres.address, "--table", "many")
@@ -368,4 +371,4 @@ def test_the_secret_is_nowhere_but_in_memory(
     assert loaded.refused == ()
     (table,) = loaded.trusted.tables.values()
     expected = snapshot_of(as_csv(state.parent / "rows.csv", rows), DOMAIN, folder=state.parent)
-    assert len(table.codes[0]) == len(expected.table.codes[0])  # type: ignore[attr-defined]
+    assert len(table.codes[0]) == len(codes_of(expected)[0])  # type: ignore[attr-defined]

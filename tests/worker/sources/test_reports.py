@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from qserver.query.domain import Domain
@@ -16,7 +17,9 @@ from worker.private.truncation import PersonRule
 AT = "2024-03-05"
 
 
-def told(tmp_path: Path, rows: list[tuple[object, ...]], *, most: int | None = None) -> list[str]:
+def told(
+    tmp_path: Path, rows: Sequence[tuple[object, ...]], *, most: int | None = None
+) -> list[str]:
     said = list[str]()
     person = None if most is None else PersonRule("person", most, PeriodRule(3, most, most))
     read_snapshot(
@@ -33,6 +36,7 @@ def told(tmp_path: Path, rows: list[tuple[object, ...]], *, most: int | None = N
 def test_every_column_that_is_not_counted_as_it_stands_is_told_with_its_share(
     tmp_path: Path,
 ) -> None:
+    fine: list[tuple[object, ...]]
     fine = [(30, "Male", 0.5, AT, True, f"p{i}", "") for i in range(1000)]
     odd = [
         (-3, "Male", 0.5, AT, True, "q1", ""),  # clamped

@@ -13,6 +13,7 @@ import pytest
 
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
+from tests.worker.codes import codes_of
 from tests.worker.private.reading import snapshot_of
 from tests.worker.sources.tables import (
     DOMAIN,
@@ -51,7 +52,7 @@ def test_all_kinds_give_one_fingerprint(tmp_path: Path, seed: int) -> None:
         found = [snapshot_of(a, DOMAIN, folder=tmp_path, person=person) for a in kinds]
         assert len({s.fingerprint for s in found}) == 1
         assert len({s.content.records for s in found}) == 1
-        assert len(found[0].table.codes[0]) > 0
+        assert len(codes_of(found[0])[0]) > 0
 
 
 def test_a_query_may_rename_join_and_choose(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_folders_of_csv_are_read_as_those_of_parquet(tmp_path: Path) -> None:
                 connection.execute(f"COPY ({rows}) TO '{below / f'x.{kind}'}'")
     found = [snapshot_of(tmp_path / kind, domain, folder=tmp_path) for kind in ("csv", "parquet")]
     assert found[0].fingerprint == found[1].fingerprint
-    columns = [codes.tolist() for codes in found[0].table.codes]
+    columns = [codes.tolist() for codes in codes_of(found[0])]
     assert list(zip(*columns, strict=True)) == [(0, 0, 0)] * 2 + [(0, 1, 1)] * 3 + [(0, 1, 2)] * 4
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -45,7 +46,7 @@ from worker.spending.reservation import answer_spent, charges_of, reservation_of
 
 def domain_of(sizes: Sequence[int], *, is_total: bool) -> Domain:
     """Attributes a, b, ... of so many labels; whether every value maps into it."""
-    outside = "other" if is_total else "drop"
+    outside: Literal["other", "drop"] = "other" if is_total else "drop"
     n_labels = [size - is_total for size in sizes]
     return Domain(
         tuple(

@@ -82,7 +82,7 @@ def test_who_asks_first_pays_and_who_asks_the_same_meanwhile_does_not(town: Town
     jobs = [deployment.submit(YOUNG, by=by) for by in ("ann", "ben", "ann")]
     assert all(isinstance(job, JobStatus) for job in jobs)
     assert deployment.work_off(town.spender) == 2
-    results = [deployment.service().job(job.id).result for job in jobs]  # type: ignore[union-attr]
+    results = [deployment.service().job(job.id).result for job in jobs]
     assert [r.source for r in results if r] == ["measured", "history", "measured"]
     assert len({r.estimate for r in results if r}) == 1
     town.ask(WOMEN, by="ben")
@@ -93,7 +93,7 @@ def test_an_allowance_that_refuses_one_refuses_nobody_else(town: Town) -> None:
     town.allow("ann", limit_nano=0)
     refused, paid = (town.deployment.submit(YOUNG, by=by) for by in ("ann", "ben"))
     town.deployment.work_off(town.spender)
-    states = [town.deployment.service().job(job.id).state for job in (refused, paid)]  # type: ignore[union-attr]
+    states = [town.deployment.service().job(job.id).state for job in (refused, paid)]
     assert states == ["failed", "done"]
     assert town.payers() == ["ben"]
 
@@ -126,7 +126,7 @@ def test_an_allowance_bounds_the_analysts_own_cells_and_nobody_elses(town: Town)
 def test_what_history_answers_is_never_refused(town: Town) -> None:
     town.ask(YOUNG, by="ben")
     town.allow("ann", limit_nano=0, pace_nano=0)
-    assert town.deployment.submit(YOUNG, by="ann").charged_nano == 0  # type: ignore[union-attr]
+    assert town.deployment.submit(YOUNG, by="ann").charged_nano == 0
     assert town.refusal(OLD, by="ann").code == "allowance_exhausted"
 
 
@@ -166,6 +166,7 @@ def test_an_allowance_that_is_lowered_refuses_from_then_on(town: Town) -> None:
 
 def test_the_own_ledgers_are_those_of_the_charges_by_brute_force(town: Town) -> None:
     """Per payer, the greatest over all 33 cells of the sum of abs(h_c) alpha, in fractions."""
+    questions: list[tuple[dict[str, object], str]]
     questions = [(YOUNG, "ann"), (WOMEN, "ben"), (OLD, "ann"), ({"age": 21}, "ann"), ({}, "ben")]
     for where, by in questions:
         town.ask(where, by=by, length=90)

@@ -78,7 +78,7 @@ def test_raised_cells_are_refined_from_their_own_answer_or_their_rows_or_take_it
     calls: list[dict[str, Any]],
 ) -> None:
     """Cell 1 has a row between the alphas, cell 2 one at the new alpha, cell 3 one below."""
-    live = [
+    live: list[Measurement | TableMeasurement] = [
         TableMeasurement(0, BY_A, OLD, G, (20, 21, 22, 23)),
         row_of(1, 1, OLD + 5, 31),
         row_of(2, 2, NEW, 32),

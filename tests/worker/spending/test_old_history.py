@@ -42,7 +42,7 @@ def make_old(town: Deployment, client: StoreClient) -> None:
         plain = json.loads(text)
         del plain["prev"]
         client.lset(history, i, json.dumps(plain))
-    seals = [field for field in client.hkeys(TOWN.ledger) if field.startswith("seal:")]
+    seals = [field for field in map(str, client.hkeys(TOWN.ledger)) if field.startswith("seal:")]
     client.hdel(TOWN.ledger, f"head:{snapshot}", "charges", *seals)
     rewrite(town.registry.journal("town", create=False), with_plans=True)
 

@@ -238,7 +238,7 @@ def test_a_worker_that_lost_its_lease_while_measuring_throws_its_draw_away(
         town.work_off()
         return drawn
 
-    slow._spends.draw = overtaken  # type: ignore[method-assign]
+    slow._spends.draw = overtaken  # type: ignore[assignment, method-assign]
     town.work_off(slow)
     status = town.service().job(found.id)
     assert status.state == "failed"
@@ -276,7 +276,7 @@ def test_attaching_to_a_store_that_lost_the_population_is_refused(
     redis_client.flushall()
     request = AttachRequest("other", town.data, PEOPLE, 1, "add-remove", "town", 1)  # type: ignore[arg-type]
     with pytest.raises(StoreBehindError):
-        attach(request, settings=town.settings, registry=town.registry, progress=str)
+        attach(request, settings=town.settings, registry=town.registry, progress=lambda _line: None)
 
 
 def test_the_same_job_twice_charges_once(town: Deployment) -> None:

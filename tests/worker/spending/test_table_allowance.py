@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,20 +122,20 @@ def test_own_ledgers_and_the_audit_are_right_with_tables_by_brute_force(
     assert any("is just what 6 charges of 6 jobs cost" in check.text for check in checks)
 
 
-def loss_of(plain: dict[str, object], cell: tuple[int, int], sizes: tuple[int, ...]) -> Fraction:
+def loss_of(plain: dict[str, Any], cell: tuple[int, int], sizes: tuple[int, ...]) -> Fraction:
     """What a charge of the log costs a cell, read from its JSON."""
     if "table" in plain:
         partition = ProductPartition.from_document(sizes, plain["table"])
-        paid = dict(plain["paid"])  # type: ignore[call-overload]
-        return Fraction(plain["alpha"] - paid.get(cell_in(partition, cell), 0))  # type: ignore[operator]
+        paid = dict(plain["paid"])
+        return Fraction(plain["alpha"] - paid.get(cell_in(partition, cell), 0))
     weights = Fraction(0)
-    for coefficient, factors in plain["row"]:  # type: ignore[attr-defined]
+    for coefficient, factors in plain["row"]:
         weight = Fraction(coefficient)
         for axis, ends, values in factors:
             run = next(i for i, end in enumerate(ends) if cell[axis] < end)
             weight *= Fraction(values[run])
         weights += weight
-    return abs(weights) * plain["alpha"]  # type: ignore[operator]
+    return abs(weights) * plain["alpha"]
 
 
 def test_explain_tells_the_own_price_of_what_the_worker_then_charges(
@@ -156,7 +157,7 @@ def test_explain_tells_the_own_price_of_what_the_worker_then_charges(
     assert third is not None
     assert (third.limit_nano, third.pace_nano) == (None, first.price_nano)
     assert (third.price_nano, third.affordable) == (second.price_nano, False)
-    assert own_price(town, {"age": 22}, length=90).price_nano == 0  # type: ignore[union-attr]
+    assert own_price(town, {"age": 22}, length=90).price_nano == 0
 
 
 def test_explain_tells_the_own_price_of_a_table(

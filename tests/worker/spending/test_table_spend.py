@@ -35,6 +35,7 @@ from tests.worker.by_hand import (
     spent_nano,
 )
 from tests.worker.crashes import STEPS, Crash, crashing
+from worker.noise.mechanism import release_refined
 from worker.private.tables import Tables
 from worker.spending import measure as measuring
 
@@ -150,7 +151,7 @@ def test_a_row_continues_from_its_cell_and_pays_the_difference(
     query = BY_SEX.row(cell)
     refines = own.id if label == "Male" else None
     origins: list[int] = []
-    refined = measuring.release_refined
+    refined = release_refined
 
     def noting(*args: Any, **kwargs: Any) -> int:
         origins.append(kwargs["released_index"])

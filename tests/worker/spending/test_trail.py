@@ -56,12 +56,12 @@ def relink(
 
 
 def cheaper(client: StoreClient) -> None:
-    text = json.loads(client.lindex(CHARGES, 1))
+    text = json.loads(str(client.lindex(CHARGES, 1)))
     client.lset(CHARGES, 1, json.dumps({**text, "alpha": 1}, sort_keys=True))
 
 
 def another_payer(client: StoreClient) -> None:
-    text = json.loads(client.lindex(CHARGES, 0))
+    text = json.loads(str(client.lindex(CHARGES, 0)))
     client.lset(CHARGES, 0, json.dumps({**text, "by": "ben"}, sort_keys=True))
 
 
@@ -69,7 +69,7 @@ IN_THE_CHAIN: dict[str, Tamper] = {
     "cheaper": cheaper,
     "another payer": another_payer,
     "removed first": lambda client: client.lpop(CHARGES),
-    "repeated": lambda client: client.rpush(CHARGES, client.lindex(CHARGES, 2)),
+    "repeated": lambda client: client.rpush(CHARGES, str(client.lindex(CHARGES, 2))),
     "a change removed": lambda client: client.lpop(AUDIT),
 }
 RELINKED: dict[str, Tamper] = {
@@ -142,7 +142,7 @@ def test_the_journal_holds_the_digest_of_the_last_charge(
     town: Deployment, redis_client: StoreClient
 ) -> None:
     journal = town.registry.journal("town", create=False)
-    assert journal.state.charges_digest == digest_of(redis_client.lindex(CHARGES, -1))
+    assert journal.state.charges_digest == digest_of(str(redis_client.lindex(CHARGES, -1)))
 
 
 def test_a_journal_line_without_a_digest_is_what_it_was_before() -> None:

@@ -27,6 +27,7 @@ from tests.worker.learn_models import learn
 from tests.worker.owner.test_recovery import bring_up, dump, lasting, put_back
 from tests.worker.spending.two_stage_learning import EDGE, charges_of, learnt, tables_of
 from worker.spending import two_stages
+from worker.spending.measure import draw_table
 from worker.spending.spend import Spender
 
 FIRST = {"arxiv": 2, "icml": 4}
@@ -206,7 +207,7 @@ def test_nothing_of_the_sample_leaves_the_workers_memory(
     at = Deployment.make(tmp_path, store_url, limit="1000000")
     drawn: list[int] = []
     counted: list[list[int]] = []
-    original = two_stages.draw_table
+    original = draw_table
 
     def noting(counts: Sequence[int], *rest: Any, **named: Any) -> tuple[int, ...]:
         found = original(counts, *rest, **named)

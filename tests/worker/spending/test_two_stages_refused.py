@@ -63,7 +63,9 @@ def test_data_that_cannot_be_sampled_are_refused_before_anything_is_charged(
     at: Deployment,
 ) -> None:
     trusted = at.trusted()
-    unsampled = {name: _Unsampled(tables) for name, tables in trusted.tables.items()}
+    unsampled: dict[str, Tables] = {
+        name: _Unsampled(tables) for name, tables in trusted.tables.items()
+    }
     spender = at.spender(trusted=replace(trusted, tables=unsampled))
     with pytest.raises(MeasurementError):
         learn(at, "network", {**EDGE, "allocation": "arxiv"}, 0.5, spender=spender)

@@ -18,7 +18,7 @@ from qserver.query.weights import indicator, interval
 from tests.inference.tables.blocks.every_block import every_block
 from tests.inference.tables.blocks.parts import weights_of_part
 
-CASES = {
+CASES: dict[str, dict[int, tuple[int, tuple[int, ...]]]] = {
     "one regular": {0: (12, (1, 3, 12))},
     "two regular": {0: (6, (1, 2, 6)), 1: (4, (1, 4))},
     "three regular": {0: (4, (1, 2, 4)), 1: (3, (1, 3)), 2: (2, (1, 2))},

@@ -42,7 +42,8 @@ def level_means(values: Sequence[Fraction], axis: int, level: int) -> list[Fract
         groups = [[v for v in slots[i * n : (i + 1) * n] if v is not None] for i in range(k)]
         slots = [sum(g, Fraction(0)) / len(g) if g else None for g in groups]
     width = len(chain.slots) // len(slots)
-    return [slots[chain.slots.index(c) // width] for c in range(len(values))]
+    found = (slots[chain.slots.index(c) // width] for c in range(len(values)))
+    return [mean for mean in found if mean is not None]
 
 
 def brute_support(query: LinearQuery) -> set[BlockKey]:

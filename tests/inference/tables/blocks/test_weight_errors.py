@@ -116,7 +116,7 @@ def test_with_phantoms_the_weights_are_unbiased_within_the_bound(seed: int) -> N
     total, bound = [Fraction(0)] * 33, [Fraction(0)] * 33
     for found in blocks.weights(pattern):
         errors = blocks.weight_errors(found.block, pattern)
-        real = product(*(np.flatnonzero(g >= 0) for g in found.groups))
+        real = product(*(np.flatnonzero(g >= 0).tolist() for g in found.groups))
         for cell, row in zip(real, dense_rows(lattice, found.block), strict=True):
             for i in np.flatnonzero(row):
                 total[i] += Fraction(found.at(cell))

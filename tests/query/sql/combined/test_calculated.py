@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -62,6 +63,7 @@ class Single:
     """The sum itself."""
 
     has_steps, has_base, stated_half_width = True, False, Fraction(1)
+    marks = (None,)
 
     def part_confidence(self, confidence: float) -> float:
         return confidence
@@ -69,10 +71,10 @@ class Single:
     def widths(self, half_width: float, _base: float, /) -> tuple[float, ...]:
         return (half_width,)
 
-    def records(self, parts: list[KnownPart]) -> KnownPart:
+    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
         return parts[0]
 
-    def value(self, parts: list[KnownPart]) -> Combination:
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
         return Combination(parts[0].estimate, parts[0].low, parts[0].high)
 
     def fitted(self, _most: int, /) -> Fitted | None:

@@ -70,10 +70,12 @@ def test_without_noise_the_correlation_is_in_the_interval(width: int) -> None:
 def test_covariances_are_those_of_all_values_in_the_intervals(
     n: tuple[int, int], x: tuple[int, int], y: tuple[int, int], p: tuple[int, int]
 ) -> None:
-    boxes = [KnownPart(float(low), float(low), float(low + size)) for low, size in (n, x, y, p)]
+    box_n, box_x, box_y, box_p = boxes = [
+        KnownPart(float(low), float(low), float(low + size)) for low, size in (n, x, y, p)
+    ]
     assume(boxes[0].high >= 1.0)
     most = Fraction(40)
-    found = covariance_range(*boxes, most)
+    found = covariance_range(box_n, box_x, box_y, box_p, most)
     shares = 1.0 / np.linspace(max(boxes[0].low, 1.0), max(boxes[0].high, 1.0), 2000)
     corners = list(itertools.product(*((box.low, box.high) for box in boxes[1:])))
     values = np.array([c * shares - a * b * shares**2 for a, b, c in corners])

@@ -84,9 +84,11 @@ def test_the_range_is_that_of_all_values_in_the_intervals(
     n: tuple[int, int], s: tuple[Fraction, int], q: tuple[Fraction, int]
 ) -> None:
     """No grid point of the three intervals gives a value outside, and the ends are reached."""
-    boxes = [KnownPart(float(low), float(low), float(low + size)) for low, size in (n, s, q)]
+    box_n, box_s, box_q = boxes = [
+        KnownPart(float(low), float(low), float(low + size)) for low, size in (n, s, q)
+    ]
     assume(boxes[0].high >= 1.0)
-    found = variance_range(*boxes, RADIUS)
+    found = variance_range(box_n, box_s, box_q, RADIUS)
     most = float(RADIUS) ** 2
     grids = [np.linspace(box.low, box.high, 61) for box in boxes]
     shares = 1.0 / np.linspace(max(boxes[0].low, 1.0), max(boxes[0].high, 1.0), 400)
@@ -120,7 +122,7 @@ def test_intervals_hold_at_least_as_often_as_they_say(shape: str, *, is_root: bo
     halves = scales * math.log(1 / (1 - confidence))
     held = 0
     for noise in rng.laplace(0.0, scales, (N_RUNS, 3)):
-        found = function.value(parts(middles + noise, halves))
+        found = function.value(parts((middles + noise).tolist(), halves.tolist()))
         held += found.low <= truth <= found.high
     assert held / N_RUNS >= CONFIDENCE
 

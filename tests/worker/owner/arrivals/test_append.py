@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def test_a_running_worker_counts_a_new_week_without_a_restart(town: Growing) -> 
     town.work_off(spender)
     result = town.service().job(found.id).result
     assert result is not None
-    assert abs(result.estimate - 200) < 30  # type: ignore[union-attr]
+    assert abs(result.estimate - 200) < 30
 
 
 def test_a_question_that_waited_is_answered_as_it_was_asked(town: Growing) -> None:
@@ -75,15 +76,15 @@ def test_a_question_that_waited_is_answered_as_it_was_asked(town: Growing) -> No
     town.work_off()
     result = town.service().job(waiting.id).result
     assert result is not None
-    assert abs(result.estimate - 600) < 30  # type: ignore[union-attr]
-    assert result.as_of == week(2)  # type: ignore[union-attr]
+    assert abs(result.estimate - 600) < 30
+    assert result.as_of == week(2)
     assert town.ask({}, length=8).as_of == week(3)
 
 
 @pytest.mark.slow
 def test_an_arrival_alone_changes_no_known_answer(town: Growing) -> None:
     """After each arrival all earlier answers are free, and the same to the last bit."""
-    asked = list[tuple[dict[str, object], str]]()
+    asked = list[tuple[Mapping[str, object], str]]()
     for i in range(3, n_of(15, share=9)):
         before = [known(town, where, at) for where, at in asked]
         town.append(i)
@@ -93,7 +94,7 @@ def test_an_arrival_alone_changes_no_known_answer(town: Growing) -> None:
             asked.append((where, week(i)))
 
 
-def known(town: Growing, where: dict[str, object], at: str) -> Answer:
+def known(town: Growing, where: Mapping[str, object], at: str) -> Answer:
     """What is known of a question as it was asked when this week was the last one."""
     service = town.service()
     query = service.parse("people", {"where": where}, at=at)
@@ -120,7 +121,7 @@ def test_groups_are_those_of_sealed_weeks(town: Growing, text: str) -> None:
     assert isinstance(found, JobStatus)
     town.work_off()
     table = Statements(town.service()).run("people", sql, wait_s=0)
-    rows = table.asked.statement.rows  # type: ignore[union-attr]
+    rows = table.asked.statement.rows
     assert len(rows) == (3 if "MONTH" not in text else 1)
 
 

@@ -145,7 +145,7 @@ def test_a_worker_that_lost_a_part_draws_nothing_from_the_others(town: Growing) 
     (folder_of(town) / "0000003-0000004.part").unlink()
     job = town.submit(WHERE, length=20)
     town.work_off(spender)
-    status = town.service().job(job.id)  # type: ignore[union-attr]
+    status = town.service().job(job.id)
     assert status.problem is not None
     assert status.problem["code"] == "measurement_failed"
     assert town.service().dataset("people").spent_nano == 0
@@ -164,5 +164,7 @@ def test_nothing_of_a_part_tells_how_many_records_it_has(
         names = sorted(redis_client.keys("*"))
         ledger = redis_client.hgetall(Keys("town").ledger)
         fields = {k: len(v) for k, v in ledger.items()}
-        seen.append(([k.replace(town.meta.snapshot, "") for k in names], sorted(fields.values())))
+        seen.append(
+            ([str(k).replace(town.meta.snapshot, "") for k in names], sorted(fields.values()))
+        )
     assert seen[0] == seen[1]

@@ -104,7 +104,7 @@ def test_what_waits_fails_unpaid(town: Growing) -> None:
     job = town.submit({"week": week(0)}, length=20)
     corrected = town.correct(RIGHT)
     corrected.work_off()
-    problem = corrected.service().job(job.id).problem  # type: ignore[union-attr]
+    problem = corrected.service().job(job.id).problem
     assert problem is not None
     assert problem["code"] == "snapshot_replaced"
     assert corrected.service().dataset("people").spent_nano == 0
@@ -205,7 +205,9 @@ def test_nothing_tells_how_many_records_a_correction_has(
         log = redis_client.lrange("qs:audit", 0, -1)
         lengths = {k: len(v) for k, v in redis_client.hgetall(Keys("town").ledger).items()}
         ids = (town.meta.snapshot, corrected.meta.snapshot)
-        names = [k.replace(ids[0], "old").replace(ids[1], "new") for k in redis_client.keys("*")]
+        names = [
+            str(k).replace(ids[0], "old").replace(ids[1], "new") for k in redis_client.keys("*")
+        ]
         seen.append((sorted(names), sorted(lengths.values()), list(map(len, log))))
     assert seen[0] == seen[1]
 

@@ -11,7 +11,7 @@ import pytest
 from qserver.client.results import DatasetInfo
 from qserver.errors import ConfigError
 from qserver.query.calendar.refused import PeriodRetiredError
-from qserver.query.primitive import Primitive
+from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.people.unit import Unit
@@ -45,7 +45,7 @@ def known(town: Growing, where: dict[str, object], length: float = 60) -> Answer
     return found
 
 
-def question(town: Growing) -> Primitive:
+def question(town: Growing) -> LinearQuery:
     return town.service().parse("people", {"where": {"week": week(0)}})
 
 
@@ -132,7 +132,7 @@ def test_weeks_that_are_kept_are_measured_as_before(town: Growing) -> None:
     assert isinstance(found, JobStatus)
     town.work_off(spender)
     result = town.service().job(found.id).result
-    assert abs(result.estimate - 400) < 30  # type: ignore[union-attr]
+    assert abs(result.estimate - 400) < 30
     town.append(N)
     assert abs(town.ask({"week": {"at_least": week(5)}}, length=20).estimate - 400) < 30
 
@@ -176,7 +176,7 @@ def test_every_face_names_the_first_week_that_is_kept(
     assert problem is not None
     if found.status_code == 202:
         town.work_off()
-        problem = town.web().get(f"/v1/jobs/{problem['id']}").json["problem"]  # type: ignore[index]
+        problem = town.web().get(f"/v1/jobs/{problem['id']}").json["problem"]
     assert (problem["status"], problem["code"]) == (409, "period_retired")
     assert problem["first_kept"] == week(3)
     assert f"The records before {week(3)} are erased" in problem["detail"]

@@ -79,8 +79,8 @@ def test_a_retirement_that_dies_is_whole_or_was_never_there(
         assert refused(town, job).first_kept == week(FIRST)
     else:
         town.work_off()
-        result = town.service().job(job.id).result  # type: ignore[union-attr]
-        assert abs(result.estimate - 200) < 30  # type: ignore[union-attr]
+        result = town.service().job(job.id).result
+        assert abs(result.estimate - 200) < 30
     assert town.service().version("people").n_retired == (FIRST if step.decided else 0)
     names = {path.name for path in folder_of(town).iterdir()} - {"lock"}
     first = "0000002-0000003.part" if step.decided else "0000000-0000003.part"
@@ -98,7 +98,7 @@ def test_a_worker_that_runs_forgets_the_records_at_its_next_question(town: Growi
     town.retire(FIRST)
     found = town.submit({"week": week(3)}, length=20)
     town.work_off(spender)
-    assert town.service().job(found.id).result is not None  # type: ignore[union-attr]
+    assert town.service().job(found.id).result is not None
     table = spender._seals._tables[town.meta.snapshot]
     assert table.n_sealed == 4  # type: ignore[attr-defined]
     assert {len(codes) for codes in table._table.codes} == {2 * 500}  # type: ignore[attr-defined]
@@ -183,6 +183,6 @@ def test_nothing_tells_how_many_records_an_arrival_or_a_retirement_has(
         assert town.waits == [30.0, 30.0]
         log = redis_client.lrange("qs:audit", 0, -1)
         lengths = {k: len(v) for k, v in redis_client.hgetall(Keys("town").ledger).items()}
-        names = sorted(k.replace(town.meta.snapshot, "") for k in redis_client.keys("*"))
+        names = sorted(str(k).replace(town.meta.snapshot, "") for k in redis_client.keys("*"))
         seen.append((names, sorted(lengths.values()), list(map(len, log))))
     assert seen[0] == seen[1]

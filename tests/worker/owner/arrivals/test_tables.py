@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,8 +149,12 @@ def test_known_answers_stay_free_and_the_same_through_many_arrivals(
     tmp_path: Path, store_url: str
 ) -> None:
     town = Growing.begin(tmp_path, store_url, n_first=1)
-    wheres = [{"sex": "Female"}, {"week": week(0)}, {"week": week(0), "sex": "Male"}]
-    known = {}
+    wheres: list[dict[str, Any]] = [
+        {"sex": "Female"},
+        {"week": week(0)},
+        {"week": week(0), "sex": "Male"},
+    ]
+    known: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {}
     for i in range(1, n_of(53, share=15)):
         town.append(i, rows=[(week(i), "Female", f"w{i}"), (week(i), "Male", f"m{i}")])
         before = spent(town)
@@ -192,7 +197,8 @@ def test_a_week_that_came_has_a_price_at_every_length(town: Growing) -> None:
     town.append(3)
     found = Statements(town.service()).run("people", f"EXPLAIN {text}", wait_s=0)
     assert isinstance(found, StatementExplanation)
-    prices = [point.price_nano for point in found.curve]
+    prices = [point.price_nano for point in found.curve if point.price_nano is not None]
+    assert len(prices) == len(found.curve)
     assert prices == sorted(prices, reverse=True)
     Statements(town.service()).run("people", text, wait_s=0)
     town.work_off()

@@ -17,6 +17,7 @@ from qserver.errors import ConfigError, MeasurementError, PrivateDataError
 from qserver.query.linear import linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import indicator
+from tests.worker.codes import codes_of
 from tests.worker.private.reading import KEY, snapshot_of
 from tests.worker.sources.tables import DOMAIN, as_parquet, random_rows
 from worker.coding.coder import coder_of
@@ -66,7 +67,7 @@ def test_codes_and_tally_are_those_of_one_machine(tmp_path: Path) -> None:
     table = coded(data.path)
     found = records(table)
     rows = sorted(zip(*(found.column(name).to_pylist() for name in NAMES), strict=True))
-    assert rows == sorted(zip(*(c.tolist() for c in expected.table.codes), strict=True))
+    assert rows == sorted(zip(*(c.tolist() for c in codes_of(expected)), strict=True))
     tally = Tally.of(DOMAIN)
     for text in table.column("tally").drop_null().to_pylist():
         tally.add_plain(text)
@@ -87,7 +88,7 @@ def test_a_persons_records_are_kept_by_the_same_rule_wherever_a_batch_ends(
     step = keeping(DOMAIN.sizes, rule, KEY)
     found = pa.Table.from_batches([*step(iter(grouped.to_batches(max_chunksize=5)))])
     rows = sorted(zip(*(found.column(name).to_pylist() for name in NAMES), strict=True))
-    assert rows == sorted(zip(*(c.tolist() for c in expected.table.codes), strict=True))
+    assert rows == sorted(zip(*(c.tolist() for c in codes_of(expected)), strict=True))
     assert 0 < len(rows) < grouped.num_rows
 
 

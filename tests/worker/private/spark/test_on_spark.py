@@ -213,7 +213,7 @@ def test_a_question_is_answered_and_a_lost_spark_spends_nothing(
     def asked(where: dict[str, object]) -> object:
         found = held.submit(where, length=100)
         held.work_off(spender)
-        return held.service().job(found.id)  # type: ignore[union-attr]
+        return held.service().job(found.id)
 
     first = asked({"sex": "Female"})
     assert first.problem is None, first  # type: ignore[attr-defined]

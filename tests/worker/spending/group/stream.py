@@ -66,7 +66,9 @@ class Stream:
                 name, town.data, PEOPLE, Fraction(limit), "add-remove", "town", 1, phi=phi
             )
             request = replace(request, disjoint_from=others)
-            attach(request, settings=town.settings, registry=town.registry, progress=str)
+            attach(
+                request, settings=town.settings, registry=town.registry, progress=lambda _line: None
+            )
         book = AccountBook(Store.open(town.settings).client)
         for name in ("ann", "ben"):
             book.create(name, "analyst")
@@ -97,6 +99,7 @@ class Stream:
         while len(jobs) < n_jobs:
             name, by = rng.choice(NAMES), rng.choice(["ann", "ben", ""])
             kind = rng.random()
+            found: object
             if kind < models:
                 document = {"network": {"edges": [["sex", "age"]]}}
                 found = service.models.learn(

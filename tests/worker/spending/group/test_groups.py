@@ -146,7 +146,7 @@ def test_two_workers_that_settle_one_group_agree(stream: Stream, redis_client: S
         stream.work_once(stream.spender(), [])
         return release(*args)
 
-    slow._spends.release = overtaken  # type: ignore[method-assign]
+    slow._spends.release = overtaken  # type: ignore[assignment, method-assign]
     left = stream.work_once(slow, taken)
     stream.work(left, sizes=None)
     assert n_open[0] > 3
@@ -166,7 +166,7 @@ def test_a_draw_that_fails_burns_its_job_and_all_after_it(stream: Stream) -> Non
             raise ValueError("secret value 424242")
         return measure(*args)
 
-    spender._spends._measure = failing  # type: ignore[method-assign]
+    spender._spends._measure = failing  # type: ignore[assignment, method-assign]
     left = stream.work_once(spender, taken)
     spender._spends._measure = measure  # type: ignore[method-assign]
     while left:

@@ -65,7 +65,7 @@ class Remote:
     def ask(self, where: dict[str, object]) -> object:
         found = self.held.submit(where, length=60)
         self.held.work_off(self.spender)
-        return self.held.service().job(found.id).problem  # type: ignore[union-attr]
+        return self.held.service().job(found.id).problem
 
 
 @pytest.fixture
