@@ -110,9 +110,9 @@ def test_query_says_what_released_answers_disagree_about(
     longer = {"confidence_attained": 0.9128, "epsilon_rest": 0.04}
     server.reply({**ANSWER, **longer, "statement": statement})
     assert call(server, "query", "adult", "--length", "90") == ExitCode.OK
-    law, longer, fresh = capsys.readouterr().out.splitlines()[4:]
+    law, reached, fresh = capsys.readouterr().out.splitlines()[4:]
     assert_names(law, "posterior", "2 disagreements", "within 0.0012")
-    assert_names(longer, "length 90", "91.3 percent")
+    assert_names(reached, "length 90", "91.3 percent")
     assert_names(fresh, "--independent", "0.04 epsilon")
     server.reply({**ANSWER, "statement": statement})
     assert call(server, "query", "adult", "--length", "110") == ExitCode.OK
