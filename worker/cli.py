@@ -1,4 +1,8 @@
-"""The worker's command line: every command of the trusted side, and its only door."""
+"""The worker's command line: every command of the trusted side, and its only door.
+
+A command imports what it calls when it runs: help and wrong usage start at once, and no command
+loads the numerics, engines and readers of another.
+"""
 
 from __future__ import annotations
 
@@ -15,40 +19,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.log import formatter_of
-from qserver.query.domain import Domain
-from qserver.query.domain_file import domain_from_document
-from qserver.query.files.load import load_domain
-from qserver.query.measure import measure_of
-from qserver.records.charge import epsilon_text
-from qserver.records.dataset import DatasetMeta
-from qserver.records.people.declared import Words
-from worker.coding.infer import infer_domain_document
-from worker.journal.witness import WitnessSettings
-from worker.main_loop import run
-from worker.owner.arrivals.append import AppendRequest, append
 from worker.owner.arrivals.findings import StrictError
-from worker.owner.arrivals.retire import RetireRequest, retire
-from worker.owner.attach import AttachRequest, attach, parse_limit
-from worker.owner.checks.audit import audit
-from worker.owner.checks.doctor import examine
-from worker.owner.claims.claim_file import claim_lines, load_claims
-from worker.owner.claims.set_claims import claims_of, known_lines, set_claims
-from worker.owner.declare import declare_disjoint
-from worker.owner.detach import detach
-from worker.owner.domains.command import run as run_domain
-from worker.owner.measure import set_measure
-from worker.owner.restore import restore
-from worker.owner.rotate import RotateRequest, rotate
-from worker.owner.top_up import top_up
-from worker.owner.witness import see_to_witnesses
 from worker.parser import build_parser
-from worker.private.registry import Registry
-from worker.private.spark.place import place_of
 from worker.sources.typed import address_of
+
+if TYPE_CHECKING:
+    from qserver.query.domain import Domain
+    from qserver.records.dataset import DatasetMeta
+    from worker.private.registry import Registry
 
 STRICT = 3
 """Exit code of an append that --strict stopped."""
@@ -72,6 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
+    from qserver.query.measure import measure_of
+    from qserver.records.people.declared import Words
+    from worker.owner.attach import AttachRequest, attach
+    from worker.owner.claims.claim_file import load_claims
+    from worker.owner.population import parse_limit
+    from worker.private.spark.place import place_of
+
     registry = _registry(settings)
     domain = _domain(arguments, registry)
     people = Words(
@@ -118,6 +108,8 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _append(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.arrivals.append import AppendRequest, append
+
     registry = _registry(settings)
     request = AppendRequest(
         arguments.name,
@@ -138,6 +130,8 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.arrivals.retire import RetireRequest, retire
+
     registry = _registry(settings)
     done = retire(
         RetireRequest(arguments.name, arguments.before),
@@ -162,6 +156,9 @@ def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
     """The parts of the guarantee: enforced by attach, or declared by the owner."""
+    from qserver.records.charge import epsilon_text
+    from worker.owner.claims.claim_file import claim_lines
+
     how = "enforced" if meta.records_verified else "as declared; not verified"
     lines = [f"Records per person: {meta.records_per_person}, {how}."]
     if meta.unit_status is not None:
@@ -196,6 +193,8 @@ def _declared(meta: DatasetMeta) -> list[str]:
 
 
 def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.declare import declare_disjoint
+
     one, other, registry = arguments.dataset, arguments.other, _registry(settings)
     done = declare_disjoint(arguments.population, one, other, settings=settings, registry=registry)
     words = (
@@ -207,10 +206,16 @@ def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
+    from worker.owner.domains.command import run as run_domain
+
     return run_domain(arguments, show=_print, say=_say)
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
+    from qserver.query.domain_file import domain_from_document
+    from qserver.query.files.load import load_domain
+    from worker.coding.infer import infer_domain_document
+
     if arguments.infer_domain == (arguments.domain is not None):
         raise ConfigError("domain", "be given, or else the flag --infer-domain")
     if arguments.domain is not None:
@@ -223,11 +228,15 @@ def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
 
 
 def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.main_loop import run
+
     registry = _registry(settings)
     return run(settings, registry=registry, log=_log(registry, settings), say=_say)
 
 
 def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.restore import restore
+
     registry = _registry(settings)
     complete = restore(
         settings,
@@ -240,6 +249,8 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.checks.doctor import examine
+
     findings = examine(_registry(settings), settings)
     lines = [f"{'ok  ' if f.ok else 'FAIL'} {f.check}: {f.text}" for f in findings]
     _show(arguments, json.dumps([asdict(finding) for finding in findings]), "\n".join(lines))
@@ -247,6 +258,8 @@ def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.detach import detach
+
     held = _registry(settings)
     detach(arguments.name, settings=settings, registry=held, log=_log(held, settings), say=_say)
     sys.stdout.write(f"Detached {arguments.name}. What was spent stays spent.\n")
@@ -254,6 +267,8 @@ def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.rotate import RotateRequest, rotate
+
     registry = _registry(settings)
     request = RotateRequest(
         arguments.name,
@@ -277,6 +292,10 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
+    from qserver.records.charge import epsilon_text
+    from worker.owner.population import parse_limit
+    from worker.owner.top_up import top_up
+
     limit, registry = parse_limit(arguments.to), _registry(settings)
     done = top_up(arguments.population, limit, settings=settings, registry=registry)
     before, after = epsilon_text(done.before_nano), epsilon_text(done.after_nano)
@@ -286,6 +305,9 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
+    from qserver.query.measure import measure_of
+    from worker.owner.measure import set_measure
+
     chosen = measure_of(arguments.measure)
     done = set_measure(arguments.name, chosen, settings=settings, registry=_registry(settings))
     words = f"Questions on {done.dataset} that do not say measured {done.before}, and now measure "
@@ -294,6 +316,9 @@ def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _claims(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.claims.claim_file import load_claims
+    from worker.owner.claims.set_claims import claims_of, known_lines, set_claims
+
     if arguments.set is None:
         now = claims_of(arguments.name, settings=settings)
     else:
@@ -304,6 +329,8 @@ def _claims(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.witness import see_to_witnesses
+
     found = see_to_witnesses(_registry(settings), accept=arguments.accept)
     lines = [f"{'ok  ' if f.ok else 'FAIL'} witness of {f.population}: {f.text}" for f in found]
     _show(arguments, json.dumps([asdict(f) for f in found]), "\n".join(lines))
@@ -311,6 +338,8 @@ def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.checks.audit import audit
+
     checks = audit(_registry(settings), settings, file=arguments.file)
     lines = [f"{'ok  ' if c.ok else 'FAIL'} {c.subject}: {c.text}" for c in checks]
     _show(arguments, json.dumps([asdict(check) for check in checks]), "\n".join(lines))
@@ -319,6 +348,9 @@ def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _registry(settings: Settings) -> Registry:
     """The worker's folder, with the witness that the settings name."""
+    from worker.journal.witness import WitnessSettings
+    from worker.private.registry import Registry
+
     required = settings.witness_need == "required"
     folder = Path(settings.witness).resolve()
     witness = WitnessSettings(folder, required) if settings.witness else None
@@ -326,7 +358,6 @@ def _registry(settings: Settings) -> Registry:
 
 
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
-    # The models load only here: a worker that answers questions does not need them.
     from qserver.storage.store import Store
     from worker.owner.model_audit import TracingRequest, audit_model
 

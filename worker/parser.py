@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 import qserver
-from qserver.query.measure import MEASURES
-from qserver.records.paid_question import DEFAULT_PHI
+from qserver.query.measure import DEFAULT_PHI, MEASURES
 from qserver.records.people.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 from worker.owner.domains.arguments import add_domain

@@ -4,4 +4,6 @@ Begin with `main`, which puts the groups together. `runtime` has what every comm
 exit codes. The commands here talk to a server, by the requests of `qserver.client`; `server` sends
 them and shows the replies. The commands in `local` work on this machine's own store. `processes`
 keeps a server's child processes running.
+
+A command imports what it calls when it runs: help and wrong usage start at once.
 """

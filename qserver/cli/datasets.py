@@ -16,7 +16,6 @@ from qserver.cli.server import (
     reply_to,
     show_reply,
 )
-from qserver.client import requests
 from qserver.text import left_text
 
 _MOST_LABELS = 6
@@ -47,6 +46,8 @@ def register(commands: Commands, runtime: Runtime) -> None:
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show all datasets."""
+    from qserver.client import requests
+
     found = reply_to(requests.datasets(), args, runtime).document
     if args.json:
         runtime.console.json(found)
@@ -61,6 +62,8 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show one dataset."""
+    from qserver.client import requests
+
     reply = reply_to(requests.dataset(args.dataset), args, runtime)
     return show_reply(reply, _show_dataset, args, runtime)
 

@@ -14,7 +14,6 @@ from qserver.cli.local import accounts, audit, audit_structure
 from qserver.cli.local import commands as local
 from qserver.cli.programs import Programs
 from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
-from qserver.client.errors import ServerProblemError
 from qserver.errors import QServerError
 
 _DESCRIPTION = """\
@@ -41,6 +40,8 @@ def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None
     try:
         code: ExitCode = args.run(args, runtime)
     except QServerError as exc:
+        from qserver.client.errors import ServerProblemError
+
         console.warn(exc.code, programs.spelt(str(exc)))
         if isinstance(exc, ServerProblemError):
             questions.show_problem(console, exc)

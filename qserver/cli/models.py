@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.model_replies import (
@@ -20,9 +20,11 @@ from qserver.cli.model_replies import (
 from qserver.cli.questions import question_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_server_options, add_where, number, reply_to, show_reply
-from qserver.client import LearntModel, model_requests
-from qserver.client.flows import Exchange
 from qserver.errors import ConfigError
+
+if TYPE_CHECKING:
+    from qserver.client import LearntModel
+    from qserver.client.flows import Exchange
 
 _MAX_BYTES = 1 << 20
 _OPTIONS_OF_THEIR_OWN = ("dataset", "kind", "epsilon")
@@ -211,12 +213,16 @@ def run_learn(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """List the models of a dataset."""
+    from qserver.client import model_requests
+
     reply = reply_to(model_requests.all_models(args.dataset), args, runtime)
     return show_reply(reply, show_models, args, runtime)
 
 
 def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show a model's facts, as JSON."""
+    from qserver.client import model_requests
+
     reply = reply_to(model_requests.get(args.dataset, args.model), args, runtime)
     runtime.console.line(reply.text.rstrip("\n"))
     return ExitCode.OK
@@ -233,6 +239,8 @@ def run_ask(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_propose(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Print the edges of a structure; the exit code says if the gate refuses."""
+    from qserver.client import model_requests
+
     asked = model_requests.propose(
         args.dataset,
         args.model,
@@ -252,12 +260,16 @@ def run_propose(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_sample(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Draw synthetic records, as CSV."""
+    from qserver.client import model_requests
+
     asked = model_requests.sample(args.dataset, args.model, args.n, seed=args.seed)
     return _write(reply_to(asked, args, runtime).text, args.output, runtime)
 
 
 def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Print a model in the format of its field."""
+    from qserver.client import model_requests
+
     asked = model_requests.export(args.dataset, args.model)
     return _write(reply_to(asked, args, runtime).text, args.output, runtime)
 
@@ -274,6 +286,8 @@ def _write(text: str, path: str | None, runtime: Runtime) -> ExitCode:
 
 
 def _model_wanted(args: argparse.Namespace) -> Exchange[LearntModel]:
+    from qserver.client import model_requests
+
     if args.kind is not None:
         fields = dict(map(_field, args.field))
         return model_requests.learn(args.dataset, args.kind, epsilon=args.epsilon, **fields)
@@ -313,6 +327,8 @@ def _structure(args: argparse.Namespace) -> Any:
 
 
 def _question(args: argparse.Namespace) -> Exchange[Any]:
+    from qserver.client import model_requests
+
     forms = [bool(args.marginal), bool(args.most_probable), bool(args.where or args.json_query)]
     if sum(forms) != 1:
         raise ConfigError("--marginal", "be given, or --most-probable, or a count: just one")

@@ -11,7 +11,6 @@ from qserver.cli.drawings import check_svg_path, write_svg
 from qserver.cli.questions import add_question_options, question_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_ledger_options, add_server_options, driver_of, ledger_of
-from qserver.client import requests
 from qserver.errors import NotEstimableError
 
 _POINTS = 65
@@ -53,6 +52,7 @@ def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     # numpy is loaded only when a plot is drawn.
     from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
     from qserver.answering.plots.render import svg_of
+    from qserver.client import requests
 
     check_svg_path(args.out)
     driver, query = driver_of(args, runtime), question_of(args)

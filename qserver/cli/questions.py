@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, cost_text, interval_text, percent_text
@@ -25,12 +25,12 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
-from qserver.client import requests, results
-from qserver.client.errors import ServerProblemError
-from qserver.client.facts.statement import Statement
 from qserver.query.looking import chosen_text
 from qserver.text import ADDS_NOTHING, left_text, part_text
 from qserver.text import price_text as price_of
+
+if TYPE_CHECKING:
+    from qserver.client.errors import ServerProblemError
 
 _QUERY = """\
 Ask how many records meet the conditions, as an interval of at most --length at --confidence. The
@@ -114,6 +114,8 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
 
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, wait for the job if there is one, and show the answer."""
+    from qserver.client import requests
+
     asked = requests.query(args.dataset, question_of(args), **_exactness(args))
     show = partial(_show_asked, length=args.length)
     return show_reply(reply_to(asked, args, runtime), show, args, runtime)
@@ -121,12 +123,16 @@ def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the price of a question."""
+    from qserver.client import requests
+
     asked = requests.explain(args.dataset, question_of(args), **_exactness(args))
     return show_reply(reply_to(asked, args, runtime), _show_explanation, args, runtime)
 
 
 def run_probability(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show a probability that history gives."""
+    from qserver.client import requests
+
     between = None if args.between is None else tuple(args.between)
     asked = requests.probability(
         args.dataset,
@@ -146,6 +152,8 @@ def _show_probability(console: Console, found: Mapping[str, Any]) -> None:
 
 def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
     """The law, how it was read where that was asked for, and its numerical error."""
+    from qserver.client.facts.statement import Statement
+
     if found.get("statement") is None:
         return
     told = Statement.of(found["statement"])
@@ -200,6 +208,8 @@ def _show_rest(console: Console, answer: Mapping[str, Any]) -> None:
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
     """An answer with its interval, its cost and what remains."""
+    from qserver.client import results
+
     low, high = answer["interval"]
     text = interval_text(estimate=answer["estimate"], low=low, high=high)
     percent = percent_text(answer["confidence"])

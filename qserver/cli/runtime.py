@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from qserver.cli.console import Console
 from qserver.cli.programs import Programs
-from qserver.client.clients import DEFAULT_URL
 from qserver.errors import InputError, QServerError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -87,11 +86,6 @@ class Runtime:
         """Show one of our commands on a separate line, ready to paste."""
         name, _, rest = text.partition(" ")
         self.console.line(f"  {self.programs.typed(name)} {rest}")
-
-    @property
-    def default_url(self) -> str:
-        """QSERVER_URL, or the address of a local demo."""
-        return self.environ.get("QSERVER_URL") or DEFAULT_URL
 
     @property
     def token(self) -> str:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import where_document
 from qserver.cli.console import Console
 from qserver.cli.runtime import ExitCode, Runtime
-from qserver.client import requests
-from qserver.client.drivers import SyncDriver
-from qserver.client.flows import Exchange, Patience
-from qserver.client.http import HttpClient, Reply
 from qserver.errors import ConfigError, InputError
 from qserver.query.asking.prior import prior_of
 from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading
 from qserver.query.looking import RULES, Selection
 from qserver.query.measure import Measure
+
+if TYPE_CHECKING:
+    from qserver.client.drivers import SyncDriver
+    from qserver.client.flows import Exchange
+    from qserver.client.http import Reply
 
 
 def number(text: str) -> float:
@@ -37,7 +38,7 @@ def add_server_options(
     """Add `--url`, `--timeout` and `--json` to a command that `run` carries out."""
     parser.add_argument(
         "--url",
-        default=runtime.default_url,
+        default=runtime.environ.get("QSERVER_URL"),
         help="address of the server (default: QSERVER_URL, or http://127.0.0.1:8000)",
     )
     parser.add_argument(
@@ -179,13 +180,20 @@ def add_ledger_options(parser: argparse.ArgumentParser) -> None:
 
 def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
     """The request for the options of `add_ledger_options`."""
+    from qserver.client import requests
+
     where = where_document(args.where) if args.where else None
     return requests.ledger(args.dataset, attribute=args.attribute, where=where)
 
 
 def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
     """The driver that sends requests to the server of the command line, each once."""
-    http = HttpClient(args.url, timeout_s=args.timeout, token=runtime.token)
+    from qserver.client.clients import DEFAULT_URL
+    from qserver.client.drivers import SyncDriver
+    from qserver.client.flows import Patience
+    from qserver.client.http import HttpClient
+
+    http = HttpClient(args.url or DEFAULT_URL, timeout_s=args.timeout, token=runtime.token)
     patience = Patience(0, args.timeout, runtime.clock, always_keyed=False)
     return SyncDriver(http, patience, runtime.sleep)
 

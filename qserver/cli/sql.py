@@ -6,16 +6,18 @@ import argparse
 import math
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qserver.cli.console import Console
 from qserver.cli.questions import show_choices, show_protected, show_remaining, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of
-from qserver.client import Client, Price, Table
 from qserver.errors import ConfigError
 from qserver.query.sql.plain.reads import MAX_CHARACTERS, explains
 from qserver.text import price_text
+
+if TYPE_CHECKING:
+    from qserver.client import Price, Table
 
 _TEXT = """\
 Ask a statement of SQL and show the table that answers it. The dataset is the one behind FROM.
@@ -53,11 +55,13 @@ def register(commands: Commands, runtime: Runtime) -> None:
 
 def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, or show the price."""
+    from qserver.client.clients import DEFAULT_URL, Client
+
     text = sys.stdin.read(MAX_CHARACTERS + 1) if args.text == "-" else args.text
     if not text.strip():
         raise ConfigError("TEXT", "hold a statement of SQL")
     client = Client(
-        args.url,
+        args.url or DEFAULT_URL,
         token=runtime.token,
         timeout_s=args.timeout,
         wait_s=args.timeout,

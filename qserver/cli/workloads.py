@@ -23,11 +23,6 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
-from qserver.client.flows import Call, Exchange, answered
-from qserver.client.http import Reply
-from qserver.client.requests import path_of
-from qserver.client.results import selection_of as selection_of_reply
-from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.query.looking import chosen_text
 
@@ -69,6 +64,10 @@ def register(commands: Commands, runtime: Runtime) -> None:
 
 def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, or show the price."""
+    from qserver.client.flows import Call, Exchange, answered
+    from qserver.client.http import Reply
+    from qserver.client.requests import path_of
+
     document = _document(args)
     asked = Exchange(Call(path_of(args.dataset, "workload"), document), dict, answered)
     if args.explain:
@@ -152,6 +151,9 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
 
 def _show_looking(console: Console, answer: Mapping[str, Any]) -> None:
     """What holds after looking at all answers, and by which law, a line each."""
+    from qserver.client.results import selection_of as selection_of_reply
+    from qserver.client.tables import Table
+
     chosen = chosen_text(selection_of_reply(answer["answers"][0].get("selected_from")))
     if chosen:
         console.line(f"each{chosen}")

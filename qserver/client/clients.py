@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from qserver.client import model_requests, requests
-from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, named, waits
+from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, named, pause, waits
 from qserver.client.facts import requests as facts
 from qserver.client.flows import Patience
 from qserver.client.http import HttpClient
@@ -172,7 +171,7 @@ class AsyncClient:
         timeout_s: float = 30.0,
         wait_s: float = 300.0,
         retries: int = 4,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] = pause,
         ca: str | Path | None = None,
         proxy: str | None = None,
     ) -> None:

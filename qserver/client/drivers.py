@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
@@ -70,6 +69,8 @@ class AsyncDriver:
 
     async def reply(self, exchange: Exchange[Any]) -> Reply:
         """The last reply of an exchange."""
+        import asyncio
+
         flow = exchange.steps(self.patience, exchange.call)
         found: Reply | Failure | None = None
         while True:
@@ -82,6 +83,13 @@ class AsyncDriver:
                 found = None
             else:
                 found = await asyncio.to_thread(outcome, step, self.http)
+
+
+async def pause(seconds: float) -> None:
+    """As `asyncio.sleep`, whose package loads long: a client that waits does without it."""
+    import asyncio
+
+    await asyncio.sleep(seconds)
 
 
 def waits(make: Callable[P, Exchange[T]]) -> Callable[Concatenate[Any, P], T]:

@@ -11,6 +11,12 @@ Measure = Literal["auto", "only_this"]
 question alone, with the help of whatever was released before."""
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 
+DEFAULT_PHI = 0.4
+"""Least waste by single rows, as a part of a base's price, at which its blocks are bought.
+
+And the part of own rows' price that is risked for blocks which settled within one scope alone.
+"""
+
 
 def measure_of(value: object) -> Measure:
     """The choice that a text names.

@@ -9,12 +9,11 @@ from functools import cached_property, lru_cache
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.measure import Measure, measure_of
+from qserver.query.measure import DEFAULT_PHI, Measure, measure_of
 from qserver.records.capacity import MOST_RECORDS
 from qserver.records.charge import Relation
 from qserver.records.claims.claim import Claim, claims_from_plain
 from qserver.records.disclosure import guard_nano
-from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.periods import SealedPeriods
 from qserver.records.people.unit import THE_PERSON, Unit, UnitStatus
 

@@ -16,12 +16,6 @@ from qserver.query.linear import LinearQuery, query_from_document
 from qserver.query.measure import Measure, measure_of
 from qserver.query.primitive import Primitive, primitive
 
-DEFAULT_PHI = 0.4
-"""Least waste by single rows, as a part of a base's price, at which its blocks are bought.
-
-And the part of own rows' price that is risked for blocks which settled within one scope alone.
-"""
-
 Base = tuple[tuple[tuple[tuple[int, int], ...], float], ...]
 """Blocks with their alphas in epsilon per record. A block gives the number of parts, with phantoms,
 of each attribute that it splits."""

@@ -12,9 +12,9 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.workloads.simultaneous import plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
+from qserver.query.measure import DEFAULT_PHI
 from qserver.query.question import Question
 from qserver.records.charge import NANO
-from qserver.records.paid_question import DEFAULT_PHI
 from tests.benchmarks.synthetic_noise import question_of
 
 from .machine import times_of

@@ -16,11 +16,11 @@ from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.query.measure import DEFAULT_PHI
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO, Charge
 from qserver.records.history import Estimator, Measurement
 from qserver.records.noise_step import lattice_step
-from qserver.records.paid_question import DEFAULT_PHI
 
 from .many_streams import MANY_STREAMS, ManyStream
 from .play import Played, play

@@ -16,8 +16,9 @@ from itertools import islice
 from statistics import median
 
 from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.query.measure import DEFAULT_PHI
 from qserver.records.charge import Relation
-from qserver.records.paid_question import DEFAULT_PHI, PaidQuestion
+from qserver.records.paid_question import PaidQuestion
 
 from .best_blocks import Hindsight
 from .blocks_spend import STREAMS, Stream

@@ -17,11 +17,11 @@ from itertools import product
 import numpy as np
 
 from qserver.query.linear import linear_query
+from qserver.query.measure import DEFAULT_PHI
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import Weights, indicator, interval
 from qserver.records.charge import NANO
-from qserver.records.paid_question import DEFAULT_PHI
 
 from .play import snapshot_for
 from .streams import Asked

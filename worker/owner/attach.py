@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from collections.abc import Callable
@@ -11,20 +10,17 @@ from fractions import Fraction
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.errors import ConfigError, StoreBehindError
+from qserver.errors import ConfigError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from qserver.query.measure import Measure
-from qserver.query.numbers import exact_number
+from qserver.query.measure import DEFAULT_PHI, Measure
 from qserver.records.charge import NANO, Relation
 from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.disclosure import guard_nano
-from qserver.records.paid_question import DEFAULT_PHI
 from qserver.records.people.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.journal.journal import Journal
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.first import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.reading import read_part
@@ -32,6 +28,12 @@ from worker.owner.attached_line import attached_record, public_row
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.claims.claim_file import check_claims
 from worker.owner.demand import DemandOf, demand_of_dataset
+from worker.owner.population import (
+    MAX_LIMIT,
+    check_name,
+    check_store_remembers,
+    snapshots_so_far,
+)
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.causal import PeriodRule
@@ -42,8 +44,6 @@ from worker.private.spark.place import SparkPlace
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
-MAX_LIMIT = 10**6
 MIN_PHI, MAX_PHI = 0.05, 20.0
 
 
@@ -181,21 +181,6 @@ class AttachRequest:
     def limit_nano(self) -> int:
         """The limit in nano-epsilon, rounded down."""
         return int(self.limit * NANO)
-
-
-def check_name(field: str, value: str) -> None:
-    """Raise ConfigError unless `value` may name a dataset or a population."""
-    if not _NAME.match(value):
-        raise ConfigError(field, "be 1 to 64 letters, digits, `_`, `.` or `-`", value)
-
-
-def parse_limit(text: str) -> Fraction:
-    """The typed limit, exactly.
-
-    Raises:
-        ConfigError: it is not a number.
-    """
-    return exact_number(text, "limit", ConfigError)
 
 
 def attach(
@@ -343,15 +328,6 @@ def _disjoint_from(
     return tuple(found)
 
 
-def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list[str]:
-    """Every snapshot that a dataset has or had, by the journal and by the store.
-
-    A journal that was begun anew lacks earlier ones; a store forgets those before a detachment.
-    """
-    known = (*journal.state.snapshots.get(meta.name, ()), *reader.frozen.ids(meta), meta.snapshot)
-    return list(dict.fromkeys(known))
-
-
 def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> RegistryEntry:
     rule = request.person_rule
     by_period = None if rule is None else rule.by_period
@@ -369,15 +345,3 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         sealed=not request.to,
         spark=None if snapshot.spark is None else snapshot.spark.to_plain(),
     )
-
-
-def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
-    """Raise StoreBehindError if the journal has charges that the store lacks."""
-    if journal.state.ledger_version == 0:
-        return
-    known = store.has_ledger(population) and store.ledger_version(population)
-    if known is False or known < journal.state.ledger_version:
-        raise StoreBehindError(
-            f"The journal of population {population} knows of charges that the store lacks. "
-            "Restore the store, or use another population name for other people."
-        )

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import ConfigError
-from worker.private.people import People
 from worker.private.ranking import beyond
+
+if TYPE_CHECKING:
+    from worker.private.people import People
 
 NOBODY: Mapping[str, int] = MappingProxyType({})
 

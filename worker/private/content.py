@@ -10,14 +10,16 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from worker.private.people import People
+
+if TYPE_CHECKING:
+    from worker.private.people import People
 
 _WORDS = {
     "records": "the same records",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from secrets import compare_digest
+from typing import TYPE_CHECKING
 
 from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain_file import domain_from_document
@@ -15,11 +16,13 @@ from worker.private.content import Content
 from worker.private.growing import GrowingTable
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.sealed.seal import fingerprint_of, fingerprint_of_table, open_seal
-from worker.private.snapshot import Snapshot, read_snapshot
 from worker.private.spark.place import SparkCodes
-from worker.private.spark.tables import SparkTable
 from worker.private.tables import RecordTable
 from worker.sources.address import Address
+
+if TYPE_CHECKING:
+    from worker.private.snapshot import Snapshot
+    from worker.private.spark.tables import SparkTable
 
 
 def sealed_table(registry: Registry, entry: RegistryEntry) -> RecordTable:
@@ -49,6 +52,8 @@ def table_on_spark(entry: RegistryEntry) -> SparkTable | None:
     """The codes of an attached snapshot on Spark, which is not opened yet; None for others."""
     if entry.spark is None:
         return None
+    from worker.private.spark.tables import SparkTable
+
     sizes = domain_from_document(entry.domain).sizes
     return SparkTable(SparkCodes.of_plain(entry.spark), sizes)
 
@@ -100,6 +105,9 @@ def content_now(registry: Registry, entry: RegistryEntry) -> Content | None:
 
 def _still_as_attached(registry: Registry, entry: RegistryEntry) -> Snapshot:
     """The content of the file of a snapshot that has no seal yet."""
+    # What reads files loads long, and a worker reads seals.
+    from worker.private.snapshot import read_snapshot
+
     found = read_snapshot(
         Address(entry.data),
         domain_from_document(entry.domain),

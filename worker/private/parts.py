@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,9 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from worker.journal.files import sync_folder, write_all
 from worker.journal.owner_records import Retired, Sealed
-from worker.private.people import People
+
+if TYPE_CHECKING:
+    from worker.private.people import People
 
 _WHO_BYTES = 16
 _SUFFIX, _NEW = ".part", ".new"

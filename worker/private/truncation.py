@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import ConfigError
 from worker.private.causal import PeriodRule
-from worker.private.people import People
 from worker.private.ranking import beyond
+
+if TYPE_CHECKING:
+    from worker.private.people import People
 
 
 @dataclass(frozen=True)

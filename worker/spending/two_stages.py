@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.marginal_tables import marginal_partition
-from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.kinds.sampled_kind import SampledKind, divided_nano
 from qserver.errors import MeasurementError
 from qserver.query.domain import Domain
@@ -105,6 +104,9 @@ def decided(
 
 
 def _kind(asked: ModelAsked) -> SampledKind:
+    # Planning has loaded it: nothing loads while a slot runs.
+    from qserver.answering.models.kinds.registry import kind_of
+
     found = kind_of(asked.kind)
     if not isinstance(found, SampledKind):
         raise MeasurementError

@@ -7,7 +7,6 @@ from math import floor
 
 from qserver.answering.models.kinds.kind import WantedTable
 from qserver.answering.models.kinds.marginal_tables import marginal_partition
-from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.kinds.sampled_kind import (
     SAMPLE_SHARE,
     SAMPLING_RATE,
@@ -35,6 +34,9 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
         InputError: the specification is wrong, or no table is worth a nano-epsilon, or data arrive
             over time.
     """
+    # Kinds load long: a process that is asked for no model does without.
+    from qserver.answering.models.kinds.registry import kind_of
+
     check_whole(replica.meta)
     if asked.epsilon_nano == 0:
         return None
@@ -90,6 +92,8 @@ def learnt(
     Raises:
         InputError: history does not suffice for it.
     """
+    from qserver.answering.models.kinds.registry import kind_of
+
     used = kind_of(asked.kind).used(asked.specification, replica.meta.domain, replica.measurements)
     return ModelAnswer("", asked.kind, charged_nano, remaining_nano, used, replica.n_events)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import ConfigError, NotFoundError
-from qserver.records.paid_question import DEFAULT_PHI
+from qserver.query.measure import DEFAULT_PHI
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
-from worker.owner.attach import AttachRequest, attach, parse_limit
+from worker.owner.attach import AttachRequest, attach
 from worker.owner.detach import detach
+from worker.owner.population import parse_limit
 from worker.private.registry import Registry
 
 

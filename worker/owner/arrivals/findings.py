@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from qserver.errors import PrivateDataError
-from worker.private.causal import Kept, PeriodRule
+
+if TYPE_CHECKING:
+    from worker.private.causal import Kept, PeriodRule
 
 Late = Literal["drop", "move"]
 """What becomes of records of sealed periods: left out, or counted in the first open period."""

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import BusyError, ConfigError
@@ -23,8 +24,9 @@ from worker.journal.owner_records import Retired, Sealed
 from worker.owner.same_data import ask_for_other_people
 from worker.private.content import Content
 from worker.private.registry import Registry, RegistryEntry
-from worker.spending.loop import Heartbeat
-from worker.spending.spend import Spender
+
+if TYPE_CHECKING:
+    from worker.spending.spend import Spender
 
 _MINUTE_S = 60
 
@@ -103,6 +105,9 @@ class Sealing:
             ConfigError: another population has the same data.
             StoreError, JournalError: it is decided if the journal has the line.
         """
+        # What settles jobs loads the planner: an attach without periods does without.
+        from worker.spending.loop import Heartbeat
+
         writer = SpendingStore.open(self.settings)
         lease = self._acquire(writer, meta.population)
         try:
@@ -147,6 +152,8 @@ class Sealing:
         raise BusyError("A worker holds the population. Try again later.")
 
     def _spender(self, writer: SpendingStore, population: str) -> Spender:
+        from worker.spending.spend import Spender
+
         return Spender.without_data(
             {population: self.journal},
             reader=Store.open(self.settings, role="worker-reader"),

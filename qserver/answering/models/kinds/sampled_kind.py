@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from qserver.models.network.network import Table
 from qserver.query.domain import Domain
+
+if TYPE_CHECKING:
+    from qserver.models.network.network import Table
 
 SAMPLING_RATE = Fraction(1, 10)
 """The probability that a record is in the sample."""

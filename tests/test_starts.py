@@ -1,0 +1,69 @@
+"""What a process loads when it starts, by count: a package that it does not use costs it nothing.
+
+Times would depend on the machine. What is named here took 15 to 250 ms of the processor each.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    *("asyncio", "duckdb", "flask", "numpy", "pyarrow", "pydantic", "redis", "scipy", "sqlglot"),
+    *("urllib3", "qserver.client", "qserver.inference", "qserver.models.marginals"),
+    "worker.coding.coder",
+}
+"""Packages that load long, ours too."""
+
+SHOWN = """
+import contextlib, io, os, sys
+def shown(start):
+    read, write = os.pipe()
+    if os.fork():
+        os.close(write)
+        with open(read) as pipe:
+            print(" ".join(pipe.read().split()), flush=True)
+        os.wait()
+        return
+    with open(write, "w") as pipe, contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.suppress(SystemExit):
+            start()
+        pipe.write(" ".join(sys.modules))
+    os._exit(0)
+"""
+"""`shown(start)` prints what is loaded after a call of `start`, in a process of its own."""
+
+
+def loaded(*starts: str) -> list[set[str]]:
+    """The heavy packages that are loaded after each statement, of one fresh interpreter each."""
+    calls = "\n".join(f"shown(lambda: exec({start!r}))" for start in starts)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SHOWN + calls]
+    lines = subprocess.check_output(command, text=True, env=environment).splitlines()
+    assert len(lines) == len(starts)
+    return [HEAVY & set(line.split()) for line in lines]
+
+
+def test_help_of_both_programs_loads_no_numerics_engines_or_clients() -> None:
+    worker, server, control = loaded(
+        "from worker.cli import main; main(['--help'])",
+        "from qserver.cli.main import main; main(['query', '--help'])",
+        "import asyncio",  # the check can fail
+    )
+    assert worker == server == set()
+    assert control == {"asyncio"}
+
+
+@pytest.mark.slow
+def test_a_worker_that_waits_and_an_attach_load_only_what_they_use() -> None:
+    """A worker that reads seals needs no readers of files; `attach` needs no inference."""
+    waiting, attaching, setting = loaded(
+        "import worker.main_loop", "import worker.owner.attach", "import worker.owner.top_up"
+    )
+    stores = {"asyncio", "numpy", "redis"}  # redis loads asyncio
+    assert setting == stores
+    assert waiting == {*stores, "scipy", "qserver.inference"}
+    assert attaching == {*stores, "duckdb", "pyarrow", "worker.coding.coder"}
