@@ -5,11 +5,15 @@ Times would depend on the machine. What is named here took 15 to 250 ms of the p
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import subprocess
 import sys
 
 import pytest
+
+from qserver.loading import loading
 
 HEAVY = {
     *("asyncio", "duckdb", "flask", "numpy", "pyarrow", "pydantic", "redis", "scipy", "sqlglot"),
@@ -67,3 +71,16 @@ def test_a_worker_that_waits_and_an_attach_load_only_what_they_use() -> None:
     assert setting == stores
     assert waiting == {*stores, "scipy", "qserver.inference"}
     assert attaching == {*stores, "duckdb", "pyarrow", "worker.coding.coder"}
+
+
+def test_code_loads_without_the_collector_which_runs_again_after_a_failure_too() -> None:
+    ran = []
+    try:
+        with contextlib.suppress(ImportError), loading():
+            ran.append(gc.isenabled())
+            raise ImportError
+        ran.append(gc.isenabled())
+        assert ran == [False, True]
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
+from qserver.loading import loading
 from qserver.log import formatter_of
 from worker.owner.arrivals.findings import StrictError
 from worker.parser import build_parser
@@ -30,7 +31,6 @@ from worker.sources.typed import address_of
 
 if TYPE_CHECKING:
     from qserver.query.domain import Domain
-    from qserver.records.dataset import DatasetMeta
     from worker.private.registry import Registry
 
 STRICT = 3
@@ -55,12 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
-    from qserver.query.measure import measure_of
-    from qserver.records.people.declared import Words
-    from worker.owner.attach import AttachRequest, attach
-    from worker.owner.claims.claim_file import load_claims
-    from worker.owner.population import parse_limit
-    from worker.private.spark.place import place_of
+    with loading():
+        from qserver.query.measure import measure_of
+        from qserver.records.people.declared import Words
+        from worker.owner.attach import AttachRequest, attach, guarantee_lines
+        from worker.owner.checks.population import parse_limit
+        from worker.owner.claims.claim_file import load_claims
+        from worker.private.spark.place import place_of
 
     registry = _registry(settings)
     domain = _domain(arguments, registry)
@@ -101,9 +102,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
         f"{meta.relation}, limit {arguments.limit} epsilon."
     )
-    _show(
-        arguments, meta.to_json(), "\n".join([words, *_guarantee_lines(meta, request.limit_nano)])
-    )
+    _show(arguments, meta.to_json(), "\n".join([words, *guarantee_lines(meta, request.limit_nano)]))
     return 0
 
 
@@ -154,44 +153,6 @@ def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
-    """The parts of the guarantee: enforced by attach, or declared by the owner."""
-    from qserver.records.charge import epsilon_text
-    from worker.owner.claims.claim_file import claim_lines
-
-    how = "enforced" if meta.records_verified else "as declared; not verified"
-    lines = [f"Records per person: {meta.records_per_person}, {how}."]
-    if meta.unit_status is not None:
-        lines.append(f"Protected: {meta.unit_status.text}.")
-    if meta.guard_nano is not None:
-        lines.append(
-            f"Disclosure guard: a cell may lose {epsilon_text(meta.guard_nano)} epsilon, so that "
-            f"its count is known with probability {meta.disclosure_cap} at most."
-        )
-        if meta.guard_nano >= limit_nano:
-            lines.append("It cannot bind: the limit is reached first.")
-    lines += claim_lines(meta.claims)
-    if meta.capacity is not None:
-        lines.append(f"Capacity: {meta.capacity:,} records, public; the slot holds their scan.")
-    if meta.growth is not None:
-        lines.append(
-            f"Data arrive over time, by {meta.growth.attribute}: up to {meta.growth.capacity:,} "
-            f"records each, public. `qserver-worker append {meta.name}` brings the next."
-        )
-    if meta.time:
-        lines.append(f"Time: every table tells the values of {meta.time} apart.")
-    lines += _declared(meta)
-    return lines
-
-
-def _declared(meta: DatasetMeta) -> list[str]:
-    """What the owner declared, repeated where it is used."""
-    if not (n := len(meta.disjoint_from)):
-        return []
-    files = "the earlier file" if n == 1 else f"any of the {n} earlier files"
-    return [f"You declared that nobody in this file is in {files}; else a person can lose twice."]
-
-
 def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
     from worker.owner.declare import declare_disjoint
 
@@ -228,7 +189,8 @@ def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
 
 
 def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.main_loop import run
+    with loading():
+        from worker.main_loop import run
 
     registry = _registry(settings)
     return run(settings, registry=registry, log=_log(registry, settings), say=_say)
@@ -267,6 +229,7 @@ def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.attach import declared_lines
     from worker.owner.rotate import RotateRequest, rotate
 
     registry = _registry(settings)
@@ -287,13 +250,13 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
         f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
         f"what was spent on it {spent}.\nWorkers that run go on with the new data by themselves."
     )
-    _show(arguments, meta.to_json(), "\n".join([words, *_declared(meta)]))
+    _show(arguments, meta.to_json(), "\n".join([words, *declared_lines(meta)]))
     return 0
 
 
 def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
     from qserver.records.charge import epsilon_text
-    from worker.owner.population import parse_limit
+    from worker.owner.checks.population import parse_limit
     from worker.owner.top_up import top_up
 
     limit, registry = parse_limit(arguments.to), _registry(settings)

@@ -1,7 +1,7 @@
 """The worker's tuned numbers, each with its unit, its reason and its evidence.
 
-The limits of what an owner types (`--phi`, `--limit`) stand in `worker.owner.attach` and
-`worker.owner.population`, which check them. The settings of a server stand in `qserver.config`.
+The limits of what an owner types stand where they are checked: `--phi` in `worker.owner.attach`,
+`--limit` in `worker.owner.checks.population`. A server's settings stand in `qserver.config`.
 """
 
 from __future__ import annotations

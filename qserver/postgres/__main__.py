@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from qserver.api.process.blas_threads import limit_threads
 from qserver.errors import ConfigError
+from qserver.loading import loading
 
 if TYPE_CHECKING:
     from qserver.config import Settings
@@ -23,12 +24,13 @@ def main(descriptor: int) -> None:
     """Serve until SIGTERM; settings are those of the environment."""
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
-    from qserver.api.process.logs import logging_config
-    from qserver.api.process.opening import STARTING_S, access_of, open_store
-    from qserver.config import Settings
-    from qserver.postgres.connection import House, converse
-    from qserver.postgres.server import Limits, PostgresServer
-    from qserver.service.service import Service
+    with loading():
+        from qserver.api.process.logs import logging_config
+        from qserver.api.process.opening import STARTING_S, access_of, open_store
+        from qserver.config import Settings
+        from qserver.postgres.connection import House, converse
+        from qserver.postgres.server import Limits, PostgresServer
+        from qserver.service.service import Service
 
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))

@@ -14,7 +14,7 @@ from qserver.errors import ConfigError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.measure import DEFAULT_PHI, Measure
-from qserver.records.charge import NANO, Relation
+from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.disclosure import guard_nano
@@ -26,14 +26,14 @@ from worker.owner.arrivals.first import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.reading import read_part
 from worker.owner.attached_line import attached_record, public_row
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
-from worker.owner.claims.claim_file import check_claims
-from worker.owner.demand import DemandOf, demand_of_dataset
-from worker.owner.population import (
+from worker.owner.checks.population import (
     MAX_LIMIT,
     check_name,
     check_store_remembers,
     snapshots_so_far,
 )
+from worker.owner.claims.claim_file import check_claims, claim_lines
+from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.causal import PeriodRule
@@ -345,3 +345,38 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         sealed=not request.to,
         spark=None if snapshot.spark is None else snapshot.spark.to_plain(),
     )
+
+
+def guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
+    """The parts of the guarantee: enforced by attach, or declared by the owner."""
+    how = "enforced" if meta.records_verified else "as declared; not verified"
+    lines = [f"Records per person: {meta.records_per_person}, {how}."]
+    if meta.unit_status is not None:
+        lines.append(f"Protected: {meta.unit_status.text}.")
+    if meta.guard_nano is not None:
+        lines.append(
+            f"Disclosure guard: a cell may lose {epsilon_text(meta.guard_nano)} epsilon, so that "
+            f"its count is known with probability {meta.disclosure_cap} at most."
+        )
+        if meta.guard_nano >= limit_nano:
+            lines.append("It cannot bind: the limit is reached first.")
+    lines += claim_lines(meta.claims)
+    if meta.capacity is not None:
+        lines.append(f"Capacity: {meta.capacity:,} records, public; the slot holds their scan.")
+    if meta.growth is not None:
+        lines.append(
+            f"Data arrive over time, by {meta.growth.attribute}: up to {meta.growth.capacity:,} "
+            f"records each, public. `qserver-worker append {meta.name}` brings the next."
+        )
+    if meta.time:
+        lines.append(f"Time: every table tells the values of {meta.time} apart.")
+    lines += declared_lines(meta)
+    return lines
+
+
+def declared_lines(meta: DatasetMeta) -> list[str]:
+    """What the owner declared, repeated where it is used."""
+    if not (n := len(meta.disjoint_from)):
+        return []
+    files = "the earlier file" if n == 1 else f"any of the {n} earlier files"
+    return [f"You declared that nobody in this file is in {files}; else a person can lose twice."]

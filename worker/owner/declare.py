@@ -15,7 +15,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.owner_records import DeclaredDisjoint
-from worker.owner.population import check_name, check_store_remembers, snapshots_so_far
+from worker.owner.checks.population import check_name, check_store_remembers, snapshots_so_far
 from worker.private.registry import Registry
 
 

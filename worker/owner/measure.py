@@ -13,7 +13,7 @@ from qserver.query.measure import Measure
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.owner_records import MeasureSet
-from worker.owner.population import check_store_remembers
+from worker.owner.checks.population import check_store_remembers
 from worker.private.registry import Registry
 
 

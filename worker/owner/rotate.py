@@ -36,9 +36,9 @@ from worker.owner.arrivals.correction import Correction, cost_of
 from worker.owner.arrivals.sealing import present_entry, wait_for_minute
 from worker.owner.attached_line import attached_record, public_row
 from worker.owner.capacity import check_capacity
+from worker.owner.checks.population import check_store_remembers, snapshots_so_far
 from worker.owner.claims.claim_file import claims_in_force
 from worker.owner.demand import demand_of
-from worker.owner.population import check_store_remembers, snapshots_so_far
 from worker.owner.same_data import ask_for_other_people
 from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry

@@ -14,7 +14,7 @@ from qserver.errors import ConfigError, JournalError
 from qserver.records.charge import NANO, epsilon_text
 from qserver.storage.spend import SpendingStore
 from worker.journal.owner_records import LimitRaised
-from worker.owner.population import MAX_LIMIT, check_name, check_store_remembers
+from worker.owner.checks.population import MAX_LIMIT, check_name, check_store_remembers
 from worker.private.registry import Registry
 
 

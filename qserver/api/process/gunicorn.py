@@ -13,6 +13,7 @@ limit_threads(os.environ)  # numpy reads the limits once, when it loads: with th
 
 from qserver.api.process.logs import logging_config  # noqa: E402
 from qserver.config import Settings, url_of  # noqa: E402
+from qserver.loading import loading  # noqa: E402
 
 _settings = Settings.from_environment()
 
@@ -56,8 +57,9 @@ if _settings.metrics_dir:
 
 def on_starting(_server: Any) -> None:
     """Load the code once, and begin to count at zero: Prometheus knows a restart by it."""
-    for name in _CODE:
-        import_module(name)
+    with loading():
+        for name in _CODE:
+            import_module(name)
     if _settings.metrics_dir:
         folder = Path(_settings.metrics_dir)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

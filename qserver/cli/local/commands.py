@@ -11,6 +11,7 @@ from pathlib import Path
 
 from qserver.cli.local.store_options import REDIS_HELP, add_store_options
 from qserver.cli.runtime import Commands, ExitCode, Runtime
+from qserver.loading import loading
 
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
@@ -152,13 +153,15 @@ def _add_postgres(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_demo(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.cli.local.demo import run
+    with loading():
+        from qserver.cli.local.demo import run
 
     return run(args, runtime)
 
 
 def _run_serve(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.cli.local.serve import run
+    with loading():
+        from qserver.cli.local.serve import run
 
     return run(args, runtime)
 

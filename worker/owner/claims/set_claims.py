@@ -15,8 +15,8 @@ from qserver.records.claims.status import ClaimStatus
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.owner_records import ClaimsSet
+from worker.owner.checks.population import check_store_remembers
 from worker.owner.claims.claim_file import check_claims, claims_in_force
-from worker.owner.population import check_store_remembers
 from worker.private.registry import Registry
 
 
