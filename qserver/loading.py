@@ -12,8 +12,8 @@ def loading() -> Iterator[None]:
     """Around the imports of a program.
 
     Modules, classes and functions stay for ever. To look through them again and again while they
-    load took a fifth of a worker's start, and a quarter of the HTTP server's. Afterwards they are
-    left out of every search, and so stay shared by the processes that are forked.
+    load took up to a fifth of a start. Afterwards they are left out of every search, and so stay
+    shared by the processes that are forked.
     """
     gc.disable()
     try:

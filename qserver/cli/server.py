@@ -38,7 +38,7 @@ def add_server_options(
     """Add `--url`, `--timeout` and `--json` to a command that `run` carries out."""
     parser.add_argument(
         "--url",
-        default=runtime.environ.get("QSERVER_URL"),
+        default=runtime.environ.get("QSERVER_URL") or None,
         help="address of the server (default: QSERVER_URL, or http://127.0.0.1:8000)",
     )
     parser.add_argument(
@@ -193,7 +193,8 @@ def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
     from qserver.client.flows import Patience
     from qserver.client.http import HttpClient
 
-    http = HttpClient(args.url or DEFAULT_URL, timeout_s=args.timeout, token=runtime.token)
+    url = DEFAULT_URL if args.url is None else args.url
+    http = HttpClient(url, timeout_s=args.timeout, token=runtime.token)
     patience = Patience(0, args.timeout, runtime.clock, always_keyed=False)
     return SyncDriver(http, patience, runtime.sleep)
 

@@ -129,6 +129,7 @@ def test_a_store_with_all_it_wrote_is_whole(recording: Recording, tmp_path: Path
     assert outcome_at(recording, tmp_path / "all", len(file_of(recording))) == "whole"
 
 
+@pytest.mark.slow
 def test_a_store_with_nothing_left_is_refused(recording: Recording, tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path / "empty") as server:
         settings = replace(recording.town.settings, redis_url=server.url)

@@ -84,6 +84,7 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_history_is_refused_and_brought_back(
     town: Deployment,

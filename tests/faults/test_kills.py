@@ -135,6 +135,7 @@ def test_an_answer_that_was_shown_and_is_another_now_is_found_out(books: Books) 
     assert faults(books, shown=_shown(books, estimate=0.0)) != []
 
 
+@pytest.mark.slow
 def test_answers_of_a_workload_and_a_model_that_are_others_now_are_found_out(
     tmp_path: Path, store_url: str
 ) -> None:

@@ -91,6 +91,7 @@ def comes_true(what: Callable[[], bool]) -> bool:
     return any(what() or waiting.wait(0.02) for _ in range(int(PATIENCE_S / 0.02)))
 
 
+@pytest.mark.slow
 def test_without_memory_nothing_is_charged_and_the_job_is_answered_later(
     town: Deployment, client: StoreClient
 ) -> None:
@@ -106,6 +107,7 @@ def test_without_memory_nothing_is_charged_and_the_job_is_answered_later(
     assert books_are_right(town, client)
 
 
+@pytest.mark.slow
 def test_a_store_that_misses_its_replicas_is_waited_for(
     town: Deployment, client: StoreClient
 ) -> None:

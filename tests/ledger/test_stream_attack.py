@@ -92,6 +92,7 @@ def test_late_records_that_are_put_into_a_sealed_period_are_caught() -> None:
     assert above(unseal=True) > 0
 
 
+@pytest.mark.slow
 def test_a_row_that_is_refined_on_erased_records_is_caught() -> None:
     """Its old answer counted them, its new one does not."""
     assert above(erased=True) > 0

@@ -110,6 +110,7 @@ def test_with_a_known_base_too_the_price_never_rises_with_the_length(
     assert "blocks" in kinds
 
 
+@pytest.mark.slow
 def test_only_this_never_buys_of_the_known_base(first_week: list[PaidQuestion]) -> None:
     found = snapshot(first_week)
     assert found.earlier is not None

@@ -202,6 +202,7 @@ def test_a_table_comes_as_csv_and_as_json(browser: Browser, of: str) -> None:
     assert browser.get(f"{place}.xml?{query}").status_code == 404
 
 
+@pytest.mark.slow
 def test_an_average_has_its_interval_and_may_know_of_how_many_records(browser: Browser) -> None:
     text = {"text": "SELECT AVG(age) FROM people", "length": "4", "confidence": "90"}
     part = browser.post(f"{PEOPLE}/price", text, headers=HTMX)

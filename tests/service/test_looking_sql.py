@@ -87,6 +87,7 @@ def test_columns_are_chosen_from_apart(town: Deployment) -> None:
         assert high - estimate == pytest.approx(reach(count)[1], rel=0.2)
 
 
+@pytest.mark.slow
 def test_an_average_that_was_chosen_has_a_longer_interval(town: Deployment) -> None:
     text = "SELECT sex, AVG(age) FROM people GROUP BY sex WITHIN 1 ASSUMING AT LEAST 100"
     plain, found = answered(town, text), answered(town, f"{text} AS LARGEST OF 3")

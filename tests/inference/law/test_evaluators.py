@@ -68,6 +68,7 @@ def test_the_reported_error_covers_an_independent_value(law: LaplaceSum) -> None
         assert certified.lower <= expected + 1e-6
 
 
+@pytest.mark.slow
 def test_within_and_tail_are_complements(law: LaplaceSum) -> None:
     for height in HEIGHTS:
         h = height * math.sqrt(law.variance)

@@ -16,12 +16,7 @@ from qserver.query.measure import DEFAULT_PHI
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-<<<<<<< HEAD
 from qserver.records.charge import NANO, Relation
-from qserver.records.paid_question import DEFAULT_PHI
-=======
-from qserver.records.charge import NANO
->>>>>>> 1b95144 (cli: let a command import what it calls when it runs)
 from tests.benchmarks.play import snapshot_for
 
 N_WEEKS, N_AGES = 52, 8

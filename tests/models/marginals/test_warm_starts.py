@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from qserver.models.marginals.estimate import estimate
@@ -14,6 +15,7 @@ from tests.models.marginals.few_rounds import limit_rounds
 from tests.models.marginals.released_marginals import SCOPES, SIZES, TOTAL, released
 
 
+@pytest.mark.slow
 def test_a_history_that_grew_is_nearer_after_as_many_rounds_from_the_earlier_estimate(monkeypatch):
     """30 triples of Adult; then one more, or less noise on one."""
     records = adult_records()

@@ -127,6 +127,7 @@ def attacked_area(n_reference: int, seed: int) -> float:
     return float(np.mean(areas))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_reference", "seed"), [(N_POOL, 10), (20 * N_POOL, 40)])
 def test_the_attack_on_independent_bits_reaches_the_bound_of_its_reference_set(
     n_reference: int, seed: int

@@ -133,6 +133,7 @@ FACTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACTS)
 def test_changed_facts_are_refused_and_named(
     town: Deployment,

@@ -191,6 +191,7 @@ def shape(answer: Any) -> list[tuple[object, ...]]:
     return [(a.source, a.evidence, a.weights, a.charged_nano, a.confidence) for a in parts]
 
 
+@pytest.mark.slow
 @settings(max_examples=N_TOWNS)
 @given(st.data(), st.integers(0, 10**6))
 def test_whatever_is_charged_is_answered_as_it_was_rehearsed(

@@ -138,6 +138,7 @@ def loss_of(plain: dict[str, Any], cell: tuple[int, int], sizes: tuple[int, ...]
     return abs(weights) * plain["alpha"]
 
 
+@pytest.mark.slow
 def test_explain_tells_the_own_price_of_what_the_worker_then_charges(
     town: Deployment, book: AccountBook
 ) -> None:
@@ -160,6 +161,7 @@ def test_explain_tells_the_own_price_of_what_the_worker_then_charges(
     assert own_price(town, {"age": 22}, length=90).price_nano == 0
 
 
+@pytest.mark.slow
 def test_explain_tells_the_own_price_of_a_table(
     town: Deployment, book: AccountBook, by_hand: ByHand
 ) -> None:

@@ -68,6 +68,7 @@ def charge_lines(town: Deployment) -> list[tuple[str, int]]:
     return [(c.scope, c.nano) for r in journal.state.reserved.values() for c in r.charges]
 
 
+@pytest.mark.slow
 def test_a_new_table_is_charged_once_for_all_its_cells(town: Deployment, by_hand: ByHand) -> None:
     row = sex_row(town, "Male")
     status = by_hand.spend(PlannedTable(BY_BOTH, ALPHA, STEP))
