@@ -15,6 +15,7 @@ from qserver.records.charge import Relation
 from qserver.records.claims.claim import Claim, claims_from_plain
 from qserver.records.disclosure import guard_nano
 from qserver.records.people.periods import SealedPeriods
+from qserver.records.people.together import check_together
 from qserver.records.people.unit import THE_PERSON, Unit, UnitStatus
 
 
@@ -55,7 +56,8 @@ class DatasetMeta:
             '' for none.
 
     Raises:
-        InputError: `measure` is unknown.
+        InputError: `measure` is unknown, or facts of people do not go together: no price follows
+            from such facts.
     """
 
     name: str
@@ -78,6 +80,13 @@ class DatasetMeta:
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
+        check_together(
+            self.unit,
+            records_per_person=self.records_per_person,
+            domain=self.domain,
+            relation=self.relation,
+            enforced=self.records_verified,
+        )
 
     @cached_property
     def guard_nano(self) -> int | None:
@@ -90,6 +99,12 @@ class DatasetMeta:
         if self.growth is not None:
             return self.growth.capacity * self.n_periods
         return MOST_RECORDS if self.capacity is None else self.capacity
+
+    @property
+    def most_together(self) -> int:
+        """k, most records of one person that count together."""
+        axis, k = self.domain.period_axis, self.records_per_person
+        return k if axis is None else self.unit.most_together(k, self.domain.sizes[axis])
 
     @property
     def unit_status(self) -> UnitStatus | None:

@@ -25,6 +25,7 @@ from worker.books.losses import Losses, sample_loss
 from worker.books.people import heaviest
 from worker.books.periods import Spread
 from worker.books.search import Known
+from worker.books.units import misfit
 
 VERIFIED = "verified"
 NOT_VERIFIED = "not verified"
@@ -263,6 +264,7 @@ class Accountant:
             account.grid = Grid([int(size) for size in details["sizes"].split()])
         if k < 1 or (null_cell is None and account.relation == "replace-one"):
             account.unknown = "an older version attached it, and did not write all its facts down"
+        account.fault = misfit(details, account.relation)
         if details.get("public_row"):
             plain = json.loads(details["public_row"])
             public = RowInForce(Row.of(plain["row"]), str(plain["step"]), Answer(-1, 0, 0))

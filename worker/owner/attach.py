@@ -18,6 +18,7 @@ from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claims.claim import Claim
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.disclosure import guard_nano
+from qserver.records.people.together import check_together
 from qserver.records.people.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -114,12 +115,17 @@ class AttachRequest:
             raise ConfigError("limit", "be from 1e-9 to 1e6 epsilon", str(self.limit))
         if self.relation not in ("add-remove", "replace-one"):
             raise ConfigError("neighbours", "be add-remove or replace-one", self.relation)
-        if not 1 <= self.records_per_person <= 10**6:
-            raise ConfigError("records_per_person", "be from 1 to 10^6", self.records_per_person)
         if not MIN_PHI <= self.phi <= MAX_PHI:
             raise ConfigError("phi", f"be from {MIN_PHI:g} to {MAX_PHI:g}", self.phi)
         if self.person_column in {a.source for a in self.domain.attributes}:
             raise ConfigError("person_id", "name a column that is no attribute of the domain")
+        check_together(
+            self.unit,
+            records_per_person=self.records_per_person,
+            domain=self.domain,
+            relation=self.relation,
+            enforced=bool(self.person_column),
+        )
         self._check_size()
         self._check_arrivals()
         if self.disclosure_cap is not None:
@@ -139,8 +145,6 @@ class AttachRequest:
             )
 
     def _check_arrivals(self) -> None:
-        if self.unit != THE_PERSON and self.domain.period_axis is None:
-            raise ConfigError("unit", "be left out for a domain without periods")
         if self.late and not self.to:
             raise ConfigError("late", "be left out where data do not arrive over time")
         if self.time:

@@ -58,7 +58,10 @@ def meta_differences(found: DatasetMeta, state: JournalState) -> list[str]:
     if text is None:
         # The first versions wrote fewer facts down.
         return []
-    known = DatasetMeta.from_json(str(text))
+    try:
+        known = DatasetMeta.from_json(str(text))
+    except InputError as exc:
+        return [f"the journal's facts of dataset {found.name} do not go together: {exc}"]
     names = [f.name for f in fields(known) if getattr(found, f.name) != getattr(known, f.name)]
     return [f"`{name}` of dataset {found.name} is not what was attached" for name in names]
 

@@ -9,11 +9,11 @@ from qserver.records.dataset import DatasetMeta
 
 def neighbours_of(meta: DatasetMeta) -> Neighbours:
     """The neighbours that a dataset's unit of privacy means."""
-    return Neighbours(meta.relation, meta.records_per_person, meta.has_null_cell, _by_period(meta))
+    return Neighbours(meta.relation, meta.most_together, meta.has_null_cell, _by_period(meta))
 
 
 def _by_period(meta: DatasetMeta) -> ByPeriod | None:
-    axis, unit, k = meta.domain.period_axis, meta.unit, meta.records_per_person
+    axis, unit, k = meta.domain.period_axis, meta.unit, meta.most_together
     if axis is None:
         return None
     most = unit.most_in_period(k)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from qserver.errors import ConfigError
 from qserver.query.domain import Domain
 from qserver.records.charge import Relation
+from qserver.records.people.together import MAX_RECORDS, check_together
 from qserver.records.people.unit import THE_PERSON, Protects, Replaced, Unit
-
-MAX_RECORDS = 10**6
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,23 @@ class Words:
         """
         axis = domain.period_axis
         if axis is None:
-            return self._without_periods()
-        if self.replaced is not None and relation != "replace-one":
+            found = self._without_periods()
+        elif self.replaced is not None and relation != "replace-one":
             raise ConfigError("replaced", "be given with neighbours `replace-one` only")
-        match self.protects:
-            case "person-unbounded":
-                return self._unbounded(domain.sizes[axis])
-            case "person-period":
-                return self._one_period(relation)
-            case _:
-                return self._person(domain, domain.sizes[axis])
+        elif self.protects == "person-unbounded":
+            found = self._unbounded(domain.sizes[axis])
+        elif self.protects == "person-period":
+            found = self._one_period(relation)
+        else:
+            found = self._person()
+        check_together(
+            found.unit,
+            records_per_person=found.records_per_person,
+            domain=domain,
+            relation=relation,
+            enforced=self.enforced,
+        )
+        return found
 
     def _without_periods(self) -> Declared:
         said = {
@@ -82,7 +88,7 @@ class Words:
         if not 1 <= m <= most:
             raise ConfigError("records_per_period", f"be from 1 to {most} for so many periods", m)
         unit = Unit("person-unbounded", m, self.replaced or "any-period")
-        return Declared(unit, m * n_periods)
+        return Declared(unit, unit.most_together(m, n_periods))
 
     def _one_period(self, relation: Relation) -> Declared:
         if self.records_per_period is not None:
@@ -91,37 +97,14 @@ class Words:
                 "be left out for unit `person-period`",
                 hint="Say with --records-per-person how many records of a period count.",
             )
-        if self.replaced == "any-period":
-            raise ConfigError("replaced", "be `same-period` for unit `person-period`")
         same: Replaced = "same-period" if relation == "replace-one" else "any-period"
-        return Declared(Unit("person-period", None, same), self._k(default=None))
+        return Declared(Unit("person-period", None, self.replaced or same), self._k(default=None))
 
-    def _person(self, domain: Domain, n_periods: int) -> Declared:
+    def _person(self) -> Declared:
         k, m = self._k(default=None), self.records_per_period
-        if m is not None and not 1 <= m <= k:
+        if m is not None and m < 1:
             raise ConfigError("records_per_period", "be from 1 to records_per_person", m)
-        if m is not None and k > m * n_periods:
-            raise ConfigError(
-                "records_per_person",
-                f"be at most {m * n_periods}, which is records_per_period in every period",
-                k,
-                hint="For no bound in all say --unit person-unbounded.",
-            )
-        if self.replaced == "same-period" and self.enforced:
-            self._check_values(domain)
         return Declared(Unit("person", m if m != k else None, self.replaced or "any-period"), k)
-
-    @staticmethod
-    def _check_values(domain: Domain) -> None:
-        """A value outside the domain would drop a record, and so let a later one in."""
-        dropping = [a.name for a in domain.attributes if not (a.is_period or a.is_total)]
-        if dropping:
-            raise ConfigError(
-                "replaced",
-                "be `any-period`, unless no value outside the domain drops a record",
-                hint=f"Let `outside` be `clamp` or `other` and `missing` be `other` for "
-                f"{', '.join(dropping)}.",
-            )
 
     @property
     def _meaning_of_k(self) -> str:
@@ -145,6 +128,4 @@ class Words:
                 "be said for data with periods, where the same person may come again",
                 hint=self._meaning_of_k,
             )
-        if not 1 <= k <= MAX_RECORDS:
-            raise ConfigError("records_per_person", "be from 1 to 10^6", k)
         return k

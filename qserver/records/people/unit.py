@@ -57,6 +57,15 @@ class Unit:
         """m, most records of one person in one period."""
         return records_per_person if self.per_period is None else self.per_period
 
+    def most_together(self, records_per_person: int, n_periods: int) -> int:
+        """k, most records of one person that count together.
+
+        Where a person has no bound in all, that is m in every period, whatever else is said.
+        """
+        if self.protects == "person-unbounded":
+            return self.most_in_period(records_per_person) * n_periods
+        return records_per_person
+
     def most_in_all(self, records_per_person: int) -> int | None:
         """Most records of one person in all periods together; None for no bound."""
         return records_per_person if self.protects == "person" else None

@@ -63,7 +63,8 @@ def reading(subject: str) -> Iterator[None]:
     try:
         yield
     except _UNREADABLE as exc:
-        raise StoreCorruptError(f"The store's {subject} cannot be read. {ADVICE}") from exc
+        reason = f": {exc}" if isinstance(exc, InputError) else "."
+        raise StoreCorruptError(f"The store's {subject} cannot be read{reason} {ADVICE}") from exc
 
 
 def _digest(text: str, name: str) -> str:

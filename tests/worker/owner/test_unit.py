@@ -14,7 +14,7 @@ import pytest
 
 from qserver.client.results import DatasetInfo
 from qserver.config import Settings
-from qserver.errors import ConfigError, DomainError
+from qserver.errors import ConfigError, DomainError, StoreCorruptError
 from qserver.ledger.periods.by_period import ByPeriod
 from qserver.ledger.periods.of_dataset import neighbours_of
 from qserver.query.domain import Domain
@@ -23,10 +23,15 @@ from qserver.records.charge import Relation
 from qserver.records.dataset import DatasetMeta
 from qserver.records.people.declared import Words
 from qserver.records.people.unit import THE_PERSON, Unit
+from qserver.storage.encoding.sealed import sealed
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import Deployment
 from tests.sweeps import share
+from worker.books.accountant import Accountant
 from worker.cli import main
+from worker.owner import attached_line
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.owner.attached_line import plain_facts
 from worker.owner.checks.audit import audit
@@ -174,6 +179,12 @@ def test_a_store_that_lowers_the_unit_is_noticed(visits: Path, store_url: str) -
         assert meta_differences(forged, journal.state) == [
             "`unit` of dataset people is not what was attached"
         ]
+        record = journal.state.by_snapshot[town.meta.snapshot]
+        text = json.dumps(forget_k(json.loads(town.meta.to_json())))
+        others = replace(record, details={**record.details, "meta": text})
+        journal.state.by_snapshot[town.meta.snapshot] = others
+        (found,) = meta_differences(town.meta, journal.state)
+        assert "`records_per_person` must be 4" in found
 
 
 def test_an_entry_of_before_is_truncated_as_a_whole() -> None:
@@ -319,15 +330,64 @@ def test_attach_at_the_command_line_asks_for_k_in_words(
     assert "kept" not in told.out
 
 
-def test_a_unit_without_periods_is_no_request(visits: Path) -> None:
-    with pytest.raises(ConfigError, match="`unit`"):
+@pytest.mark.parametrize(
+    ("domain", "k", "unit", "named"),
+    [
+        (NO_WEEKS, 1, Unit("person-period"), "unit"),
+        (DOMAIN, 1, Unit("person-unbounded", 1), "records_per_person"),
+        (DOMAIN, 5, Unit("person", 1), "records_per_person"),
+        (DOMAIN, 3, Unit("person", 1, "same-period"), "replaced"),
+    ],
+)
+def test_facts_that_do_not_go_together_are_no_request(
+    visits: Path, domain: Domain, k: int, unit: Unit, named: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"`{named}` must"):
         AttachRequest(
             name="people",
             data=visits,
-            domain=NO_WEEKS,
+            domain=domain,
             limit=Fraction(1),
             relation="add-remove",
             population="town",
-            records_per_person=1,
-            unit=Unit("person-period"),
+            records_per_person=k,
+            unit=unit,
         )
+
+
+def forget_k(plain: dict[str, Any]) -> dict[str, Any]:
+    """The facts with the k that an earlier version let through."""
+    return plain | {"records_per_person": 1}
+
+
+def test_stored_facts_that_do_not_go_together_are_told_and_not_used(
+    visits: Path, store_url: str, redis_client: StoreClient
+) -> None:
+    town = town_of(visits, store_url, UNITS["one a week, unbounded"][0])
+    key = Keys("town").dataset("people")
+    text = json.dumps(forget_k(json.loads(town.meta.to_json())))
+    redis_client.hset(key, "meta", sealed(text, name="people"))
+    with pytest.raises(StoreCorruptError, match="`records_per_person` must be 4"):
+        town.service().dataset("people")
+
+
+def test_a_journal_whose_numbers_are_not_its_units_is_refused_by_the_books(
+    visits: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an earlier version wrote it: the unit, and numbers that charge for one record."""
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            attached_line,
+            "plain_facts",
+            lambda meta: {
+                "records_per_person": 1,
+                "records_verified": 1,
+                "sizes": " ".join(map(str, meta.domain.sizes)),
+                "null_cell": 1,
+            },
+        )
+        town = town_of(visits, store_url, UNITS["one a week, unbounded"][0])
+    accountant = Accountant(town.registry.journal("town", create=False).path)
+    (found,) = accountant.examine()
+    assert not found.ok
+    assert found.text == "unit person-unbounded has 4 records of a person, not 1"

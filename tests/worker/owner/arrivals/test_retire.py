@@ -243,7 +243,7 @@ VISITS: list[Row] = [(week(0), "Female", "ann"), (week(1), "Female", "ann"), *ro
         (Unit("person"), 3, 1),
         (Unit("person", 1), 3, 1),
         (Unit("person-period"), 3, 3),
-        (Unit("person-unbounded", 3), 60, 3),
+        (Unit("person-unbounded", 3), 180, 3),
     ],
 )
 def test_nobody_begins_anew(tmp_path: Path, store_url: str, unit: Unit, k: int, kept: int) -> None:
