@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from qserver.errors import AccessError, UnauthenticatedError
-from qserver.records.account import Caller, Token, TokenRecord
+from qserver.records.account import HERE, Caller, Token, TokenRecord
 
 _FRESH_S = 1.0
 _MAX_REMEMBERED = 4096
@@ -66,7 +66,7 @@ class OpenAccess:
             raise AccessError(
                 "This server is open to its own machine alone. Start it with accounts instead."
             )
-        return Caller(account="", role="owner", token_id="")
+        return HERE
 
 
 class TokenSource(Protocol):

@@ -38,7 +38,6 @@ def add_server_options(
     """Add `--url`, `--timeout` and `--json` to a command that `run` carries out."""
     parser.add_argument(
         "--url",
-        default=runtime.environ.get("QSERVER_URL") or None,
         help="address of the server (default: QSERVER_URL, or http://127.0.0.1:8000)",
     )
     parser.add_argument(
@@ -188,12 +187,12 @@ def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
 
 def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
     """The driver that sends requests to the server of the command line, each once."""
-    from qserver.client.clients import DEFAULT_URL
     from qserver.client.drivers import SyncDriver
     from qserver.client.flows import Patience
     from qserver.client.http import HttpClient
+    from qserver.client.http_routes import default_url
 
-    url = DEFAULT_URL if args.url is None else args.url
+    url = default_url(runtime.environ) if args.url is None else args.url
     http = HttpClient(url, timeout_s=args.timeout, token=runtime.token)
     patience = Patience(0, args.timeout, runtime.clock, always_keyed=False)
     return SyncDriver(http, patience, runtime.sleep)

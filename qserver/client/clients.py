@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,8 +12,7 @@ from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, named, pause
 from qserver.client.facts import requests as facts
 from qserver.client.flows import Patience
 from qserver.client.http import HttpClient
-
-DEFAULT_URL = "http://127.0.0.1:8000"
+from qserver.client.http_routes import default_url
 
 
 @named
@@ -106,7 +106,7 @@ class Client:
     ServerUnreachableError: no server answers. NotDoneError: `wait_s` is over; the job continues.
 
     Args:
-        url: of the server.
+        url: of the server; by default QSERVER_URL, or the address of a local demo.
         token: of an account; an open server takes none.
         timeout_s: longest time for one request, in seconds.
         wait_s: longest wait for an answer in all, in seconds.
@@ -121,7 +121,7 @@ class Client:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         *,
         token: str = "",
         timeout_s: float = 30.0,
@@ -131,7 +131,7 @@ class Client:
         ca: str | Path | None = None,
         proxy: str | None = None,
     ) -> None:
-        http = HttpClient(url, timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
+        http = HttpClient(_known(url), timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
         self._driver = SyncDriver(http, Patience(retries, wait_s, time.monotonic), sleep)
         self.models = Models(self._driver)
 
@@ -165,7 +165,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | None = None,
         *,
         token: str = "",
         timeout_s: float = 30.0,
@@ -175,7 +175,7 @@ class AsyncClient:
         ca: str | Path | None = None,
         proxy: str | None = None,
     ) -> None:
-        http = HttpClient(url, timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
+        http = HttpClient(_known(url), timeout_s=timeout_s, token=token, ca=ca, proxy=proxy)
         self._driver = AsyncDriver(http, Patience(retries, wait_s, time.monotonic), sleep)
         self.models = AsyncModels(self._driver)
 
@@ -194,3 +194,7 @@ class AsyncClient:
     submit = awaits(facts.submit)
     job = awaits(facts.job)
     result = awaits(facts.result)
+
+
+def _known(url: str | None) -> str:
+    return default_url(os.environ) if url is None else url

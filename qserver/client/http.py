@@ -215,7 +215,8 @@ class HttpClient:
                 # A response read to its end is back in the pool by now. This closes all others.
                 response.close()
         except (HTTPError, OSError) as exc:
-            raise ServerUnreachableError(_unreachable_text(exc, self)) from exc
+            # The text has the reason; the errors below it would fill a screen.
+            raise ServerUnreachableError(_unreachable_text(exc, self)) from None
 
     def _begun(
         self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
@@ -271,7 +272,7 @@ def _unreachable_text(error: Exception, client: HttpClient) -> str:
         )
     return (
         f"No qserver answers at {client.url} ({_reason(error)}). Start one with `qserver demo`, or "
-        "give its address with --url."
+        "name its address: in QSERVER_URL, with --url, or as `url`."
     )
 
 

@@ -16,7 +16,13 @@ from urllib.parse import SplitResult, urlsplit
 
 from qserver.errors import ConfigError
 
+DEFAULT_URL = "http://127.0.0.1:8000"
 _PORTS = {"http": 80, "https": 443}
+
+
+def default_url(environ: Mapping[str, str]) -> str:
+    """QSERVER_URL, or the address of a local demo."""
+    return environ.get("QSERVER_URL") or DEFAULT_URL
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str:

@@ -129,6 +129,14 @@ class Caller:
     role: Role
     token_id: str
 
+    def sees_of(self, account: str) -> bool:
+        """Whether what an account asked is shown: to that account, and to owners."""
+        return self.role == "owner" or (self.account != "" and self.account == account)
+
+
+HERE = Caller("", "owner", "")
+"""Whoever is on this machine, where nobody needs an account."""
+
 
 @dataclass(frozen=True)
 class Allowance(_Flat):

@@ -14,8 +14,9 @@ from qserver.answering.both_choices import leaves_rest
 from qserver.answering.decide import Free, ToAnswer, to_answer
 from qserver.answering.reading import with_ends
 from qserver.config import Settings
-from qserver.errors import StoreError, StoreNotDurableError
+from qserver.errors import NotFoundError, StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
+from qserver.records.account import HERE, Caller
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, WorkloadAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
@@ -125,13 +126,14 @@ class Asking:
         found = _outcome_of(outcome)
         return self._wait(found.id, wait_s) if isinstance(found, JobStatus) else found
 
-    def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
+    def job(self, job_id: str, *, reader: Caller = HERE, wait_s: float = 0.0) -> JobStatus:
         """A job's state, result or problem; NotFoundError.
 
         Args:
+            reader: who wants to see it.
             wait_s: how long to wait for its end, in seconds, where no thread is held by that.
         """
-        status = job_status(self._store.job(job_id))
+        status = job_status(shown_job(self._store, job_id, reader))
         visit = present_visit() if wait_s > 0 else None
         if visit and not visit.is_over and status.state not in ("done", "failed"):
             raise Parked(job=job_id, wait_s=wait_s, ended=self._store.ended)
@@ -217,6 +219,18 @@ def narrowed(found: AnyAnswer | JobStatus, answer: type[_A]) -> _A | JobStatus:
     if isinstance(found, JobStatus | answer):
         return found
     raise StoreError(f"The store answers with a {type(found).__name__}, not {answer.__name__}.")
+
+
+def shown_job(store: Store, job_id: str, reader: Caller) -> JobRecord:
+    """A job as the account that asked and owners see it.
+
+    Raises:
+        NotFoundError: there is none of this id, or the reader may not know of it.
+    """
+    record = store.job(job_id)
+    if not reader.sees_of(record.by):
+        raise NotFoundError("job", job_id)
+    return record
 
 
 @reading("job")

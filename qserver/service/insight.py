@@ -28,9 +28,10 @@ from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, Question, Workload
 from qserver.query.requirement import Requirement
+from qserver.records.account import Caller
 from qserver.records.answer import Answer, JobStatus, Offer, Probability
 from qserver.records.statement import EXACT
-from qserver.service.ask import job_status
+from qserver.service.ask import job_status, shown_job
 from qserver.service.datasets import OpenDatasets
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import reading
@@ -131,9 +132,9 @@ class Insight:
         found = as_read(replace(question, looking=NOTHING_SEEN), estimate, law.stated())
         return Known(answer, _curve(found, requirement.confidence))
 
-    def asked(self, job_id: str) -> AskedJob:
-        """A job's state, result or problem, with what it asks; NotFoundError."""
-        record = self._store.job(job_id)
+    def asked(self, job_id: str, reader: Caller) -> AskedJob:
+        """A job's state, result or problem, with what it asks; NotFoundError as `Service.job`."""
+        record = shown_job(self._store, job_id, reader)
         with reading("question of a job"):
             request = Request.from_json(record.request)
         return AskedJob(job_status(record), request.snapshot, request.asked)

@@ -19,6 +19,7 @@ from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import query_of
+from qserver.records.account import HERE, Caller
 from qserver.records.answer import (
     Answer,
     DatasetStatus,
@@ -240,13 +241,17 @@ class Service:
         found = self._asking.asked_before(name, idempotency, wait_s=wait_s)
         return None if found is None else narrowed(found, WorkloadAnswer)
 
-    def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
-        """A job's state, result or problem; NotFoundError.
+    def job(self, job_id: str, *, reader: Caller = HERE, wait_s: float = 0.0) -> JobStatus:
+        """A job's state, result or problem, for the account that asked and for owners.
 
         Args:
+            reader: who wants to see it; by default this process itself.
             wait_s: how long to wait for its end, in seconds, where no thread is held by that.
+
+        Raises:
+            NotFoundError: there is none of this id, or the reader may not know of it.
         """
-        return self._asking.job(job_id, wait_s=wait_s)
+        return self._asking.job(job_id, reader=reader, wait_s=wait_s)
 
     def explain(
         self,

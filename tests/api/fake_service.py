@@ -311,8 +311,8 @@ class FakeService:
         ben = AccountSpending("ben", 0, 0, 0, None, Allowance())
         return SpendingReport("people", 10**9, 60_000_001, (ann, ben))
 
-    def job(self, job_id: str, *, wait_s: float = 0.0) -> JobStatus:
-        self._enter("job")
+    def job(self, job_id: str, *, reader: Caller, wait_s: float = 0.0) -> JobStatus:
+        self._enter("job", reader=reader)
         if job_id not in self.jobs:
             raise NotFoundError("job", job_id)
         return self.jobs[job_id]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,8 +14,10 @@ import pytest
 
 from qserver.client import AsyncClient, Client
 from qserver.client import http as http_client
+from qserver.client.dbapi import connect
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
+from qserver.client.http_routes import default_url
 from qserver.errors import ConfigError
 from tests.client.sites import (
     TLS,
@@ -196,6 +200,48 @@ def test_the_proxy_of_the_environment_is_used_with_its_credentials(
     ]
     assert site.seen[0].headers["proxy-authorization"] == "Basic YW5uOmFAYg=="
     assert site.n_connections == 1
+
+
+def test_a_server_that_is_away_is_one_line_that_names_the_address() -> None:
+    """No screen of what lies below; the reason is in the line, and the error still to be had."""
+    with pytest.raises(ServerUnreachableError) as caught:
+        Client("http://127.0.0.1:1", retries=0).datasets()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith("No qserver answers at http://127.0.0.1:1 (Connection refused).")
+    assert "QSERVER_URL" in text
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("Traceback") == 1
+    assert "urllib3" not in shown
+    assert caught.value.__context__ is not None
+
+
+CLIENTS: dict[str, Callable[[], object]] = {
+    "Client": lambda: Client().datasets(),
+    "AsyncClient": lambda: asyncio.run(AsyncClient().datasets()),
+    "connect": lambda: connect().client.datasets(),
+}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_address_is_that_of_the_environment_where_none_is_given(
+    site: Site, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    empty = functools.partial(answer, document={"datasets": [], "next_after": None})
+    site.behave = [empty]
+    monkeypatch.setenv("QSERVER_URL", site.url)
+    assert CLIENTS[name]() == []
+    assert len(site.seen) == 1
+
+
+def test_an_address_that_is_given_comes_before_the_environment(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QSERVER_URL", "http://127.0.0.1:1")
+    site.behave = [functools.partial(answer, document={"datasets": [], "next_after": None})]
+    assert Client(site.url).datasets() == []
+    monkeypatch.setenv("QSERVER_URL", "")
+    assert default_url(os.environ) == "http://127.0.0.1:8000"
 
 
 def test_this_machine_is_reached_through_a_proxy_only_when_told(

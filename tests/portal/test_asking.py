@@ -202,7 +202,7 @@ def test_the_job_of_a_model_says_that_it_is_learnt(
 ) -> None:
     learnt = JobStatus("j", "done", "people", ModelAnswer("j", "network", 5, 7, (0,), 1))
     found = AskedJob(learnt, browser.town.meta.snapshot, ModelAsked("marginals", (11, 3), "{}", 5))
-    monkeypatch.setattr("qserver.service.insight.Insight.asked", lambda _self, _job: found)
+    monkeypatch.setattr("qserver.service.insight.Insight.asked", lambda _self, _job, _who: found)
     page = browser.text("/portal/jobs/town~j")
     assert "A model (marginals): all of history" in page
     assert "It is learnt" in page
@@ -300,7 +300,7 @@ def test_a_job_of_data_that_were_replaced_keeps_its_answer_and_is_not_drawn(
     insight = type(browser.town.service().insight)
     asked = insight.asked
     monkeypatch.setattr(
-        insight, "asked", lambda self, job_id: replace(asked(self, job_id), snapshot="other")
+        insight, "asked", lambda self, *of: replace(asked(self, *of), snapshot="other")
     )
     page = browser.text(job)
     assert "The data were replaced since" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Response, request
 
 from qserver.api.bodies.workload import JobBody
+from qserver.api.gate import caller_of_request
 from qserver.api.headers import preference_of
 from qserver.api.operation import operation
 from qserver.api.parameters import Parameter, read_parameters
@@ -33,7 +34,11 @@ class JobViews(Views):
         headers=(WAIT_HEADER,),
     )
     def get_job(self, job_id: str) -> Response:
-        """Show a job's state: with `result` when done, with `problem` when failed."""
+        """Show a job's state: with `result` when done, with `problem` when failed.
+
+        It is shown to the account that asked and to owners. To others there is no such job.
+        """
         read_parameters(request)
-        wish_s = preference_of(request).wait_s or 0.0
-        return json_reply(JobBody.of(self._service.job(job_id, wait_s=min(wish_s, self._wait_s))))
+        wait_s = min(preference_of(request).wait_s or 0.0, self._wait_s)
+        found = self._service.job(job_id, reader=caller_of_request(), wait_s=wait_s)
+        return json_reply(JobBody.of(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from qserver.client.clients import DEFAULT_URL, Client
+from qserver.client.clients import Client
 from qserver.client.dbapi import errors
 from qserver.client.dbapi.cursor import Cursor
 from qserver.client.dbapi.errors import InterfaceError, translated
@@ -87,7 +87,7 @@ class Connection:
 
 
 def connect(
-    url: str = DEFAULT_URL,
+    url: str | None = None,
     *,
     token: str = "",
     dataset: str | None = None,
@@ -104,7 +104,7 @@ def connect(
     """A connection to a server; the first statement sends the first request.
 
     Args:
-        url: of the server.
+        url: of the server; by default QSERVER_URL, or the address of a local demo.
         token: of an account; an open server takes none.
         dataset: the one that a statement is about that names none, such as information_schema.
         spend: whether what history does not answer is measured and charged. If not, it is a

@@ -83,7 +83,7 @@ class JobPages:
         lines = []
         for job_id in jobs_of(request):
             try:
-                asked = self._service.insight.asked(job_id)
+                asked = self._service.insight.asked(job_id, g.caller)
                 lines.append(JobLine(asked.status, self._words(asked)))
             except NotFoundError:
                 continue
@@ -91,7 +91,7 @@ class JobPages:
 
     def show_job(self, job_id: str) -> BaseResponse:
         """A job's progress, then its answer."""
-        asked = self._service.insight.asked(job_id)
+        asked = self._service.insight.asked(job_id, g.caller)
         if "HX-Request" in request.headers and asked.status.state in ("done", "failed"):
             # The whole page is another one now, with what remains in its head.
             return Response(status=204, headers={"HX-Refresh": "true"})
@@ -118,7 +118,7 @@ class JobPages:
 
     def download_job(self, job_id: str, ending: str) -> Response:
         """A job's answer as a file."""
-        asked = self._service.insight.asked(job_id)
+        asked = self._service.insight.asked(job_id, g.caller)
         status = self._service.dataset(asked.status.dataset)
         view = self._table(asked, status) or self._view(asked, status)
         if view is None:

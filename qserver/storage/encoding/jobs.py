@@ -26,7 +26,11 @@ _ENDS = {"done": "result", "failed": "problem"}
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job in the store."""
+    """A job in the store.
+
+    Args:
+        by: account that asked; '' if there were no accounts.
+    """
 
     id: str
     state: State
@@ -34,6 +38,7 @@ class JobRecord:
     request: str
     result: str | None
     problem: str | None
+    by: str
 
     @classmethod
     @reading("job")
@@ -45,7 +50,8 @@ class JobRecord:
         """
         state, dataset = fields["state"], fields["dataset"]
         request = unsealed(fields["request"], name=job)
-        if state not in _STATES or json.loads(request)["dataset"] != dataset:
+        plain = json.loads(request)
+        if state not in _STATES or plain["dataset"] != dataset:
             raise StoreCorruptError(f"The store's record of job {job} was changed. {ADVICE}")
         texts = {
             name: unsealed(fields[name], name=job) if name in fields else None
@@ -53,7 +59,8 @@ class JobRecord:
         }
         if state in _ENDS and not texts[_ENDS[state]]:
             raise StoreCorruptError(f"The store's job {job} has no outcome. {ADVICE}")
-        return cls(job, _STATES[state], dataset, request, texts["result"], texts["problem"])
+        by = str(plain.get("by", ""))
+        return cls(job, _STATES[state], dataset, request, texts["result"], texts["problem"], by)
 
 
 def answer_json(answer: AnyAnswer) -> str:
