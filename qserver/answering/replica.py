@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from qserver.answering.checkpoint import Saved, note_ignored
+from qserver.answering.faults import note_fault
 from qserver.config import Settings
 from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
@@ -23,6 +24,7 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer, proven
+from qserver.planning.ways import OnFault
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
@@ -61,6 +63,7 @@ class Replica:
         planning_work: work after which the best plan found so far for a question is taken: it is
             counted, not timed, so that web and worker find the same.
         saved: what an earlier process knew, in place of a replay.
+        on_fault: is told of a fault of the program in one way of planning; by default it is logged.
     """
 
     def __init__(
@@ -71,12 +74,14 @@ class Replica:
         shown_only: bool,
         planning_work: float = PLANNER.question_work,
         saved: Saved | None = None,
+        on_fault: OnFault = note_fault,
     ) -> None:
         self.meta = meta
         self._settings = settings
         self._planning_work = planning_work
         self._shown_only = shown_only
         self._saved = saved
+        self._on_fault = on_fault
         self._singles: dict[tuple[Primitive, Requirement, Measure | None, bool], Plan] = {}
         self._earlier: EarlierDemand | None = None
         self.stamp: Stamp | None = None
@@ -362,7 +367,13 @@ class Replica:
         limit = self.present.budget.limit_nano
         kept = self.meta.kept_periods(self.present.n_sealed, self.present.n_retired)
         return Holdings(
-            self.engine, self.ledger, limit, self.rule.cells, self.meta.apart_axis, kept
+            self.engine,
+            self.ledger,
+            limit,
+            self.rule.cells,
+            self.meta.apart_axis,
+            kept,
+            on_fault=self._on_fault,
         )
 
     @property

@@ -56,9 +56,10 @@ class LiveRows:
         """Half-width of given weights, in records, after some rows are refined.
 
         Args:
-            weights: pairs of a measurement's id, or `NEW`, and its weight.
-            alphas_nano: 1 / b in nano-epsilon of the refined rows and of `NEW`, by id.
-            step: lattice step of the new row, in records.
+            weights: pairs of a measurement's id, or `NEW`, and its weight. Of several new rows each
+                has an id of its own, from `NEW` on downwards.
+            alphas_nano: 1 / b in nano-epsilon of the refined rows and of the new ones, by id.
+            step: lattice step of the new rows, in records.
         """
         scales = [
             NANO / alphas_nano[i] if i in alphas_nano else self.measurement(i).scale
@@ -69,9 +70,9 @@ class LiveRows:
         return noise + self._allowance(weights, confidence, step)
 
     def _allowance(self, weights: Weights, confidence: float, step: Fraction) -> float:
-        old = tuple(w for w in weights if w[0] != NEW)
+        old = tuple(w for w in weights if w[0] > NEW)
         known = self._evaluate(old, 0.0, confidence, "stored").posterior.allowance
-        new = sum(abs(w) * float(step) for i, w in weights if i == NEW)
+        new = sum(abs(w) * float(step) for i, w in weights if i <= NEW)
         return known + new + self._room_of(weights)
 
     def _room_of(self, weights: Weights) -> float:

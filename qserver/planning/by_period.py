@@ -106,8 +106,18 @@ class _Level:
         return high
 
     def rows(self, alpha_nano: int) -> tuple[PlannedRow, ...]:
-        """The rows to measure or to refine."""
-        return tuple(s.raised(alpha_nano) for s in self.starts if s.old_alpha_nano < alpha_nano)
+        """The rows to measure or to refine.
+
+        Weights are on rows. A part whose cell of a table has less noise is a new row all the same,
+        one nano-epsilon above the cell.
+        """
+        return tuple(s.raised(alpha_nano) for s in self.starts if self._own_nano(s) < alpha_nano)
+
+    def _own_nano(self, start: RowStart) -> int:
+        """Alpha of the part's own row, whatever its cell has; 0 where it was never measured."""
+        if start.refines is None:
+            return 0
+        return self.holdings.engine.measurement(start.refines).alpha_nano
 
     def numbered(self, signs: list[float]) -> Weights:
         """The weight of each part by its id; new rows have the next ids, in their order."""
@@ -120,9 +130,12 @@ class _Level:
         return tuple(found)
 
     def _meets(self, alpha_nano: int) -> bool:
-        ids = [NEW if s.refines is None else s.refines for s in self.starts]
+        # Each new row has an id of its own until it is numbered.
+        ids = [NEW - n if s.refines is None else s.refines for n, s in enumerate(self.starts)]
         alphas = {
-            i: max(alpha_nano, s.old_alpha_nano) for i, s in zip(ids, self.starts, strict=True)
+            i: own if own >= alpha_nano else s.raised(alpha_nano).alpha_nano
+            for i, s in zip(ids, self.starts, strict=True)
+            for own in (self._own_nano(s),)
         }
         weights = tuple((i, 1.0) for i in ids)
         step = max(start.row.step for start in self.starts)

@@ -24,6 +24,7 @@ from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.constants import PLANNER
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
+from qserver.planning.ways import OnFault, raised
 from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
@@ -71,6 +72,7 @@ class Holdings:
         kept: the periods that have their data and are not retired. New cells are of these alone,
             and a table with others is raised no more.
         extending: tables that are a part of whatever is bought; `engine` has them already.
+        on_fault: is told of a fault of the program in one of several ways of planning.
     """
 
     engine: InferenceEngine
@@ -80,6 +82,7 @@ class Holdings:
     period_axis: int | None = None
     kept: range = range(0)
     extending: tuple[PlannedTable, ...] = ()
+    on_fault: OnFault = raised
 
     @property
     def lattice(self) -> Lattice:

@@ -5,7 +5,7 @@ Every choice depends on rows, scales, requirements and paid questions only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -24,6 +24,7 @@ from qserver.planning.effort import Effort
 from qserver.planning.extension import extended
 from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.purchase import Priced, Purchase
+from qserver.planning.ways import sound
 from qserver.query.question import Question
 from qserver.records.answer import PlanKind
 from qserver.records.paid_question import PaidQuestion
@@ -128,17 +129,29 @@ def plan_answer(
         effort=effort,
     )
     plan = plan_on(RowCandidates(question, holdings, estimate))
-    then = None if question.measure == "only_this" else extended(holdings, [question.row])
-    if then is None:
+    if question.measure == "only_this":
         return plan
+    grown = partial(_extended, question, holdings, estimate, plan_on)
+    other = sound("extended tables", grown, holdings.on_fault)
+    return plan if other is None or other.price_nano > plan.price_nano else other
+
+
+def _extended(
+    question: Question,
+    holdings: Holdings,
+    estimate: RowEstimate | None,
+    plan_on: Callable[[RowCandidates], Plan],
+) -> Plan | None:
+    """The plan on tables with cells for all sealed periods; None where they have them already."""
+    then = extended(holdings, [question.row])
+    if then is None:
+        return None
     found = estimate_of(then.engine, question)
-    if found is not None and found.half_width <= question.row_half_width:
-        other = _plan("blocks", then.priced(Purchase()), estimate)
-        paid = paid_question(question, kind=other.kind, price_nano=other.price_nano)
-        other = replace(other, paid=(paid,))
-    else:
-        other = replace(plan_on(RowCandidates(question, then, found)), estimate=estimate)
-    return other if other.price_nano <= plan.price_nano else plan
+    if found is None or found.half_width > question.row_half_width:
+        return replace(plan_on(RowCandidates(question, then, found)), estimate=estimate)
+    plan = _plan("blocks", then.priced(Purchase()), estimate)
+    paid = paid_question(question, kind=plan.kind, price_nano=plan.price_nano)
+    return replace(plan, paid=(paid,))
 
 
 def _independent(question: Question, holdings: Holdings) -> Plan:
@@ -173,19 +186,25 @@ def _unmet(
     effort: Effort,
 ) -> Plan:
     """The plan if history does not suffice, with the paid question that is written down."""
-    question, estimate = ways.question, ways.estimate
+    question, estimate, on_fault = ways.question, ways.estimate, ways.holdings.on_fault
     way = _direct(ways, rule)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Decision()
     direct = PurchaseOffer(way.priced, way.candidate.weights)
     by_rows = partial(_by_rows, ways, rule)
     if earlier is not None:
-        offer = earlier.offer(
-            ways.holdings, question, direct=direct, by_rows=by_rows, allowed_nano=allowed_nano
+        before = partial(
+            earlier.offer,
+            ways.holdings,
+            question,
+            direct=direct,
+            by_rows=by_rows,
+            allowed_nano=allowed_nano,
         )
-        choice = Decision(offer)
+        choice = Decision(sound("earlier questions", before, on_fault))
     if rule is not None and choice.offer is None:
-        choice = rule.propose(
+        now = partial(
+            rule.propose,
             ways.holdings,
             question,
             direct=direct,
@@ -193,6 +212,7 @@ def _unmet(
             allowed_nano=allowed_nano,
             effort=effort,
         )
+        choice = sound("rent or buy", now, on_fault) or choice
     if choice.offer is not None:
         plan = _offered(choice.offer, estimate)
     paid = paid_question(question, kind=plan.kind, price_nano=plan.price_nano)
@@ -220,15 +240,32 @@ def _direct(ways: RowCandidates, rule: RentOrBuy | None) -> _Direct:
     """The cheapest way by rows alone.
 
     If the own row costs nothing, history can only save charges that cost nothing now. A way by
-    many rows is then not searched for, since that takes long.
+    many rows is then not searched for, since that takes long. A fresh row, which needs neither
+    history nor tables, is left where all else has a fault.
     """
-    best = _best(ways.holdings, None, ways.own_rows())
+    holdings = ways.holdings
+    best = sound("own row", lambda: _best(holdings, None, ways.own_rows()), holdings.on_fault)
     is_free = best is not None and best.priced.price_nano == 0
     most = PLANNER.most_priced_rows if is_free else None
-    best = _best(ways.holdings, best, ways.by_history(at_most=most))
+    best = _best_by_history(ways, best, at_most=most)
     if best is None:
-        raise CapacityError(TOO_SHORT)
-    return _by_periods(ways, rule, best)
+        fresh = ways.independent()
+        if fresh is None:
+            raise CapacityError(TOO_SHORT)
+        best = _Direct(fresh, holdings.priced(fresh.purchase))
+    return sound("periods", partial(_by_periods, ways, rule, best), holdings.on_fault) or best
+
+
+def _best_by_history(
+    ways: RowCandidates, best: _Direct | None, *, at_most: int | None
+) -> _Direct | None:
+    holdings = ways.holdings
+    found = sound(
+        "rows of history",
+        lambda: _best(holdings, best, ways.by_history(at_most=at_most)),
+        holdings.on_fault,
+    )
+    return found or best
 
 
 def _by_periods(ways: RowCandidates, rule: RentOrBuy | None, best: _Direct) -> _Direct:

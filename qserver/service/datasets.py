@@ -13,6 +13,7 @@ from qserver.errors import NotFoundError
 from qserver.query.domain import Domain
 from qserver.records.claims.status import ClaimStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.service.faults import counted
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 
@@ -51,7 +52,7 @@ class OpenDatasets:
             return found
         meta = self._store.meta(name)
         saved = checkpoint.found(shared_folder(self._settings.state_dir), meta, self._settings)
-        replica = Replica(meta, self._settings, shown_only=True, saved=saved)
+        replica = Replica(meta, self._settings, shown_only=True, saved=saved, on_fault=counted)
         fresh = OpenDataset(replica, threading.Lock())
         with self._lock:
             return self._open.setdefault(name, fresh)

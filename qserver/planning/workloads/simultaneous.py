@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, log
 
 from qserver.errors import CapacityError
@@ -28,6 +29,7 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced, Purchase
+from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single
 from qserver.planning.workloads.shared_bound import Answers, answers_after, answers_with
 from qserver.planning.workloads.workload import (
@@ -65,7 +67,8 @@ def plan_together(
     plan = plan_grown(holdings, state.known, rule, single, effort.part(PLANNER.union_part))
     # Where data arrive over time, the union bound is all: no base is fitted to the joint one.
     with_base = plan.price_nano and not (effort.is_spent or holdings.period_axis is not None)
-    found = state.search.base(rule) if with_base else None
+    base = partial(state.search.base, rule)
+    found = sound("joint base", base, holdings.on_fault) if with_base else None
     if found is None or found.priced.price_nano >= plan.price_nano:
         return replace(plan, simultaneous=state.by_union)
     return state.plan(found)

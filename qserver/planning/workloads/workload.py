@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 
 from qserver.errors import CapacityError, RequirementError
@@ -22,6 +23,7 @@ from qserver.planning.extension import extended
 from qserver.planning.holdings import Holdings, estimate_of
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
+from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
 from qserver.planning.workloads.scale import Scaling
 from qserver.planning.workloads.workload_base import best_on, places_of, views_of
@@ -100,17 +102,24 @@ def plan_grown(
 ) -> WorkloadPlan:
     """As `plan_unmet`, or with the tables extended to all sealed periods."""
     plan = plan_unmet(holdings, known, rule, single, effort)
+    grown = partial(_extended, holdings, known, rule, effort)
+    other = sound("extended tables", grown, holdings.on_fault)
+    return plan if other is None or other.price_nano > plan.price_nano else other
+
+
+def _extended(
+    holdings: Holdings, known: MetQuestions, rule: RentOrBuy | None, effort: Effort
+) -> WorkloadPlan | None:
+    """The plan on tables with cells for all sealed periods; None where they have them already."""
     then = extended(holdings, [q.row for q in known.still])
     if then is None:
-        return plan
+        return None
     met = MetQuestions.of(then, known.questions)
     if met.is_all:
         # What history met before stays met by the same weights; the rest is the tables'.
-        other = workload_plan(then.priced(Purchase()), known.still, known.estimators)
-    else:
-        first = tuple(now or later for now, later in zip(known.met, met.met, strict=True))
-        other = plan_unmet(then, replace(met, met=first), rule, None, effort)
-    return other if other.price_nano <= plan.price_nano else plan
+        return workload_plan(then.priced(Purchase()), known.still, known.estimators)
+    first = tuple(now or later for now, later in zip(known.met, met.met, strict=True))
+    return plan_unmet(then, replace(met, met=first), rule, None, effort)
 
 
 def free_workload(holdings: Holdings, questions: Sequence[Question]) -> WorkloadPlan | None:
@@ -171,20 +180,24 @@ def plan_unmet(
     effort: Effort,
 ) -> WorkloadPlan:
     """The cheapest plan found if something must be bought; see `plan_workload`."""
-    still, kept = known.still, known.estimators
-    rows = _own_rows(holdings, still, effort)
+    still, kept, on_fault = known.still, known.estimators, holdings.on_fault
+    helped = partial(_own_rows, holdings, still, effort)
+    rows = sound("own rows", helped, on_fault) or _own_rows(holdings, still, effort, helped=False)
     alone = holdings.priced(Purchase(rows))
-    found = [*_bases(holdings, alone, still, rule, effort), alone]
+    blocks = partial(_bases, holdings, alone, still, rule, effort)
+    found = [*(sound("base", blocks, on_fault) or ()), alone]
     best = min(found, key=lambda p: p.price_nano)
     # At about the same price blocks are better: they serve later questions, too.
     worth = 1.0 - PLANNER.same_price if best.purchase.tables else 1.0
-    merged = one_by_one(
+    apart = partial(
+        one_by_one,
         holdings,
         still,
         below_nano=worth * best.price_nano,
         single=single or rows_alone(holdings),
         effort=Effort(PLANNER.apart_work),
     )
+    merged = sound("one by one", apart, on_fault)
     if merged is not None:
         own = dict(zip(map(id, still), merged.estimators, strict=True))
         kept = tuple(own.get(id(q), e) for q, e in zip(known.questions, kept, strict=True))
@@ -239,14 +252,14 @@ def _met(holdings: Holdings, q: Question) -> RowEstimate | None:
 
 
 def _own_rows(
-    holdings: Holdings, questions: Sequence[Question], effort: Effort
+    holdings: Holdings, questions: Sequence[Question], effort: Effort, *, helped: bool = True
 ) -> tuple[PlannedRow, ...]:
     """Every question's own row, with the greatest raise if a row is asked for twice.
 
     With many questions, each row meets its question without help from the tables.
     """
     rows: dict[str, PlannedRow] = {}
-    is_helped = len(questions) <= PLANNER.helped_rows
+    is_helped = helped and len(questions) <= PLANNER.helped_rows
     own_row = holdings.own_row if is_helped else holdings.own_row_alone
     for q in questions:
         effort.add(PLANNER.own_row_work)
