@@ -38,6 +38,7 @@ def add_server_options(
     """Add `--url`, `--timeout` and `--json` to a command that `run` carries out."""
     parser.add_argument(
         "--url",
+        default=runtime.environ.get("QSERVER_URL") or None,
         help="address of the server (default: QSERVER_URL, or http://127.0.0.1:8000)",
     )
     parser.add_argument(
@@ -185,15 +186,20 @@ def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
     return requests.ledger(args.dataset, attribute=args.attribute, where=where)
 
 
+def url_of(args: argparse.Namespace) -> str:
+    """The server's address: `--url`, or that of a local demo."""
+    from qserver.client.http_routes import DEFAULT_URL
+
+    return DEFAULT_URL if args.url is None else str(args.url)
+
+
 def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
     """The driver that sends requests to the server of the command line, each once."""
     from qserver.client.drivers import SyncDriver
     from qserver.client.flows import Patience
     from qserver.client.http import HttpClient
-    from qserver.client.http_routes import default_url
 
-    url = default_url(runtime.environ) if args.url is None else args.url
-    http = HttpClient(url, timeout_s=args.timeout, token=runtime.token)
+    http = HttpClient(url_of(args), timeout_s=args.timeout, token=runtime.token)
     patience = Patience(0, args.timeout, runtime.clock, always_keyed=False)
     return SyncDriver(http, patience, runtime.sleep)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from qserver.cli.console import Console
 from qserver.cli.questions import show_choices, show_protected, show_remaining, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of
+from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of, url_of
 from qserver.errors import ConfigError
 from qserver.query.sql.plain.reads import MAX_CHARACTERS, explains
 from qserver.text import price_text
@@ -55,13 +55,13 @@ def register(commands: Commands, runtime: Runtime) -> None:
 
 def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, or show the price."""
-    from qserver.client.clients import DEFAULT_URL, Client
+    from qserver.client.clients import Client
 
     text = sys.stdin.read(MAX_CHARACTERS + 1) if args.text == "-" else args.text
     if not text.strip():
         raise ConfigError("TEXT", "hold a statement of SQL")
     client = Client(
-        args.url or DEFAULT_URL,
+        url_of(args),
         token=runtime.token,
         timeout_s=args.timeout,
         wait_s=args.timeout,

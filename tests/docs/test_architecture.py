@@ -62,9 +62,9 @@ def _stands(room: Path, name: str) -> bool:
 
 
 def test_no_folder_and_no_file_outgrows_its_room() -> None:
-    """At most 15 modules stand side by side, 6 at the top of each package, 400 lines in a file."""
+    """At most 15 modules stand side by side, 6 at the top of each package, 600 lines in a file."""
     modules = [p for top in ("qserver", "worker") for p in (ROOT / top).rglob("*.py")]
-    long = [str(p) for p in modules if len(p.read_text(encoding="utf-8").splitlines()) > 400]
+    long = [str(p) for p in modules if len(p.read_text(encoding="utf-8").splitlines()) > 600]
     flat = Counter(p.parent for p in modules if p.name not in ("__init__.py", "__main__.py"))
     tops = {ROOT / "qserver": 6, ROOT / "worker": 6}
     assert long == []

@@ -14,7 +14,7 @@ from qserver.ledger.periods.of_dataset import neighbours_of
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import linear_query
 from qserver.query.weights import indicator
-from qserver.records.charge import AnyCharge, Charge
+from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.dataset import DatasetMeta
 from qserver.records.people.unit import PROTECTS, REPLACED, Unit
 from tests.ledger.people_by_definition import People, told
@@ -28,7 +28,11 @@ MOST = 4
 
 
 def dataset(k: int, unit: Unit, **more: Any) -> DatasetMeta:
-    facts = {"domain": WEEKS, "relation": "add-remove", "records_verified": False} | more
+    facts: dict[str, Any] = {
+        "domain": WEEKS,
+        "relation": "add-remove",
+        "records_verified": False,
+    } | more
     return DatasetMeta(
         "people", "town", "s", records_per_person=k, unit=unit, disjoint_from=(), **facts
     )
@@ -42,7 +46,7 @@ def every_unit() -> Iterator[Unit]:
             continue
 
 
-def who_may_be(unit: Unit, k: int, relation: str) -> People:
+def who_may_be(unit: Unit, k: int, relation: Relation) -> People:
     """The persons of a unit by its definition: k says nothing where it has no bound in all."""
     in_all = None if unit.protects == "person-unbounded" else k
     return People(
@@ -57,7 +61,9 @@ def who_may_be(unit: Unit, k: int, relation: str) -> People:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_facts_are_charged_what_a_person_of_their_unit_loses_or_are_refused(relation: str) -> None:
+def test_facts_are_charged_what_a_person_of_their_unit_loses_or_are_refused(
+    relation: Relation,
+) -> None:
     """A count of each week, by enumeration of everybody who may be exchanged for whom."""
     charges: list[AnyCharge] = [
         Charge(linear_query(WEEKS.sizes, [(1, {0: indicator(3, [t])})]), nano, "job")

@@ -25,7 +25,7 @@ from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
-from qserver.records.plan import PlannedTable
+from qserver.records.plan import PlannedRow, PlannedTable
 from tests.sweeps import n_of
 
 SIZES = (6, 2)
@@ -104,7 +104,8 @@ class History:
     def buy(self, plan: Plan) -> None:
         """Measure what is planned, whatever comes out."""
         self.ledger.extend(plan.purchase.charges)
-        for planned in (*plan.rows, *plan.tables):
+        bought: tuple[PlannedRow | PlannedTable, ...] = (*plan.rows, *plan.tables)
+        for planned in bought:
             number = self.engine.n_measurements if planned.refines is None else planned.refines
             alpha, step = planned.alpha_nano, planned.step
             found: AnyMeasurement

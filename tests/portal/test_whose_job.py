@@ -63,6 +63,7 @@ def town(tmp_path: Path, store_url: str) -> Town:
     return Town(tmp_path, store_url)
 
 
+@pytest.mark.slow
 def test_every_route_of_a_job_answers_the_account_that_asked_and_owners_alone(town: Town) -> None:
     job = town.ask("ann")
     town.browser.town.work_off()
@@ -104,6 +105,7 @@ def test_the_same_question_of_two_accounts_is_a_job_of_each(town: Town) -> None:
     assert {r.status_code for r in town.replies("ben", mine).values()} == {404}
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_there_were_accounts_is_for_owners(town: Town) -> None:
     service = town.browser.town.service()
     query = service.parse("people", QUESTION["query"])

@@ -23,6 +23,7 @@ from typing import Any
 
 from flask.testing import FlaskClient
 
+from qserver.records.charge import Relation
 from qserver.records.people.unit import THE_PERSON, Unit
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
@@ -80,7 +81,7 @@ class World:
         self.random, self.faults = random.Random(seed), faults
         rng = self.random
         self.n_weeks, (unit, k) = rng.randint(2, 4), rng.choice(UNITS)
-        relation = rng.choice(["add-remove", "add-remove", "replace-one"])
+        relation: Relation = rng.choice(["add-remove", "add-remove", "replace-one"])
         limit = rng.choice(["2", "50", "1000"])
         self.town = Growing.begin(
             folder, store_url, n_first=self.n_weeks, limit=limit, k=k, unit=unit, relation=relation

@@ -10,12 +10,14 @@ import pytest
 from qserver.errors import NotEstimableError, NotFoundError
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
+from qserver.records.account import Caller
 from qserver.service.datasets import OpenDatasets
 from qserver.service.insight import Known
 from qserver.service.ledger import LedgerViews
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 
+OWNER = Caller("", "owner", "")
 AGE = {"age": {"between": [22, 24]}}
 
 
@@ -93,17 +95,17 @@ def test_a_question_that_is_zero_is_exact_and_has_no_curve(town: Deployment) -> 
 
 def test_a_job_is_shown_with_its_question(town: Deployment) -> None:
     job = town.submit(AGE, length=30)
-    asked = town.service().insight.asked(job.id)
+    asked = town.service().insight.asked(job.id, OWNER)
     assert (asked.status.state, asked.status.result) == ("queued", None)
     query = town.service().parse("people", {"where": AGE})
     assert asked.asked == Question(query, Requirement(30, 0.95))
     assert asked.snapshot == town.meta.snapshot
     town.work_off()
-    done = town.service().insight.asked(job.id)
+    done = town.service().insight.asked(job.id, OWNER)
     assert done.status == town.service().job(job.id)
     assert done.status.result is not None
     with pytest.raises(NotFoundError):
-        town.service().insight.asked("town~nothing")
+        town.service().insight.asked("town~nothing", OWNER)
 
 
 def test_the_burn_down_ends_at_what_was_spent_and_is_read_on(town: Deployment) -> None:
