@@ -1,7 +1,7 @@
 """Record batches into integer codes: by DuckDB and the rules of a domain, total by construction.
 
-Whatever a source gives becomes text first, in one way for all sources, so the same values have the
-same codes wherever they lie.
+Whatever a source gives is named by a text first, in one way for all sources (`names`), so the same
+values have the same codes wherever they lie.
 """
 
 from __future__ import annotations
@@ -19,6 +19,15 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from worker.coding.labels import LabelCodes, hash_sql
+from worker.coding.names import (
+    as_read,
+    is_number,
+    kind_read,
+    name_sql,
+    number_of,
+    whole_sql,
+    words_of,
+)
 from worker.coding.periods import dashed_sql, day_sql, period_codes
 from worker.coding.tally import Tally
 from worker.coding.wanted import WantedPeriods
@@ -59,15 +68,10 @@ class Coder:
     ) -> None:
         self._domain, self._person, self._periods = domain, person_column, periods
         self._connection = connection
-        self._labels = _label_codes(connection, domain)
         read = [a.source for a in domain.attributes] + [person_column] * bool(person_column)
         self.columns = list(dict.fromkeys(read))
         """The columns that a batch must have, in this order; attributes may share one."""
-        at = {name: f"s{k}" for k, name in enumerate(self.columns)}
-        columns = [_column_sql(a, i, at[a.source]) for i, a in enumerate(domain.attributes)]
-        self._sql = f"SELECT {', '.join(columns)} FROM batch"  # noqa: S608
-        person = _text_sql(at.get(person_column, "NULL"))
-        self._person_sql = f"SELECT coalesce({person}, '') AS person FROM batch"  # noqa: S608
+        self._statements: dict[tuple[pa.DataType, ...], _Statement] = {}
         self.tally = Tally.of(domain)
 
     def check(self, found: Sequence[str]) -> None:
@@ -85,9 +89,11 @@ class Coder:
         Raises:
             PrivateDataError: it holds bytes that are no UTF-8, or a type that nothing reads.
         """
-        raw, people = self._read(batch)
         attributes = self._domain.attributes
-        found = [_coded(a, raw, i, self._labels) for i, a in enumerate(attributes)]
+        statement = self._statement(tuple(kind_read(field.type) for field in batch.schema))
+        self.tally.person_types.update(statement.person_type)
+        raw, people = self._read(batch, statement)
+        found = [_coded(a, raw, i, statement.labels) for i, a in enumerate(attributes)]
         self.tally.n_rows += len(found[0])
         if self._periods is not None:
             others = self._periods.others(found[self._periods.axis])
@@ -102,16 +108,27 @@ class Coder:
         )
         return CodedBatch(codes, None if people is None else people.filter(pa.array(kept)))
 
-    def _read(self, batch: pa.RecordBatch) -> tuple[Mapping[str, Any], pa.Array | None]:
+    def _statement(self, kinds: tuple[pa.DataType, ...]) -> _Statement:
+        """How columns of these types are read; made once, as most sources have one schema."""
+        if kinds not in self._statements:
+            columns = {name: _Column(f"s{k}", kinds[k]) for k, name in enumerate(self.columns)}
+            self._statements[kinds] = _statement_of(
+                self._connection, self._domain, columns, columns.get(self._person)
+            )
+        return self._statements[kinds]
+
+    def _read(
+        self, batch: pa.RecordBatch, statement: _Statement
+    ) -> tuple[Mapping[str, Any], pa.Array | None]:
         """What DuckDB makes of the columns, and the person of each record as text."""
         with no_values_in_errors("The source", _words):
             batch.validate(full=True)
             names = [f"s{i}" for i in range(batch.num_columns)]
-            self._connection.register("batch", pa.table(list(batch.columns), names=names))
-            raw = self._connection.sql(self._sql).fetchnumpy()
+            self._connection.register("batch", pa.table([*map(as_read, batch.columns)], names))
+            raw = self._connection.sql(statement.sql).fetchnumpy()
             if not self._person:
                 return raw, None
-            found = self._connection.sql(self._person_sql).to_arrow_table()
+            found = self._connection.sql(statement.person_sql).to_arrow_table()
             return raw, found.column("person").combine_chunks()
 
     def _count(
@@ -150,27 +167,82 @@ def _words(error: Exception) -> str:
     return f"cannot be read ({type(error).__name__})."
 
 
-def _label_codes(connection: duckdb.DuckDBPyConnection, domain: Domain) -> Mapping[int, LabelCodes]:
-    """The codes of the labels of each attribute that has some, by the attribute's number."""
-    return {
-        i: LabelCodes(connection, a, missing=_MISSING, outside=_OUTSIDE)
+@dataclass(frozen=True)
+class _Column:
+    """A column of a batch: SQL for it, and its type."""
+
+    sql: str
+    kind: pa.DataType
+
+    @property
+    def name(self) -> str:
+        """SQL for the name of each cell."""
+        return name_sql(self.sql, self.kind)
+
+    def whole_if(self, meant: bool) -> str:  # noqa: FBT001
+        """The same, with one name for each whole number in a column of texts, where it is meant."""
+        is_text = not is_number(self.kind)
+        return whole_sql(self.name) if meant and is_text else self.name
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """How batches of one schema are read.
+
+    Args:
+        sql: of the attributes.
+        person_sql: of the persons, '' for one that is not known.
+        person_type: what the column of persons holds, in words; none without one.
+        labels: the codes of each attribute that has labels, by its number.
+    """
+
+    sql: str
+    person_sql: str
+    person_type: Sequence[str]
+    labels: Mapping[int, LabelCodes]
+
+
+def _statement_of(
+    connection: duckdb.DuckDBPyConnection,
+    domain: Domain,
+    columns: Mapping[str, _Column],
+    person: _Column | None,
+) -> _Statement:
+    labels = {
+        i: LabelCodes(
+            connection,
+            a,
+            missing=_MISSING,
+            outside=_OUTSIDE,
+            of_numbers=is_number(columns[a.source].kind),
+        )
         for i, a in enumerate(domain.attributes)
         if not a.is_numeric
     }
+    found = [
+        _column_sql(a, i, columns[a.source], labels.get(i)) for i, a in enumerate(domain.attributes)
+    ]
+    who = "NULL" if person is None else person.whole_if(meant=True)
+    return _Statement(
+        f"SELECT {', '.join(found)} FROM batch",  # noqa: S608
+        f"SELECT coalesce({who}, '') AS person FROM batch",  # noqa: S608
+        () if person is None else (words_of(person.kind),),
+        labels,
+    )
 
 
-def _column_sql(attribute: Attribute, i: int, column: str) -> str:
+def _column_sql(attribute: Attribute, i: int, column: _Column, labels: LabelCodes | None) -> str:
     """SQL for a label's hash, with periods a day as well, or a number; no value makes it fail."""
-    text = _text_sql(column)
+    if labels is None:
+        markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
+        number = f"TRY_CAST({column.name} AS DOUBLE)"
+        return f"CASE WHEN {column.name} NOT IN ({markers}) THEN {number} END AS c{i}"
+    text = column.whole_if(meant=labels.are_whole)
     if attribute.kind == "date":
         text = dashed_sql(text)
     if attribute.is_timed:
         return f"{hash_sql(text)} AS c{i}, {day_sql(text, outside=_OUTSIDE)} AS d{i}"
-    if attribute.kind == "labels":
-        return f"{hash_sql(text)} AS c{i}"
-    markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
-    missing = f"{text} IS NULL OR {text} IN ({markers})"
-    return f"CASE WHEN {missing} THEN NULL ELSE TRY_CAST({text} AS DOUBLE) END AS c{i}"
+    return f"{hash_sql(text)} AS c{i}"
 
 
 def _coded(
@@ -198,18 +270,16 @@ def _by_rules(attribute: Attribute, coded: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _bins(attribute: Attribute, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Codes of numbers. One that a marker stands for is missing before it is outside."""
     edges = np.array([float(e) for e in attribute.edges])
     codes = np.searchsorted(edges, values, side="right").astype(np.int64) - 1
     clamps, below = attribute.outside == "clamp", codes < 0
     codes[codes >= attribute.n_regular] = _ABOVE if clamps else _OUTSIDE
     codes[below] = _BELOW if clamps else _OUTSIDE
-    codes[np.isnan(values)] = _MISSING
+    markers = [x for x in map(number_of, attribute.missing_markers) if x is not None]
+    codes[np.isnan(values) | np.isin(values, markers)] = _MISSING
     return codes
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _text_sql(column: str) -> str:
-    return f"trim(CAST({column} AS VARCHAR))"

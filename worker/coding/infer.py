@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import MAX_VALUES
+from worker.coding.names import as_read, kind_read, name_sql
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 from worker.sources.source import no_values_in_errors
@@ -49,7 +50,7 @@ def _values(connection: duckdb.DuckDBPyConnection, column: pa.Array) -> list[str
     """The distinct texts of a column, as they are coded; empty ones are no label."""
     with no_values_in_errors("The source", lambda _: "holds bytes that are no UTF-8."):
         column.validate(full=True)
-        connection.register("batch", pa.table([column], names=["s"]))
-        text = "trim(CAST(s AS VARCHAR))"
+        connection.register("batch", pa.table([as_read(column)], names=["s"]))
+        text = name_sql("s", kind_read(column.type))
         rows = connection.sql(f"SELECT DISTINCT {text} FROM batch WHERE {text} <> ''").fetchall()  # noqa: S608
     return [str(row[0]) for row in rows]

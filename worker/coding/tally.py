@@ -7,7 +7,7 @@ command, and it is written nowhere.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qserver.query.domain import Attribute, Domain
 from worker.constants import WORKER
@@ -56,6 +56,7 @@ class Tally:
         n_other_periods: records of other periods than the wanted ones.
         n_late: records of sealed periods that are left out.
         n_kept: those that stay after those over a person's bound are left out.
+        person_types: what the column of persons holds, in words.
     """
 
     columns: list[ColumnTally]
@@ -65,6 +66,7 @@ class Tally:
     n_other_periods: int = 0
     n_late: int = 0
     n_kept: int | None = None
+    person_types: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, domain: Domain) -> Tally:
@@ -76,14 +78,21 @@ class Tally:
         """By attribute, how many values lie outside the domain."""
         return {column.attribute.name: column.n_outside for column in self.columns}
 
+    @property
+    def person_type(self) -> str:
+        """What the column of persons holds; '' where there is none, or no record."""
+        return " and ".join(sorted(self.person_types))
+
     def to_plain(self) -> list[object]:
         """Plain JSON values of what a coder counts."""
         columns = [[column.n_missing, column.n_outside] for column in self.columns]
-        return [self.n_rows, self.n_inside, self.n_unplaced, columns]
+        types = sorted(self.person_types)
+        return [self.n_rows, self.n_inside, self.n_unplaced, columns, types]
 
     def add_plain(self, text: str) -> None:
         """Add what another coder of the same domain counted, as JSON of `to_plain`."""
-        n_rows, n_inside, n_unplaced, columns = json.loads(text)
+        n_rows, n_inside, n_unplaced, columns, types = json.loads(text)
+        self.person_types.update(types)
         self.n_rows += n_rows
         self.n_inside += n_inside
         self.n_unplaced += n_unplaced

@@ -230,7 +230,9 @@ def attach(
             folder=registry.seals,
             say=progress,
         )
-        snapshot = empty_snapshot(request.domain, content=first.content, key=key)
+        snapshot = empty_snapshot(
+            request.domain, content=first.content, key=key, person_type=first.person_type
+        )
     meta = _meta(request, disjoint_from, _demand_of(request, settings))
     check_claims(meta)
     check_capacity(meta.capacity, snapshot.n_records)
@@ -348,6 +350,7 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         late=request.late or "drop",
         sealed=not request.to,
         spark=None if snapshot.spark is None else snapshot.spark.to_plain(),
+        person_type=snapshot.person_type,
     )
 
 

@@ -40,6 +40,7 @@ from worker.owner.checks.population import check_store_remembers, snapshots_so_f
 from worker.owner.claims.claim_file import claims_in_force
 from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
+from worker.private.people import other_type
 from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import empty_snapshot
@@ -173,6 +174,8 @@ class _Rotation:
             say=say,
             empty=False,
         )
+        for line in other_type(entry.person_type or "", self._snapshot.person_type):
+            say(line)
         if on_spark is not None:
             say(f"the old codes stay in {on_spark.path}; delete them once this is done")
         check_capacity(self.new.capacity, self._snapshot.n_records)
@@ -184,6 +187,7 @@ class _Rotation:
             sealed=True,
             content=None,
             spark=None if self._snapshot.spark is None else self._snapshot.spark.to_plain(),
+            person_type=self._snapshot.person_type,
         )
 
     def _read_correction(
@@ -206,7 +210,10 @@ class _Rotation:
         content = self._correction.arrived.content
         self._snapshot = empty_snapshot(self.old.domain, content=content, key=key)
         self._entry = replace(
-            entry, snapshot=self.new.snapshot, fingerprint=self._snapshot.fingerprint
+            entry,
+            snapshot=self.new.snapshot,
+            fingerprint=self._snapshot.fingerprint,
+            person_type=self._correction.arrived.person_type,
         )
 
     @property

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
+from worker.coding.names import earlier_names
 from worker.journal.files import sync_folder, write_all
 from worker.journal.owner_records import Retired, Sealed
 
@@ -121,17 +122,28 @@ def who(person: str, key: bytes) -> bytes:
     return hashlib.blake2b(text, key=key, digest_size=_WHO_BYTES, person=b"qserver who").digest()
 
 
-def kept_so_far(parts: Iterable[Part], people: People | None, *, key: bytes) -> dict[str, int]:
+def kept_so_far(
+    parts: Iterable[Part], people: People | None, *, key: bytes, of_earlier_version: bool = False
+) -> dict[str, int]:
     """How many records of each of these people are in earlier parts; people without any are not
-    there."""
+    there.
+
+    Args:
+        of_earlier_version: whether parts may be of a version that called person 17 by another
+            name, such as 17.0, where the column was of another type.
+    """
     if people is None:
         return {}
     sums = dict[bytes, int]()
     for part in parts:
         for one, n in part.kept.items():
             sums[one] = sums.get(one, 0) + n
-    digests = {name: who(name, key) for name, _ in people.counts()}
-    return {name: sums[one] for name, one in digests.items() if one in sums}
+    found = dict[str, int]()
+    for name, _ in people.counts():
+        names = [name, *(earlier_names(name) if of_earlier_version else ())]
+        if n := sum(sums.get(who(one, key), 0) for one in names):
+            found[name] = n
+    return found
 
 
 class PartFolder:

@@ -81,6 +81,20 @@ class People:
                 yield self.text(int(person)), int(n_records[person])
 
 
+def other_type(sealed: str, now: str) -> Iterator[str]:
+    """A warning for the owner, if the column of persons holds something else than what is sealed.
+
+    Args:
+        sealed, now: what it holds, in words; '' where nobody knows.
+    """
+    if sealed and now and sealed != now:
+        yield (
+            f"WARNING: the column of persons holds {now} here, and {sealed} in what is sealed. The "
+            "whole numbers of every type have one name, but 007 in texts is not 7, and binary "
+            "numbers have 15 digits: look whether a person has one name in both."
+        )
+
+
 class GrowingPeople:
     """The persons of records that come piece by piece: texts once in memory, numbers in a file.
 

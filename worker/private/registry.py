@@ -44,6 +44,9 @@ class RegistryEntry:
         sealed: whether the sorted codes are in this folder, and the fingerprint is theirs. An
             earlier version read the file at each start, and had the fingerprint of its order.
         spark: where its codes are on Spark, as `SparkCodes.to_plain`; None where they are here.
+        person_type: what the column of persons held when it was sealed, in words; '' where nobody
+            knows, and None of an earlier version, which named the same person otherwise in
+            columns of other types.
         content: what the file held, where the journal does not have it: see `Content.details`.
     """
 
@@ -60,6 +63,7 @@ class RegistryEntry:
     sealed: bool = False
     content: Mapping[str, str] | None = None
     spark: Mapping[str, object] | None = None
+    person_type: str | None = None
 
     @property
     def grows(self) -> bool:
@@ -296,6 +300,7 @@ def _plain(entry: RegistryEntry) -> dict[str, object]:
     """Plain JSON values, as earlier versions wrote them where nothing is said of periods."""
     plain = asdict(entry)
     absences = {"by_period": None, "late": "drop", "sealed": False, "content": None, "spark": None}
+    absences["person_type"] = None
     for name, absent in absences.items():
         if plain[name] == absent:
             del plain[name]

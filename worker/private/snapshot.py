@@ -46,6 +46,7 @@ class Snapshot:
         seal: the file of the table, which has no name yet; None for a table without records of
             its own.
         spark: where its codes are on Spark; None where they are here.
+        person_type: what the column of persons holds, in words; '' without one.
     """
 
     table: Tables
@@ -55,6 +56,7 @@ class Snapshot:
     content: Content
     seal: NewSeal | None
     spark: SparkCodes | None = None
+    person_type: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +157,8 @@ class _Sealing:
         rows.close()
         table = seal.table()
         fingerprint = fingerprint_of_table(table, domain, self._key)
-        return Snapshot(table, kept, fingerprint, in_order, content, seal)
+        who = read.tally.person_type
+        return Snapshot(table, kept, fingerprint, in_order, content, seal, person_type=who)
 
     def _bounded(
         self, people: People, person: PersonRule, say: Callable[[str], None]
@@ -179,16 +182,19 @@ class _Sealing:
         return mask, digest_of(people, self._key)
 
 
-def empty_snapshot(domain: Domain, *, content: Content, key: bytes) -> Snapshot:
+def empty_snapshot(
+    domain: Domain, *, content: Content, key: bytes, person_type: str = ""
+) -> Snapshot:
     """A snapshot without any records yet: they arrive in parts.
 
     Args:
         content: what the file of its first part holds.
+        person_type: what the column of persons holds there.
     """
     nothing = np.zeros(0, dtype=np.int64)
     table = table_from_columns(dict.fromkeys(range(len(domain.sizes)), nothing), domain.sizes)
     fingerprint = fingerprint_of_table(table, domain, key)
-    return Snapshot(table, 0, fingerprint, fingerprint, content, None)
+    return Snapshot(table, 0, fingerprint, fingerprint, content, None, person_type=person_type)
 
 
 def read_records(

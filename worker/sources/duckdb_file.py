@@ -1,7 +1,8 @@
-"""DuckDB files, in one read transaction; every column as text."""
+"""DuckDB files, in one read transaction: simple types as they are, and all others as text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from worker.sources.source import Column, Days, distinct, no_values_in_errors
 
 _NAME = "The DuckDB file"
 _DATES = ("DATE", "TIMESTAMP")
+_SIMPLE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL\(.*\)|BOOLEAN|BLOB")
 
 
 class DuckdbTable:
@@ -32,6 +34,7 @@ class DuckdbTable:
         self.columns = distinct(
             [Column(str(r[0]), str(r[1]), str(r[1]).startswith(_DATES)) for r in found]
         )
+        self._is_simple = {c.name: bool(_SIMPLE.fullmatch(c.type)) for c in self.columns}
 
     def n_rows(self) -> int | None:
         """Counted for a table; a query would have to be run for that."""
@@ -42,8 +45,8 @@ class DuckdbTable:
         return int(found[0][0])
 
     def batches(self, names: Sequence[str], days: Days | None) -> Iterator[pa.RecordBatch]:
-        """All rows of the wanted days, as text."""
-        columns = [f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}" for name in names]
+        """All rows of the wanted days."""
+        columns = [self._as_read(name) for name in names]
         condition = ""
         if days is not None:
             column = quoted(days.column)
@@ -57,6 +60,11 @@ class DuckdbTable:
             if batch is None:
                 return
             yield batch
+
+    def _as_read(self, name: str) -> str:
+        if self._is_simple[name]:
+            return quoted(name)
+        return f"CAST({quoted(name)} AS VARCHAR) AS {quoted(name)}"
 
 
 @contextmanager

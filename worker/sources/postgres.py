@@ -14,7 +14,7 @@ from worker.sources.adbc import batches_of, connected, driver_module, words
 from worker.sources.address import Address
 from worker.sources.databases import quoted, relation, select
 from worker.sources.secrets import resolved
-from worker.sources.source import Column, Days, distinct, no_values_in_errors
+from worker.sources.source import Column, Days, distinct, is_exact, no_values_in_errors
 
 _NAME = "The database"
 _SETTINGS = (
@@ -84,9 +84,10 @@ def open_postgres(address: Address) -> Iterator[PostgresTable]:
 
 
 def _is_simple(kind: pa.DataType) -> bool:
+    """Whether Arrow has it; of exact numbers the driver gives the texts, and says so."""
     types = pa.types
     checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_string)
-    return any(check(kind) for check in checks)
+    return types.is_binary(kind) or is_exact(kind) or any(check(kind) for check in checks)
 
 
 def _column(field: pa.Field) -> Column:

@@ -68,6 +68,11 @@ class Source(Protocol):
         ...
 
 
+def is_exact(kind: pa.DataType) -> bool:
+    """Whether texts of this type are exact numbers of a database, of any length."""
+    return isinstance(kind, pa.OpaqueType) and kind.type_name in ("numeric", "decimal")
+
+
 @contextmanager
 def no_values_in_errors(what: str, words: Callable[[Exception], str]) -> Iterator[None]:
     """A section in which whatever an engine raises becomes one line without any value.

@@ -91,6 +91,9 @@ def _array(values: Sequence[Any]) -> pa.Array:
 
 
 def _text(value: object) -> str:
+    """A value of any type; a whole number has one text, whatever stands beside it."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 

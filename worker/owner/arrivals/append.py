@@ -169,6 +169,7 @@ class _Append:
             self._request.empty,
             self._request.late or self._entry.late,
             self._request.strict,
+            self._entry.person_type,
         )
         arrived = read_part(
             self._request.data,

@@ -68,6 +68,7 @@ class Correction:
             now.n_retired,
             now.n_sealed,
             empty,
+            person_type=entry.person_type,
         )
         return cls(now, read_part(data, arriving, folder=folder, say=say))
 

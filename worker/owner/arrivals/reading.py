@@ -21,6 +21,7 @@ from worker.owner.arrivals.findings import Findings, Late
 from worker.private.causal import PeriodRule, kept_by_period
 from worker.private.content import Content
 from worker.private.parts import Part, kept_so_far, part_of
+from worker.private.people import other_type
 from worker.private.snapshot import Records, read_records
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
@@ -36,6 +37,7 @@ class Arriving:
         empty: the owner's word that periods without records are meant.
         late: what becomes of records of earlier periods.
         strict: stop before anything is sealed if a record is not counted as it stands.
+        person_type: what the column of persons held before, as `RegistryEntry` has it.
     """
 
     domain: Domain
@@ -48,6 +50,7 @@ class Arriving:
     empty: bool = False
     late: Late = "drop"
     strict: bool = False
+    person_type: str | None = ""
 
     @property
     def axis(self) -> int:
@@ -79,11 +82,13 @@ class Arrived:
 
     Args:
         findings: what is not counted as it stands in the file; private.
+        person_type: what the column of persons holds, in words; '' where nobody knows.
     """
 
     part: Part
     content: Content
     findings: Findings
+    person_type: str
 
 
 def read_part(
@@ -106,7 +111,12 @@ def read_part(
     kept, rule = None, arriving.rule
     if rule is not None and found.people is not None:
         key = arriving.key
-        earlier = kept_so_far(arriving.earlier, found.people, key=key)
+        earlier = kept_so_far(
+            arriving.earlier,
+            found.people,
+            key=key,
+            of_earlier_version=arriving.person_type is None,
+        )
         kept = kept_by_period(found.people, found.codes, rule=rule, key=key, earlier=earlier)
     stays = found if kept is None else found.where(kept.mask)
     part = part_of(
@@ -126,9 +136,11 @@ def read_part(
     _check_capacity(findings, arriving)
     found.tally.n_kept = len(stays.codes[0])
     found.tally.n_late = n_late if arriving.late == "drop" else 0
-    for line in (*findings.lines(rule), *found.tally.lines()):
+    who = found.tally.person_type
+    warning = other_type(arriving.person_type or "", who)
+    for line in (*warning, *findings.lines(rule), *found.tally.lines()):
         say(line)
-    return Arrived(part, found.content, findings)
+    return Arrived(part, found.content, findings, who)
 
 
 def _records(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from qserver.query.domain import Attribute
 from qserver.query.files.faults import Checked, Fault, check_file
+from worker.coding.names import whole_name
 from worker.owner.domains.types import kind_of_type
 from worker.sources.address import Address
 from worker.sources.opening import open_source
@@ -103,7 +104,7 @@ def _misfit(attribute: Attribute, column: Column) -> str:
 def _is_of(text: str, holds: str) -> bool:
     if holds == "boolean":
         return text in ("true", "false")
-    return text.lstrip("-").isdigit()
+    return whole_name(text).lstrip("-").isdigit()
 
 
 def _nearest(holds: str) -> str:

@@ -9,6 +9,7 @@ from datetime import date
 import duckdb
 import pyarrow as pa
 
+from worker.coding.names import as_read, kind_read, name_sql
 from worker.owner.domains.types import Suggested
 from worker.sources.source import Source, no_values_in_errors
 
@@ -16,11 +17,10 @@ MOST_VALUES = 40
 _BOOLEANS = frozenset({"true", "false", "t", "f", "yes", "no", "y", "n"})
 MARKERS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "?", "-", ".")
 """Texts that many programs write for a missing value."""
-_TEXT = "trim(CAST(s AS VARCHAR))"
 _NUMBER, _DAY = "TRY_CAST(v AS DOUBLE)", "TRY_CAST(substr(v, 1, 10) AS DATE)"
 _KNOWN = ", ".join(f"'{marker}'" for marker in MARKERS)
 _SQL = f"""
-WITH all_cells AS (SELECT {_TEXT} AS v FROM batch WHERE {_TEXT} <> ''),
+WITH all_cells AS (SELECT {{text}} AS v FROM batch WHERE {{text}} <> ''),
 cells AS (SELECT v FROM all_cells WHERE v NOT IN ({_KNOWN})),
 few AS (SELECT DISTINCT v FROM cells LIMIT {MOST_VALUES + 1})
 SELECT (SELECT list(v) FROM few), min({_NUMBER}), max({_NUMBER}), min({_DAY}), max({_DAY}),
@@ -89,8 +89,9 @@ def seen_in(source: Source, names: Sequence[str]) -> dict[str, Seen]:
 def _look(connection: duckdb.DuckDBPyConnection, column: pa.Array, seen: Seen) -> None:
     with no_values_in_errors("The source", lambda _: "holds bytes that are no UTF-8."):
         column.validate(full=True)
-        connection.register("batch", pa.table([column], names=["s"]))
-        rows = connection.execute(_SQL).fetchall()
+        connection.register("batch", pa.table([as_read(column)], names=["s"]))
+        text = name_sql("s", kind_read(column.type))
+        rows = connection.execute(_SQL.format(text=text)).fetchall()
     row = rows[0]
     seen.markers.update(row[8] or ())
     if row[0] is None:

@@ -106,7 +106,8 @@ class _Coding:
             self._address.text, self._address.options, self._place, self._name, salt, check
         )
         table = SparkTable(codes, self._domain.sizes)
-        return Snapshot(table, tally.n_kept, fingerprint, fingerprint, content, None, codes)
+        who = tally.person_type
+        return Snapshot(table, tally.n_kept, fingerprint, fingerprint, content, None, codes, who)
 
     def empty(self, path: str, say: Callable[[str], None]) -> None:
         """Delete what a folder holds, as far as Spark can: it has no command for a folder.

@@ -1,0 +1,163 @@
+"""How a cell is named, where numbers are names: persons, codes, labels, markers and years.
+
+The type of the column decides. In a column of numbers a whole number has one name, `17`, in every
+numeric type, and other numbers have no zeros behind them. A column of texts has no such type: its
+cells are names as they stand, but for whole numbers where numbers are meant, which programs write
+as `17.0` or `1e+05` once a column has a gap. Texts such as `007` stay what they are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+
+from worker.sources.source import is_exact
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_PLAIN: Final = r"^(?:-?(0)|(-?[1-9][0-9]*))(?:\.0+)?$"
+_LARGE: Final = r"-?[0-9](?:\.[0-9]+)?[eE]\+[0-9]{1,2}"
+_MOST_ZEROS: Final = 38  # behind the point of a number in any database
+_LARGEST: Final = 2.0**127
+"""From here on DuckDB names a number of a binary type by its nearest digits."""
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers."""
+    types = pa.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or is_exact(kind)
+    )
+
+
+def words_of(kind: pa.DataType) -> str:
+    """What a column of this type holds, in words."""
+    types = pa.types
+    if types.is_integer(kind):
+        return "whole numbers"
+    if types.is_floating(kind):
+        return "binary numbers"
+    if is_number(kind):
+        return "decimal numbers"
+    checks = (types.is_string, types.is_large_string, types.is_string_view, types.is_binary)
+    return "texts" if any(check(kind) for check in checks) else str(kind)
+
+
+def as_read(column: pa.Array) -> pa.Array:
+    """A column in a type that DuckDB reads without loss; bytes are UTF-8 texts.
+
+    Raises:
+        pa.ArrowInvalid: there are bytes that are no UTF-8.
+    """
+    types = pa.types
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if types.is_dictionary(column.type) and not types.is_string(column.type.value_type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if types.is_float16(kind):
+        return column.cast(pa.float32())
+    if types.is_fixed_size_binary(kind) and not types.is_decimal(kind):
+        return column.cast(pa.binary()).cast(pa.string())
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return column.cast(pa.string())
+    if types.is_decimal(kind) and kind.scale < 0:
+        return column.cast(pa.decimal128(38, 0))
+    return column.cast(pa.string()) if types.is_decimal256(kind) else column
+
+
+def kind_read(kind: pa.DataType) -> pa.DataType:
+    """The type whose rule holds for a column of this type."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def name_sql(column: str, kind: pa.DataType) -> str:
+    """SQL for the name of each cell of a column, which may be null; no value makes it fail.
+
+    Args:
+        column: SQL for the column, as `as_read` made it.
+        kind: its type before that.
+    """
+    text = f"trim(CAST({column} AS VARCHAR))"
+    if pa.types.is_floating(kind):
+        return f"CASE WHEN NOT isnan({column}) THEN {_float_sql(column, text)} END"
+    if pa.types.is_decimal(kind) or is_exact(kind):
+        short = f"rtrim(rtrim({text}, '0'), '.')"
+        return (
+            f"CASE WHEN contains({text}, '.') THEN {short} WHEN lower({text}) <> 'nan' "
+            f"THEN {text} END"
+        )
+    return text
+
+
+def whole_sql(text: str) -> str:
+    """SQL for a text, or for the name of the whole number that it is written for.
+
+    Args:
+        text: SQL for the text, which may be null.
+    """
+    plain = f"regexp_replace({text}, '{_PLAIN}', '\\1\\2')"
+    large = f"regexp_full_match({text}, '{_LARGE}')"
+    # Two quick looks first: hardly any text of a table ends or is written like that.
+    return (
+        f"CASE WHEN suffix({text}, '0') THEN {plain} "
+        f"WHEN contains({text}, '+') AND {large} "
+        f"THEN {_float_sql(f'TRY_CAST({text} AS DOUBLE)', text)} ELSE {text} END"
+    )
+
+
+def _float_sql(number: str, text: str) -> str:
+    """The name of a DOUBLE or FLOAT; its text where it is not whole, or too large."""
+    whole = f"coalesce(CAST(TRY_CAST({number} AS HUGEINT) AS VARCHAR), {text})"
+    return f"CASE WHEN {number} = trunc({number}) THEN {whole} ELSE {text} END"
+
+
+def whole_name(text: str) -> str:
+    """What `whole_sql` makes of a text."""
+    if found := re.match(_PLAIN, text):
+        return found[1] or found[2]
+    if re.fullmatch(_LARGE, text) and (number := float(text)).is_integer():
+        return str(int(number)) if abs(number) < _LARGEST else text
+    return text
+
+
+def number_names(text: str) -> tuple[str, ...]:
+    """How a column of numbers may name the number that a text of the domain is; () if it is none.
+
+    A number that is not whole has the name that decimal types give it, and that of binary ones.
+    """
+    value = number_of(text)
+    if value is None or not math.isfinite(value):
+        return ()
+    plain = format(Decimal(text), "f")
+    plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+    if plain in ("-0", "+0", "0"):
+        return ("0",)
+    is_one = "." not in plain and abs(value) < _LARGEST
+    return (plain,) if is_one else (plain, repr(value))
+
+
+def number_of(text: str) -> float | None:
+    """The number that a text of the domain is, or None."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def earlier_names(name: str) -> Iterator[str]:
+    """What earlier versions may have called the person of a name, by the type of its column."""
+    names = number_names(name)
+    if not names or names[0] != name:
+        return
+    zeros, point = range(1, _MOST_ZEROS + 1), "" if "." in name else "."
+    yield from (name + point + "0" * n for n in zeros)
+    number = float(name)
+    if abs(number) >= 1e16 and int(number) == int(Decimal(name)):
+        yield repr(number)
+    if not number:
+        yield "-0.0"
