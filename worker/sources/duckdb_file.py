@@ -79,7 +79,8 @@ def open_duckdb(address: Address) -> Iterator[DuckdbTable]:
         raise PrivateDataError(f"{path} is not a file.")
     with no_values_in_errors(_NAME, _words):
         connection = duckdb.connect(
-            str(path),
+            # A whole path: of a relative one DuckDB takes a beginning such as `md:` for its own.
+            str(path.absolute()),
             read_only=True,
             config={"threads": 2, "autoinstall_known_extensions": "false", "TimeZone": "UTC"},
         )

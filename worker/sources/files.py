@@ -1,4 +1,8 @@
-"""CSV and TSV files, also compressed, through DuckDB: every column as text."""
+"""CSV and TSV files, also compressed, through DuckDB: every column as text.
+
+DuckDB is given an open file's number and never its name, in which it would take `[`, `*` and `?`
+for a pattern. What it read is counted against what another parser finds in the file.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePath
 
 import duckdb
 import pyarrow as pa
+import pyarrow.csv as pc
 
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
@@ -46,11 +51,9 @@ class CsvFile:
         shown: how messages call it; as `name` by default.
     """
 
-    def __init__(
-        self, path: Path, name: str, connection: duckdb.DuckDBPyConnection, *, shown: str = ""
-    ) -> None:
+    def __init__(self, path: Path, name: str, *, shown: str = "") -> None:
         self.file: Path | None = path
-        self._path, self._name, self._connection = path, shown or name, connection
+        self._path, self._name = path, shown or name
         if not is_csv_name(name):
             raise PrivateDataError(
                 f"{name} must end in .csv, .tsv (also .gz or .zst) or .parquet, or be a folder of "
@@ -75,19 +78,75 @@ class CsvFile:
         """All rows, in the order of the file. Dates are texts here, so every row is read."""
         del days
         places = {column.name: i for i, column in enumerate(self.columns)}
-        before = self.mark()
-        with no_values_in_errors(self._name, _words):
-            columns = ", ".join(f"c{places[name]}" for name in names)
-            sql = f"SELECT {columns} FROM {self._sql()}"  # noqa: S608
-            reader = self._connection.sql(sql).to_arrow_reader(WORKER.batch_records)
-        while True:
+        before, n_read = self.mark(), 0
+        columns = ", ".join(f"c{places[name]}" for name in names)
+        with ExitStack() as open_files:
             with no_values_in_errors(self._name, _words):
-                batch = next(reader, None)
-            if batch is None:
-                break
-            yield pa.RecordBatch.from_arrays(batch.columns, names=list(names))
+                file = open_files.enter_context(self._path.open("rb"))
+                connection = open_files.enter_context(_reading_alone(file.fileno()))
+                sql = f"SELECT {columns} FROM {self._sql(file.fileno())}"  # noqa: S608
+                reader = connection.sql(sql).to_arrow_reader(WORKER.batch_records)
+            while True:
+                with no_values_in_errors(self._name, _words):
+                    batch = next(reader, None)
+                if batch is None:
+                    break
+                n_read += batch.num_rows
+                yield pa.RecordBatch.from_arrays(batch.columns, names=list(names))
         if self.mark() != before:
             raise PrivateDataError(f"{self._name} was changed while it was read. Read it again.")
+        with no_values_in_errors(self._name, _words):
+            held = self._n_held()
+            if held != n_read and (held := self._n_held_exactly()) != n_read:
+                raise PrivateDataError(
+                    f"{self._name} holds {held:,} records, and {n_read:,} were read. Write each "
+                    'quote within quotes as "", and end all lines alike.'
+                )
+
+    def _n_held(self) -> int:
+        """How many records Arrow finds in the file: quick, and of its own mind about odd quotes."""
+        n_odd = 0
+
+        def odd(_row: object) -> str:
+            nonlocal n_odd
+            n_odd += 1
+            return "skip"
+
+        names = [f"c{i}" for i in range(len(self.columns))]
+        with self._unpacked() as stream:
+            try:
+                reader = pc.open_csv(
+                    stream,
+                    pc.ReadOptions(
+                        use_threads=False,
+                        block_size=WORKER.csv_buffer_bytes,
+                        column_names=names,
+                        skip_rows=self._header_lines,
+                    ),
+                    pc.ParseOptions(
+                        delimiter=self._delimiter,
+                        newlines_in_values=True,
+                        ignore_empty_lines=len(names) > 1,
+                        invalid_row_handler=odd,
+                    ),
+                    pc.ConvertOptions(include_columns=["c0"], column_types={"c0": pa.binary()}),
+                )
+                return n_odd + sum(int(batch.num_rows) for batch in reader)
+            except pa.ArrowInvalid:  # also of a file without records
+                return -1
+
+    def _n_held_exactly(self) -> int:
+        """The same by a parser that takes longer and quotes as DuckDB does."""
+        with self._unpacked() as stream:
+            text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
+            rows = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
+            found = sum(1 for row in rows if row or len(self.columns) == 1)
+        return found - 1
+
+    @contextmanager
+    def _unpacked(self) -> Iterator[pa.NativeFile]:
+        with self._path.open("rb") as file:
+            yield pa.input_stream(file, compression=self._packed)
 
     def mark(self) -> tuple[int, int]:
         """What changes with the file: its length and when it was written."""
@@ -97,9 +156,8 @@ class CsvFile:
 
     def _head(self) -> str:
         """The first lines; bytes that are no UTF-8 as they are, as they may be a record's."""
-        with no_values_in_errors(self._name, _words), self._path.open("rb") as file:
-            packed = pa.input_stream(file, compression=self._packed)
-            return str(packed.read(WORKER.csv_line_bytes), "utf-8-sig", "surrogateescape")
+        with no_values_in_errors(self._name, _words), self._unpacked() as stream:
+            return str(stream.read(WORKER.csv_line_bytes), "utf-8-sig", "surrogateescape")
 
     def _header(self, head: str) -> tuple[Column, ...]:
         """The names as they are written: DuckDB would rename one that comes twice."""
@@ -107,22 +165,23 @@ class CsvFile:
             lines = csv.reader(io.StringIO(head, newline=""), delimiter=self._delimiter)
             names = next(filter(None, lines), [])
             "".join(names).encode()
+            self._header_lines = lines.line_num
         if not names:
             raise PrivateDataError(f"{self._name} is empty: it has no header line.")
         return distinct([Column(name.strip()) for name in names])
 
-    def _sql(self) -> str:
+    def _sql(self, number: int) -> str:
+        """The table of an open file."""
         packed = f", compression = '{self._packed}'" if self._packed else ""
-        path = "'" + str(self._path).replace("'", "''") + "'"
         columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.columns)))
         return (
-            f"read_csv({path}, header = true, columns = {{{columns}}}, {_DIALECT}, "
-            f"delim = '{self._delimiter}', buffer_size = {WORKER.csv_buffer_bytes}{packed})"
+            f"read_csv('/proc/self/fd/{number}', header = true, columns = {{{columns}}}, "
+            f"{_DIALECT}, delim = '{self._delimiter}', "
+            f"buffer_size = {WORKER.csv_buffer_bytes}{packed})"
         )
 
 
-@contextmanager
-def open_csv(path: Path, *, name: str = "") -> Iterator[CsvFile]:
+def open_csv(path: Path, *, name: str = "") -> CsvFile:
     """An open file.
 
     Args:
@@ -133,17 +192,14 @@ def open_csv(path: Path, *, name: str = "") -> Iterator[CsvFile]:
     """
     if not path.is_file():
         raise PrivateDataError(f"{path} is not a file.")
-    with reading_alone([path]) as connection:
-        yield CsvFile(path.absolute(), name or path.name, connection)
+    return CsvFile(path.absolute(), name or path.name)
 
 
 @contextmanager
-def reading_alone(paths: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory that can open these files alone, and load or fetch nothing."""
+def _reading_alone(number: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in memory that can open one open file alone, and load or fetch nothing."""
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        # Absolute and not resolved: a file without a name is found by its descriptor alone.
-        quoted = ["'" + str(path.absolute()).replace("'", "''") + "'" for path in paths]
-        connection.execute(f"SET allowed_paths = [{', '.join(quoted)}]")
+        connection.execute(f"SET allowed_paths = ['/proc/self/fd/{number}']")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET preserve_insertion_order = true")
         # Else the whole file stays in memory.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path, PurePath
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from qserver.errors import PrivateDataError
-from worker.sources.files import CsvFile, is_csv_name, reading_alone
+from worker.sources.files import CsvFile, is_csv_name
 from worker.sources.source import Column, Days, distinct
 
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
@@ -102,11 +101,10 @@ class CsvFolder:
                     )
 
 
-@contextmanager
 def open_csv_folder(
     paths: Sequence[Path], values: Sequence[Mapping[str, str]], *, names: Sequence[str], name: str
-) -> Iterator[CsvFolder]:
-    """The open files of a folder.
+) -> CsvFolder:
+    """The files of a folder.
 
     Args:
         paths: what is read.
@@ -117,13 +115,12 @@ def open_csv_folder(
     Raises:
         PrivateDataError: one cannot be read, has a column twice, or lacks one of the first's.
     """
-    with reading_alone(paths) as connection:
-        shown = [f"{PurePath(n).name} (file {i} of {len(names)})" for i, n in enumerate(names, 1)]
-        files = [
-            CsvFile(path.absolute(), ending, connection, shown=text)
-            for path, ending, text in zip(paths, names, shown, strict=True)
-        ]
-        yield CsvFolder(files, _plain(values), name=name)
+    shown = [f"{PurePath(n).name} (file {i} of {len(names)})" for i, n in enumerate(names, 1)]
+    files = [
+        CsvFile(path.absolute(), ending, shown=text)
+        for path, ending, text in zip(paths, names, shown, strict=True)
+    ]
+    return CsvFolder(files, _plain(values), name=name)
 
 
 def _is_hidden(path: PurePath) -> bool:

@@ -56,30 +56,25 @@ def open_source(address: Address, *, folder: Path) -> Iterator[Source]:
         with open_s3(address.text, folder=folder) as source:
             yield source
     elif address.path.is_dir():
-        with _open_folder(address.path) as source:
-            yield source
+        yield _folder(address.path)
     elif address.path.suffix.lower() == ".parquet":
         from worker.sources.parquet import parquet_file
 
         yield parquet_file(address.path)
     else:
-        with open_csv(address.path) as source:
-            yield source
+        yield open_csv(address.path)
 
 
-@contextmanager
-def _open_folder(base: Path) -> Iterator[Source]:
+def _folder(base: Path) -> Source:
     """All files of data in a folder and below."""
     name = base.name or str(base)
     paths = [str(path) for path in base.rglob("*") if path.is_file()]
     files = data_files(paths, str(base), name=name)
     if is_csv_name(files[0]):
         values = [folder_values(file, str(base)) for file in files]
-        with open_csv_folder([*map(Path, files)], values, names=files, name=name) as source:
-            yield source
-    else:
-        from pyarrow.fs import LocalFileSystem
+        return open_csv_folder([*map(Path, files)], values, names=files, name=name)
+    from pyarrow.fs import LocalFileSystem
 
-        from worker.sources.parquet import ParquetFiles
+    from worker.sources.parquet import ParquetFiles
 
-        yield ParquetFiles(files, LocalFileSystem(), base=str(base), name=name)
+    return ParquetFiles(files, LocalFileSystem(), base=str(base), name=name)

@@ -61,22 +61,42 @@ class ParquetFiles:
         """All rows of the wanted days, file by file."""
         before = self._marks()
         with no_values_in_errors(self._name, _words):
-            found = self._dataset.to_batches(
+            fragments = list(self._dataset.get_fragments())
+        for i, fragment in enumerate(fragments, start=1):
+            n_read = 0
+            for batch in self._batches_of(fragment, names, days):
+                n_read += batch.num_rows
+                yield batch
+            with no_values_in_errors(self._name, _words):
+                held = fragment.count_rows()
+            if days is None and n_read != held:
+                raise PrivateDataError(
+                    f"{self._name}: file {i} of {len(fragments)} holds {held:,} records, and "
+                    f"{n_read:,} were read. It is damaged."
+                )
+        if self._marks() != before:
+            raise PrivateDataError(f"{self._name} was changed while it was read. Read it again.")
+
+    def _batches_of(
+        self, fragment: ds.Fragment, names: Sequence[str], days: Days | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one file."""
+        schema = self._dataset.schema
+        with no_values_in_errors(self._name, _words):
+            found = fragment.to_batches(
+                schema=schema,
                 columns=list(names),
-                filter=None if days is None else _within(days, self._dataset.schema),
+                filter=None if days is None else _within(days, schema),
                 batch_size=WORKER.batch_records,
                 batch_readahead=1,
-                fragment_readahead=1,
                 use_threads=False,
             )
         while True:
             with no_values_in_errors(self._name, _words):
                 batch = next(found, None)
             if batch is None:
-                break
+                return
             yield batch
-        if self._marks() != before:
-            raise PrivateDataError(f"{self._name} was changed while it was read. Read it again.")
 
     def _marks(self) -> list[tuple[object, object]]:
         with no_values_in_errors(self._name, _words):

@@ -55,7 +55,8 @@ def open_s3(text: str, *, folder: Path) -> Iterator[Source]:
     elif path.endswith(".parquet"):
         yield ParquetFiles([path], filesystem, base="", name=_NAME)
     else:
-        with _copy(filesystem, path, folder) as copy, open_csv(copy, name=Path(path).name) as file:
+        with _copy(filesystem, path, folder) as copy:
+            file = open_csv(copy, name=Path(path).name)
             file.file = None
             yield file
 
@@ -68,7 +69,7 @@ def _open_csv_prefix(
     with ExitStack() as stack:
         copies = [stack.enter_context(_copy(filesystem, file, folder)) for file in files]
         values = [folder_values(file, base) for file in files]
-        yield stack.enter_context(open_csv_folder(copies, values, names=files, name=_NAME))
+        yield open_csv_folder(copies, values, names=files, name=_NAME)
 
 
 @contextmanager

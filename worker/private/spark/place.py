@@ -11,6 +11,7 @@ from worker.sources.address import Address
 from worker.sources.secrets import check_address
 
 MOST_SLOT_S = 120.0
+_PATTERN = "*?[]{}\\"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class SparkPlace:
     def __post_init__(self) -> None:
         if "://" not in self.folder and not self.folder.startswith("/"):
             raise ConfigError("codes", "be a whole path or URI that all of Spark's machines reach")
+        if any(sign in self.folder for sign in _PATTERN):
+            raise ConfigError("codes", f"hold none of {_PATTERN}, which Spark takes for a pattern")
         if not 0 < self.slot_s <= MOST_SLOT_S:
             raise ConfigError("slot", f"be above 0 and at most {MOST_SLOT_S:g} s", self.slot_s)
         check_address(self.folder)
