@@ -5,17 +5,30 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from prometheus_client import Counter
+
 from qserver.answering import checkpoint
+from qserver.answering.faults import note_fault
 from qserver.answering.replica import Replica
 from qserver.checkpoint.folder import shared_folder
 from qserver.config import Settings
 from qserver.errors import NotFoundError
+from qserver.planning.ways import WayFault
 from qserver.query.domain import Domain
 from qserver.records.claims.status import ClaimStatus
 from qserver.records.dataset import DatasetMeta
-from qserver.service.faults import counted
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
+
+PLANNING_FAULTS = Counter(
+    "qserver_planning_faults", "Ways of planning that failed, and cost no answer.", ["way"]
+)
+
+
+def counted(fault: WayFault) -> None:
+    """Count a fault in a way of planning, for the operator, and write it down."""
+    PLANNING_FAULTS.labels(fault.way).inc()
+    note_fault(fault)
 
 
 @dataclass(frozen=True)

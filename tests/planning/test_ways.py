@@ -25,7 +25,7 @@ from qserver.planning.workloads import workload
 from qserver.planning.workloads.workload import plan_workload
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.service.faults import PLANNING_FAULTS, counted
+from qserver.service.datasets import PLANNING_FAULTS, counted
 from tests.deployment import Deployment
 from tests.planning.test_period_ways import LIMIT, SEALED, SIZES, history, is_met, weeks
 

@@ -181,7 +181,7 @@ def test_labels_that_are_texts_are_numbers_in_a_column_of_numbers(name: str) -> 
     values = [v for v in held(kind) if v in (0, 1, 0.5, 17)]
     labels = ["0", "1.0", "0.50", "17"]
     found, _ = coded(domain_of(labels=labels), column(kind, values))
-    assert found == [[0, 1, Fraction(1, 2), 17].index(number(v)) for v in values]  # type: ignore[list-item]
+    assert found == [[0, 1, Fraction(1, 2), 17].index(number(v)) for v in values]
 
 
 def test_labels_that_are_one_number_are_refused_in_a_column_of_numbers() -> None:
