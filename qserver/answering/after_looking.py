@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qserver.inference.posterior.choice import Law, ends_of, table_readings
+from qserver.inference.posterior.choice import (
+    Law,
+    TableReading,
+    ends_of,
+    rule_that_holds,
+    table_readings,
+)
 from qserver.inference.posterior.interval import CredibleInterval
 from qserver.inference.posterior.stated import AnyPosterior
-from qserver.query.looking import Ends
+from qserver.query.looking import Ends, Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Workload
 from qserver.records.answer import Answer
@@ -46,12 +52,12 @@ class Looked:
 def ends_for(workload: Workload, law: Law, confidence: float) -> Ends | None:
     """The ends of one of a workload's numbers that a choice among them needs.
 
-    None where all hold at once already, and for a single number.
+    None where all hold at once already, and where there is one number to choose from.
     """
     selection, n = workload.selected_from, len(workload.questions)
-    if workload.simultaneous or (n == 1 and selection is None):
-        return None
     m, first = (n, 1) if selection is None else (selection.m, selection.first)
+    if workload.simultaneous or m == 1:
+        return None
     return ends_of(law, confidence=confidence, m=m, first=first)
 
 
@@ -63,11 +69,15 @@ def after_looking(workload: Workload, found: Sequence[tuple[Answer, Ends | None]
     answers = tuple(answer for answer, _ in found)
     ends = tuple(end for _, end in found if end is not None)
     selection = workload.selected_from
-    if selection is None or not ends:
+    if selection is None:
         return Looked(answers, ends)
-    said = [reading.by(selection.rule) for reading in table_readings(ends)]
-    chosen = tuple(
-        replace(answer, low=interval.low, high=interval.high, selected_from=selection)
-        for answer, interval in zip(answers, said, strict=True)
-    )
-    return Looked(chosen, ends)
+    if not ends:
+        return Looked(tuple(replace(a, selected_from=selection) for a in answers), ends)
+    pairs = zip(answers, table_readings(ends), strict=True)
+    return Looked(tuple(_chosen(answer, one, selection, len(ends)) for answer, one in pairs), ends)
+
+
+def _chosen(answer: Answer, known: TableReading, selection: Selection, n_known: int) -> Answer:
+    found, n_unknown = answer.statement.disagreements, selection.m - n_known
+    said = known.by(rule_that_holds(selection.rule, n_unknown=n_unknown, disagreements=found))
+    return replace(answer, low=said.low, high=said.high, selected_from=selection)

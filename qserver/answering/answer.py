@@ -9,7 +9,7 @@ from qserver.answering.replica import Replica
 from qserver.answering.retired import period_retired
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.posterior.choice import reading
+from qserver.inference.posterior.choice import reading, rule_that_holds
 from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
 from qserver.inference.posterior.interval import CredibleInterval
 from qserver.inference.posterior.read import AsRead, read
@@ -111,16 +111,14 @@ def as_read(question: Question, estimate: RowEstimate, stated: Stated) -> AsRead
 
 
 def _as_chosen(question: Question, found: Statement) -> Selection | None:
-    """The choice that the question came of, and whose interval holds by what is known.
-
-    The rule for the largest and the least moves one end alone. It takes the others' laws to be this
-    one, which is so of errors. Given what answers disagree about each number has a posterior of its
-    own. Then each of m posteriors by itself bounds any choice among them.
-    """
+    """The choice that the question came of, and whose interval holds by what is known."""
     selection = question.looking.selected_from
-    if selection is None or not found.disagreements:
-        return selection
-    return Selection(selection.m, "any")
+    if selection is None:
+        return None
+    rule = rule_that_holds(
+        selection.rule, n_unknown=selection.m - 1, disagreements=found.disagreements
+    )
+    return selection if rule == selection.rule else Selection(selection.m, rule)
 
 
 def _stated(found: AsRead, question: Question) -> CredibleInterval:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from qserver.answering.quotient import PosteriorOf, posterior_value
 from qserver.errors import NotEstimableError
-from qserver.inference.posterior.choice import table_readings
+from qserver.inference.posterior.choice import rule_that_holds, table_readings
 from qserver.inference.posterior.interval import CredibleInterval
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import Ends, Rule, Selection
@@ -174,7 +174,11 @@ def looked(
         for row, by_parts in zip(cells, known, strict=True)
     ]
     pairs = zip(cells, readings, strict=True)
-    found = [tuple(map(_chosen, row, read, rules)) for row, read in pairs]
+    n_unknown = 0 if selection is None else selection.m - len(statement.rows)
+    found = [
+        tuple(_chosen(*one, n_unknown=n_unknown) for one in zip(row, read, rules, strict=True))
+        for row, read in pairs
+    ]
     return _with_ranks(statement, found, readings)
 
 
@@ -225,10 +229,14 @@ def _rules(statement: Statement, selection: Selection | None) -> list[Rule | Non
     return [shape.rule(k, said) for k in range(n)]
 
 
-def _chosen(cell: AnsweredCell, reading: CellReading | None, rule: Rule | None) -> AnsweredCell:
+def _chosen(
+    cell: AnsweredCell, reading: CellReading | None, rule: Rule | None, *, n_unknown: int
+) -> AnsweredCell:
     if rule is None or reading is None:
         return replace(cell, after_looking=reading)
-    value = CellValue(cell.value.estimate, reading.by(rule))
+    found = 0 if cell.statement is None else cell.statement.disagreements
+    holds = rule_that_holds(rule, n_unknown=n_unknown, disagreements=found)
+    value = CellValue(cell.value.estimate, reading.by(holds))
     return replace(cell, value=value, after_looking=None)
 
 

@@ -76,6 +76,30 @@ def test_one_number_that_was_chosen_has_a_longer_interval(town: Deployment) -> N
     assert reach(top)[0] == reach(two)[0] == reach(any_)[0]
 
 
+def test_where_answers_disagree_some_numbers_of_a_choice_hold_by_the_rule_for_any(
+    town: Deployment,
+) -> None:
+    """The short rule for the largest needs the laws of the others, which are not in the table."""
+    for where, length in (
+        ({"age": {"between": [22, 23]}}, 90),
+        ({"age": 22}, 60),
+        ({"age": 23}, 70),
+    ):
+        town.ask(where, length=length)
+    text = "SELECT age, COUNT(*) FROM people WHERE age IN (22, 23) GROUP BY age WITHIN 35"
+    plain = answered(town, text)
+    assert [cell.statement and cell.statement.disagreements for (cell,) in plain.cells] == [1, 1]
+    of_three = answered(town, f"{text} AS LARGEST OF 3"), answered(town, f"{text} AS ANY OF 3")
+    for (top,), (any_,), (alone,) in zip(
+        *(found.cells for found in of_three), plain.cells, strict=True
+    ):
+        assert reach(top) == reach(any_)
+        assert reach(alone)[1] < reach(top)[1]
+    of_two = answered(town, f"{text} AS LARGEST OF 2"), answered(town, f"{text} AS ANY OF 2")
+    tops, anys = ([reach(cell)[1] for (cell,) in found.cells] for found in of_two)
+    assert max(tops) < max(anys)
+
+
 def test_columns_are_chosen_from_apart(town: Deployment) -> None:
     """A sum's long intervals do not lengthen those of the counts beside it."""
     text = "SELECT age, COUNT(*), SUM(age) FROM people GROUP BY age WITHIN 20"

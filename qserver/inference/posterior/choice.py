@@ -87,6 +87,20 @@ def ends_of(law: Law, *, confidence: float, m: int, first: int = 1) -> Ends:
     )
 
 
+def rule_that_holds(rule: Rule, *, n_unknown: int, disagreements: int) -> Rule:
+    """The rule whose interval holds for a number that was chosen by `rule`.
+
+    The largest and the least take the laws of all m numbers; those that are not at hand are taken
+    to be like this one's. That is so of errors. Given what answers disagree about each number has
+    a law of its own. Then each of m by itself bounds any choice among them.
+
+    Args:
+        n_unknown: how many of the m numbers are not at hand.
+        disagreements: how many are counted in the number's law.
+    """
+    return "any" if n_unknown > 0 and disagreements else rule
+
+
 @dataclass(frozen=True)
 class TableReading:
     """The intervals of one number of a table that hold after looking at the whole table.
