@@ -54,6 +54,12 @@ _CATEGORIES: Final[Mapping[int, str]] = {
     VARCHAR.oid: "S",
     DATE.oid: "D",
 }
+_BY_VALUE: Final = 8
+"""Most bytes of a type that is passed by value."""
+_ALIGNED: Final[Mapping[int, str]] = {1: "c", 2: "s", 8: "d", NAME.size: "c"}
+"""By bytes; "i" for all others."""
+_WITH_UNDERSCORE: Final = frozenset({DATE.oid, NUMERIC.oid})
+"""Those whose functions are called `date_in` and the like."""
 ARRAYS: Final[Mapping[int, int]] = {
     BOOL.oid: 1000,
     CHAR.oid: 1002,
@@ -252,9 +258,9 @@ def _attribute(table: int, number: int, name: str, kind: Type) -> Row:
         "attcacheoff": -1,
         "atttypmod": -1,
         "attndims": 0,
-        "attbyval": int(kind.size > 0),
-        "attalign": "i",
-        "attstorage": "p" if kind.size > 0 else "x",
+        "attbyval": int(0 < kind.size <= _BY_VALUE),
+        "attalign": _ALIGNED.get(kind.size, "i"),
+        "attstorage": _storage(kind),
         "attcompression": "",
         # Every record has a label of every attribute, be it that for a missing value.
         "attnotnull": 1,
@@ -270,9 +276,15 @@ def _attribute(table: int, number: int, name: str, kind: Type) -> Row:
     }
 
 
+def _storage(kind: Type) -> str:
+    if kind.size > 0:
+        return "p"
+    return "m" if kind == NUMERIC else "x"
+
+
 def _types(kind: Type) -> Iterator[Row]:
     flags = (
-        "typispreferred typrelid typsubscript typelem typarray "
+        "typispreferred typrelid typsubscript "
         "typsend typmodin typmodout typanalyze typnotnull typbasetype typndims typcollation"
     )
     plain = {
@@ -282,15 +294,16 @@ def _types(kind: Type) -> Iterator[Row]:
         "typnamespace": PG_CATALOG,
         "typowner": OWNER,
         "typlen": kind.size,
-        "typbyval": int(kind.size > 0),
+        "typbyval": int(0 < kind.size <= _BY_VALUE),
         "typtype": "b",
         "typcategory": _CATEGORIES.get(kind.oid, "N"),
         "typisdefined": 1,
         "typdelim": ",",
         "typarray": ARRAYS[kind.oid],
-        "typinput": f"{kind.name}in",
-        "typalign": "i",
-        "typstorage": "p",
+        "typelem": CHAR.oid if kind == NAME else 0,
+        "typinput": kind.name + ("_in" if kind.oid in _WITH_UNDERSCORE else "in"),
+        "typalign": _ALIGNED.get(kind.size, "i"),
+        "typstorage": _storage(kind),
         "typtypmod": -1,
     }
     yield plain
@@ -299,8 +312,14 @@ def _types(kind: Type) -> Iterator[Row]:
         "typname": f"_{kind.name}",
         "typarray": 0,
         "typinput": "array_in",
+        "typlen": -1,
+        "typbyval": 0,
+        "typcategory": "A",
+        "typelem": kind.oid,
+        "typalign": "d" if kind.size == INT8.size else "i",
+        "typstorage": "x",
     }
-    yield plain | array | {"typlen": -1, "typbyval": 0, "typcategory": "A", "typelem": kind.oid}
+    yield plain | array
 
 
 def _database(name: str) -> Row:
