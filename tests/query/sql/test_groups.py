@@ -1,0 +1,258 @@
+"""What a text may group by: parts of dates by Python's calendar, and each attribute once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from qserver.errors import SqlError
+from qserver.query.calendar.sealed import sealed_domain
+from qserver.query.domain_file import domain_from_document
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Sum
+from tests.query.sql.people import read
+
+FIRST = date(2019, 12, 26)
+"""A Thursday."""
+N_DAYS = 420
+PARTS: dict[str, Callable[[date], int]] = {
+    "year": lambda d: int(f"{d:%Y}"),
+    "quarter": lambda d: (int(f"{d:%m}") + 2) // 3,
+    "month": lambda d: int(f"{d:%m}"),
+    "week": lambda d: int(f"{d:%V}"),
+    "day": lambda d: int(f"{d:%d}"),
+    "dow": lambda d: int(f"{d:%w}"),
+    "isodow": lambda d: int(f"{d:%u}"),
+}
+ONE_WEEK = {"name": "w", "kind": "period", "every": "week", "first": "2024-W10", "count": 1}
+
+
+def days(**more: object) -> dict[str, object]:
+    first = FIRST.isoformat()
+    return {"name": "d", "kind": "date", "every": "day", "first": first, "count": N_DAYS, **more}
+
+
+def groups(by: str, item: dict[str, Any], *, n_sealed: int | None = None) -> dict[str, list[int]]:
+    """In order, the values of the only attribute that each group has."""
+    domain = domain_from_document({"attributes": [item]})
+    if n_sealed is not None:
+        domain = sealed_domain(domain, item["name"], n_sealed)
+    text = f"SELECT {by} AS g, COUNT(*) FROM v GROUP BY g"
+    found = {}
+    for row in parse_statement(text, domain, dataset="v").rows:
+        [cell], [name] = row.cells, row.group
+        assert isinstance(cell, Sum)
+        [term] = cell.query.terms
+        weights = term.factors[0].weights.dense if term.factors else [1] * domain.sizes[0]
+        found[name] = [i for i, weight in enumerate(weights) if weight]
+    return found
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_days_are_those_of_pythons_calendar(part: str) -> None:
+    expected: dict[int, list[int]] = {}
+    for i in range(N_DAYS):
+        expected.setdefault(PARTS[part](FIRST + timedelta(days=i)), []).append(i)
+    found = groups(f"EXTRACT({part} FROM d)", days())
+    assert list(found.items()) == [(str(n), expected[n]) for n in sorted(expected)]
+
+
+@pytest.mark.parametrize("part", ["year", "quarter", "month", "week"])
+def test_parts_of_weeks_are_those_of_their_thursdays(part: str) -> None:
+    expected: dict[str, list[int]] = {}
+    for i in range(60):
+        expected.setdefault(str(PARTS[part](FIRST + timedelta(weeks=i))), []).append(i)
+    item = {**ONE_WEEK, "first": "2019-W52", "count": 60}
+    found = groups(f"EXTRACT({part} FROM w)", item)
+    assert found == expected
+    assert list(found) == sorted(expected, key=int)
+
+
+@pytest.mark.parametrize(
+    ("by", "n_groups"),
+    [
+        ("EXTRACT(YEAR FROM d)", 3),
+        ("YEAR(d)", 3),
+        ("DATE_TRUNC('year', d)::date", 3),
+        ("CASE WHEN d < '2020-01-01' THEN 'before' ELSE 'since' END", 2),
+    ],
+)
+def test_dates_outside_are_a_group_of_their_own_at_the_end_or_in_the_rest(
+    by: str, n_groups: int
+) -> None:
+    found = groups(by, days(outside="other"))
+    of_other = [name for name, values in found.items() if N_DAYS in values]
+    assert sorted(i for values in found.values() for i in values) == list(range(N_DAYS + 1))
+    if "CASE" in by:
+        assert of_other == ["since"]
+    else:
+        assert list(found)[-1] == "other"
+        assert found["other"] == [N_DAYS]
+        assert len(found) == n_groups + 1
+
+
+@pytest.mark.parametrize("by", ["EXTRACT(MONTH FROM w)", "MONTH(w)", "w", "EXTRACT(WEEK FROM w)"])
+def test_groups_are_of_the_periods_that_have_their_data(by: str) -> None:
+    item = {**ONE_WEEK, "count": 12}
+    for n in (1, 5, 12):
+        found = groups(by, item, n_sealed=n)
+        assert sorted(i for values in found.values() for i in values) == list(range(n))
+
+
+@pytest.mark.parametrize(
+    ("by", "name"),
+    [
+        ("w", "2024-W10"),
+        ("MONTH(w)", "2024-03"),
+        ("EXTRACT(WEEK FROM w)", "10"),
+        ("DATE_TRUNC('week', w)::date", "2024-03-04"),
+        ("TO_CHAR(w, 'YYYY-MM-DD')", "2024-03-04"),
+        ("CASE WHEN w = '2024-W10' THEN 'a' ELSE 'b' END", "a"),
+    ],
+)
+def test_an_attribute_with_one_value_has_one_group(by: str, name: str) -> None:
+    assert groups(by, ONE_WEEK) == {name: [0]}
+
+
+def test_a_label_may_be_the_only_one() -> None:
+    item = {"name": "s", "labels": ["Female"]}
+    assert groups("s", item) == {"Female": [0]}
+    assert groups("UPPER(s)", item) == {"FEMALE": [0]}
+    assert groups("LENGTH(s)", item) == {"6": [0]}
+    assert groups("s || '!'", item) == {"Female!": [0]}
+
+
+def test_labels_of_one_number_stand_together_by_number() -> None:
+    item = {"name": "s", "labels": ["three", "a", "bb", "seven", "c"]}
+    assert list(groups("LENGTH(s)", item).items()) == [("1", [1, 4]), ("2", [2]), ("5", [0, 3])]
+    found = groups("LEFT(s, 1)", {**item, "labels": ["b1", "a1", "b2"]})
+    assert list(found.items()) == [("b", [0, 2]), ("a", [1])]
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        "age, age",
+        "region, age, region",
+        "FLOOR(age / 4), FLOOR(age / 4)",
+        "region = 'East', region, region = 'East'",
+    ],
+)
+def test_the_same_may_stand_once(by: str) -> None:
+    with pytest.raises(SqlError, match="group by each attribute once"):
+        read(f"SELECT COUNT(*) FROM people GROUP BY {by}")
+
+
+@pytest.mark.parametrize(
+    ("by", "n_rows"),
+    [
+        ("FLOOR(age / 4), FLOOR(age / 2)", 4),
+        ("age, FLOOR(age / 4)", 8),
+        ("FLOOR(age / 4), age", 8),
+        ("region = 'East', region", 4),
+        ("age, region", 32),
+    ],
+)
+def test_two_of_one_attribute_may_stand_together(by: str, n_rows: int) -> None:
+    """Groups that no record can be in are not there."""
+    assert len(read(f"SELECT {by}, COUNT(*) FROM people GROUP BY {by}").rows) == n_rows
+
+
+def test_an_attribute_goes_before_a_name_of_select() -> None:
+    text = "SELECT {} AS region, COUNT(*) FROM people GROUP BY region"
+    assert len(read(text.format("region")).rows) == 4
+    with pytest.raises(SqlError):
+        read(text.format("age"))
+    named = read("SELECT region AS age, region AS r, COUNT(*) FROM people GROUP BY region")
+    assert {row.group[0] for row in named.rows} == {"North", "South", "East", "other"}
+
+
+@pytest.mark.parametrize(
+    ("said", "rows"),
+    [
+        ("COALESCE(region, 'all')", ["North", "South", "East", "other", "all"]),
+        ("COALESCE((region), 'all')", ["North", "South", "East", "other", "all"]),
+    ],
+)
+def test_all_groups_together_have_the_name_of_the_text(said: str, rows: list[str]) -> None:
+    text = f"SELECT {said} AS r, COUNT(*) FROM people GROUP BY ROLLUP (region)"
+    assert [row.group[0] for row in read(text).rows] == rows
+
+
+@pytest.mark.parametrize("said", ["COALESCE(region, sex)", "COALESCE(region, 'a', 'b')"])
+def test_what_takes_other_values_is_no_name_of_a_total(said: str) -> None:
+    with pytest.raises(SqlError):
+        read(f"SELECT {said} AS r, COUNT(*) FROM people GROUP BY ROLLUP (region)")
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("'all'", "not by one value"),
+        ("3 + 4", "not by one value"),
+        ("COUNT(*)", "public of a record"),
+        ("SUM(age)", "public of a record"),
+        ("CASE WHEN age < 22 THEN 'a' END", "have an ELSE in a CASE that groups"),
+        ("CASE WHEN age < 22 THEN NULL ELSE 'b' END", "not by NULL"),
+        ("FLOOR(region / 2)", "`region` has labels"),
+        ("SQRT(age)", "group by attributes, CASE, conditions"),
+    ],
+)
+def test_what_is_no_group_is_refused(by: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        read(f"SELECT COUNT(*) FROM people GROUP BY {by}")
+
+
+def test_a_case_that_leaves_nothing_over_needs_no_else() -> None:
+    text = "SELECT CASE WHEN age < 22 THEN 'a' WHEN age >= 22 THEN 'b' END AS g, COUNT(*) "
+    rows = read(f"{text} FROM people GROUP BY g").rows
+    assert [row.group for row in rows] == [("a",), ("b",)]
+
+
+def test_values_that_are_no_number_keep_their_name_in_steps() -> None:
+    item = {"name": "n", "kind": "integer", "range": [0, 3], "outside": "other"}
+    assert groups("FLOOR(n / 2)", item) == {"0": [0, 1], "1": [2, 3], "other": [4]}
+    assert groups("-n", {**item, "outside": "drop"}) == {
+        "-3": [3], "-2": [2], "-1": [1], "0": [0]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("by", "course"),
+    [
+        ("w", ["2024-W10", "2024-W11", "2024-W12"]),
+        ("MONTH(w)", ["2024-03"]),
+        ("EXTRACT(WEEK FROM w)", None),
+        ("UPPER(s)", None),
+        ("s", None),
+    ],
+)
+def test_groups_of_time_have_a_course(by: str, course: list[str] | None) -> None:
+    """Without the value for dates outside, which has no place in time."""
+    weeks = {**ONE_WEEK, "kind": "date", "count": 3, "outside": "drop"}
+    domain = domain_from_document({"attributes": [weeks, {"name": "s", "labels": ["a", "b"]}]})
+    found = parse_statement(f"SELECT {by}, COUNT(*) FROM v GROUP BY {by}", domain, dataset="v")
+    assert (found.course and list(found.course.names)) == course
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("EXTRACT(HOUR FROM d)", "EXTRACT one of YEAR, QUARTER, MONTH, WEEK, DAY, DOW, ISODOW"),
+        ("EXTRACT(DAY FROM w)", "take no less than a week of `w`"),
+        ("EXTRACT(DOW FROM w)", "take no less than a week of `w`"),
+        ("EXTRACT(YEAR FROM s)", "take the year of .* not of `s`"),
+        ("EXTRACT(YEAR FROM '2024-01-01')", "take the year of an attribute of dates or periods"),
+        ("MONTH(d) || s || UPPER(d)", "`d` has none"),
+        ("UPPER(s || t)", "use the labels of one attribute here"),
+        ("TO_CHAR(d, 'MM')", "write dates as 'YYYY', 'YYYY-MM' or 'YYYY-MM-DD'"),
+    ],
+)
+def test_a_part_that_there_is_not_is_refused(by: str, message: str) -> None:
+    labels = [{"name": name, "labels": ["a", "b"]} for name in ("s", "t")]
+    domain = domain_from_document({"attributes": [days(), ONE_WEEK, *labels]})
+    with pytest.raises(SqlError, match=message):
+        parse_statement(f"SELECT COUNT(*) FROM v GROUP BY {by}", domain, dataset="v")
