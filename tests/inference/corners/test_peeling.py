@@ -81,6 +81,13 @@ def test_dependent_rows_and_those_with_too_few_corners_stay(steps: Counter[str])
     assert steps["dgetrf"] == 1
 
 
+def test_only_corners_that_no_other_group_has_fix_a_group(steps: Counter[str]) -> None:
+    """With the third corner the first two rows are independent, but it belongs to both groups."""
+    found = peeled([[1, 1, 1, 0], [2, 2, 1, 0], [0, 0, 1, 1], [0, 0, 2, 2]], groups=[0, 0, 1, 1])
+    assert_array_equal(found.core, range(4))
+    assert steps == {"take_single": 1, "take_groups": 1, "dgetrf": 1}
+
+
 @pytest.mark.parametrize(("most", "n_factored"), [(6, 1), (5, 0)])
 def test_a_block_that_is_too_large_to_write_out_is_not_factored(
     steps: Counter[str], monkeypatch: pytest.MonkeyPatch, most: int, n_factored: int

@@ -192,8 +192,8 @@ def test_a_fault_of_the_whole_file_is_on_its_first_line(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text("\n\n[]\n")
     assert [(f.line, f.source) for f in check_file(path).faults] == [(1, "")]
-    path.write_text('{\n"title": 1,\n"attributes": []\n}')
-    assert [f.line for f in check_file(path).faults] == [2, 3]
+    path.write_text('\n{\n"title": 1,\n"attributes": []\n}')
+    assert [f.line for f in check_file(path).faults] == [3, 4]
 
 
 def test_a_right_file_has_the_lines_of_its_parts(tmp_path: Path) -> None:
