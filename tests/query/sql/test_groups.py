@@ -232,7 +232,7 @@ def test_values_that_are_no_number_keep_their_name_in_steps() -> None:
 )
 def test_groups_of_time_have_a_course(by: str, course: list[str] | None) -> None:
     """Without the value for dates outside, which has no place in time."""
-    weeks = {**ONE_WEEK, "kind": "date", "count": 3, "outside": "drop"}
+    weeks = {**ONE_WEEK, "kind": "date", "count": 3, "outside": "other"}
     domain = domain_from_document({"attributes": [weeks, {"name": "s", "labels": ["a", "b"]}]})
     found = parse_statement(f"SELECT {by}, COUNT(*) FROM v GROUP BY {by}", domain, dataset="v")
     assert (found.course and list(found.course.names)) == course

@@ -115,7 +115,8 @@ class Groups:
         same = items.same_as(meant)
         name = written(meant, self._source) if same is None else items.found[same].name
         found = self._values(meant)
-        course = tuple(value.name for value in found) if is_of_calendar(meant) else ()
+        of_time = derived(meant, self._names, sealed_only=True) if is_of_calendar(meant) else None
+        course = () if of_time is None else tuple(of_time.places)
         return Grouping(name, meant, None, self._kept(found, where), course=course)
 
     def _totalled(self, grouping: Grouping, items: Items) -> Grouping:
