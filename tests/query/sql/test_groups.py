@@ -171,6 +171,30 @@ def test_an_attribute_goes_before_a_name_of_select() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("SELECT COUNT(*) FROM people GROUP BY age", ("age",)),
+        ("SELECT age AS years, COUNT(*) FROM people GROUP BY age", ("years",)),
+        ("SELECT region AS r, age, COUNT(*) FROM people GROUP BY age, region", ("age", "r")),
+        ("SELECT age AS years, COUNT(*) FROM people GROUP BY 1", ("years",)),
+        (
+            "SELECT region, age AS a, COUNT(*) FROM people GROUP BY a, people.region",
+            ("a", "region"),
+        ),
+        ("SELECT FLOOR(age / 4) AS f, COUNT(*) FROM people GROUP BY FLOOR(age / 4)", ("f",)),
+        ("SELECT COUNT(*) FROM people GROUP BY UPPER(region)", ("UPPER(region)",)),
+        (
+            "SELECT region AS a, COALESCE(region, 'all') AS b, COUNT(*) FROM people "
+            "GROUP BY ROLLUP (region)",
+            ("b",),
+        ),
+    ],
+)
+def test_a_group_is_called_what_select_calls_it(text: str, names: tuple[str, ...]) -> None:
+    assert read(text).groups == names
+
+
+@pytest.mark.parametrize(
     ("said", "rows"),
     [
         ("COALESCE(region, 'all')", ["North", "South", "East", "other", "all"]),
