@@ -57,6 +57,10 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?\Z")
 _MOST_DIGITS = 40
 _NUMBERS = frozenset({*_PACKED, NUMERIC.oid})
 _EPOCH = date(2000, 1, 1)
+_TRUTHS: Mapping[str, Sequence[str]] = {
+    "TRUE": ("true", "yes", "on", "1"),
+    "FALSE": ("false", "no", "of", "off", "0"),
+}
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class Parameter:
             except ValueError as exc:
                 raise PostgresError("22P02", "A parameter is no number.") from exc
         if self.oid == BOOL.oid:
-            return "TRUE" if text.strip().lower() in ("t", "true", "1", "on", "yes") else "FALSE"
+            return _truth(text)
         return quoted(text)
 
     def _of_binary(self, value: bytes) -> str:
@@ -121,7 +125,7 @@ class Parameter:
         if self.oid == BOOL.oid:
             return "TRUE" if value != b"\0" else "FALSE"
         if self.oid == DATE.oid:
-            return quoted((_EPOCH + timedelta(days=_unpacked("!i", value))).isoformat())
+            return quoted(_day(_unpacked("!i", value)).isoformat())
         if self.oid in (0, CHAR.oid, NAME.oid, TEXT.oid, VARCHAR.oid, _UNKNOWN):
             return quoted(_decoded(value))
         raise PostgresError(
@@ -133,6 +137,22 @@ class Parameter:
 def quoted(text: str) -> str:
     """A literal of a text."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def _truth(text: str) -> str:
+    """A truth value by the words that PostgreSQL takes, and what they begin with."""
+    word = text.strip().lower()
+    for literal, (long, short, *others) in _TRUTHS.items():
+        if word and (long.startswith(word) or short.startswith(word) or word in others):
+            return literal
+    raise PostgresError("22P02", "A parameter is neither true nor false.")
+
+
+def _day(n_days: int) -> date:
+    try:
+        return _EPOCH + timedelta(days=n_days)
+    except OverflowError as exc:
+        raise PostgresError(WRONG_VALUE, "A date must be from year 1 to year 9999.") from exc
 
 
 def _number(number: float, text: str) -> str:
