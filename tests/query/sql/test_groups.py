@@ -280,3 +280,32 @@ def test_a_part_that_there_is_not_is_refused(by: str, message: str) -> None:
     domain = domain_from_document({"attributes": [days(), ONE_WEEK, *labels]})
     with pytest.raises(SqlError, match=message):
         parse_statement(f"SELECT COUNT(*) FROM v GROUP BY {by}", domain, dataset="v")
+
+
+@pytest.mark.parametrize(
+    ("left", "sign", "mirrored", "right"),
+    [
+        ("EXTRACT(MONTH FROM d)", "=", "=", "3"),
+        ("EXTRACT(ISODOW FROM d)", ">", "<", "5"),
+        ("MONTH(d)", "=", "=", "'2020-03'"),
+        ("DATE_TRUNC('month', d)", "<=", ">=", "'2020-03'"),
+        ("TO_CHAR(d, 'YYYY')", "<>", "<>", "'2020'"),
+        ("d", "<", ">", "'2020-03-01'"),
+        ("UPPER(s)", "=", "=", "'A'"),
+        ("LENGTH(s)", ">=", "<=", "2"),
+        ("above", "=", "=", "'North'"),
+        ("LOWER(above)", "=", "=", "'north'"),
+    ],
+)
+def test_a_comparison_may_stand_the_other_way_round(
+    left: str, sign: str, mirrored: str, right: str
+) -> None:
+    levels = {"above": {"North": ["a"], "South": ["bb", "c"]}}
+    labels = {"name": "s", "labels": ["a", "bb", "c"], "levels": levels}
+    domain = domain_from_document({"attributes": [days(), labels]})
+    found = [
+        parse_statement(f"SELECT COUNT(*) FROM v WHERE {one}", domain, dataset="v").rows
+        for one in (f"{left} {sign} {right}", f"{right} {mirrored} {left}")
+    ]
+    assert found[0] == found[1]
+    assert found[0] != parse_statement("SELECT COUNT(*) FROM v", domain, dataset="v").rows
