@@ -309,3 +309,50 @@ def test_a_comparison_may_stand_the_other_way_round(
     ]
     assert found[0] == found[1]
     assert found[0] != parse_statement("SELECT COUNT(*) FROM v", domain, dataset="v").rows
+
+
+LEVELLED = {
+    "name": "s",
+    "labels": ["a", "bb", "c", "dddd"],
+    "outside": "other",
+    "levels": {"above": {"North": ["a", "dddd"], "South": ["bb", "c"]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("by", "found"),
+    [
+        ("above", {"North": [0, 3], "South": [1, 2], "other": [4]}),
+        ("UPPER(above)", {"NORTH": [0, 3], "SOUTH": [1, 2], "OTHER": [4]}),
+        ("LENGTH(s)", {"1": [0, 2], "2": [1], "4": [3], "5": [4]}),
+        ("LENGTH(above)", {"5": [0, 1, 2, 3, 4]}),
+    ],
+)
+def test_other_labels_are_a_group_of_their_own_on_every_level(
+    by: str, found: dict[str, list[int]]
+) -> None:
+    assert groups(by, LEVELLED) == found
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("LENGTH(s) >= 2", [1, 3, 4]),
+        ("LENGTH(s) BETWEEN 2 AND 4", [1, 3]),
+        ("LENGTH(s) < 2", [0, 2]),
+        ("LENGTH(s) IN (1, 5)", [0, 2, 4]),
+        ("above <> 'North'", [1, 2, 4]),
+        ("above = 'other'", [4]),
+        ("NOT above = 'other'", [0, 1, 2, 3]),
+        ("LOWER(above) = 'south'", [1, 2]),
+    ],
+)
+def test_a_condition_on_what_follows_from_a_label_selects_these(
+    condition: str, values: list[int]
+) -> None:
+    domain = domain_from_document({"attributes": [LEVELLED]})
+    text = f"SELECT COUNT(*) FROM v WHERE {condition}"
+    [[cell]] = [row.cells for row in parse_statement(text, domain, dataset="v").rows]
+    assert isinstance(cell, Sum)
+    [term] = cell.query.terms
+    assert [i for i, weight in enumerate(term.factors[0].weights.dense) if weight] == values
