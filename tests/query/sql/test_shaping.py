@@ -197,3 +197,20 @@ def test_null_is_the_value_of_what_was_missing(people: People) -> None:
     assert found == other
     kept = read("SELECT region, COUNT(*) FROM people WHERE region IS NOT NULL GROUP BY region")
     assert [row.group[0] for row in kept.rows] == ["North", "South", "East"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "digits"),
+    [
+        ("COUNT(*)", ()),
+        ("COUNT(*), SUM(age)", ()),
+        ("ROUND(SUM(age), 2)", (2,)),
+        ("COUNT(*), ROUND(SUM(age), 1)", (None, 1)),
+        ("ROUND(AVG(age)), COUNT(*), ROUND(SUM(age), 3)", (0, None, 3)),
+    ],
+)
+def test_a_column_is_rounded_whether_others_are_or_not(
+    columns: str, digits: tuple[int | None, ...]
+) -> None:
+    assert read(f"SELECT {columns} FROM people").digits == digits
+    assert read(f"SELECT region, {columns} FROM people GROUP BY region").digits == digits
