@@ -21,7 +21,7 @@ ACROSS = {
     "statistical", "worker",
 }  # fmt: skip
 """Folders that are no room of the online side."""
-MOST_FILES = 25
+MOST_FILES = 30
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -145,9 +145,14 @@ def test_where_answers_disagree_the_short_rule_needs_every_number_of_the_choice(
 ) -> None:
     """Given what disagrees the laws of the numbers that are not asked for are others."""
     asked = tuple(Question(_rows(*at), ASKED.requirement) for at in ((0, 10), (10, 20), (0, 20)))
+    choices: list[Selection] = [
+        Selection(3, "largest"),
+        Selection(3, "any"),
+        Selection(4, "largest"),
+        Selection(4, "any"),
+    ]
     by_rule = [
-        _workload(disagreeing, Workload(asked, selected_from=Selection(m, rule))).answers
-        for m, rule in ((3, "largest"), (3, "any"), (4, "largest"), (4, "any"))
+        _workload(disagreeing, Workload(asked, selected_from=choice)).answers for choice in choices
     ]
     largest, any_of_three, fourth_unknown, any_of_four = (
         [answer.high - answer.low for answer in answers] for answers in by_rule

@@ -21,7 +21,7 @@ def _below(kind: type[RequestBody]) -> list[type[RequestBody]]:
 
 def _fields(*types: str) -> list[tuple[type[BaseModel], str]]:
     """The fields of all request bodies that the HTTP reference calls one of these types."""
-    found = []
+    found = list[tuple[type[BaseModel], str]]()
     for body in _below(RequestBody)[1:]:
         for name, schema in body.model_json_schema(by_alias=True)["properties"].items():
             said = {schema.get("type"), *(one.get("type") for one in schema.get("anyOf", []))}

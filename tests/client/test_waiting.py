@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from qserver.client.errors import NotDoneError
-from qserver.client.flows import Call, Patience, Pause, Reply, answered, job_result
+from qserver.client.flows import Call, Patience, Pause, answered, job_result
+from qserver.client.http import Reply
 
 QUEUED = {"id": 7, "state": "queued"}
 DONE = {"id": 7, "state": "done", "result": {"estimate": 3}}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.linalg import lapack
 from scipy.sparse import csr_array
 
 from qserver.inference.corners import peeling
@@ -30,7 +31,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     counted(peeling._Peeling, "take_single")
     counted(peeling._Peeling, "take_groups")
-    counted(peeling.lapack, "dgetrf")
+    counted(lapack, "dgetrf")
     return counts
 
 

@@ -114,7 +114,8 @@ def _line_of_value(document: Any, path: Sequence[str | int]) -> int:
 
     By another route: the line that has another text once the value is another.
     """
-    document, at = {"": deepcopy(document)}, ""
+    document = {"": deepcopy(document)}
+    at: str | int = ""
     above: Any = document
     for step in path:
         below = above[at]

@@ -41,13 +41,13 @@ def groups(by: str, item: dict[str, Any], *, n_sealed: int | None = None) -> dic
     if n_sealed is not None:
         domain = sealed_domain(domain, item["name"], n_sealed)
     text = f"SELECT {by} AS g, COUNT(*) FROM v GROUP BY g"
-    found = {}
+    found = dict[str, list[int]]()
     for row in parse_statement(text, domain, dataset="v").rows:
         [cell], [name] = row.cells, row.group
         assert isinstance(cell, Sum)
         [term] = cell.query.terms
         weights = term.factors[0].weights.dense if term.factors else [1] * domain.sizes[0]
-        found[name] = [i for i, weight in enumerate(weights) if weight]
+        found[str(name)] = [i for i, weight in enumerate(weights) if weight]
     return found
 
 
