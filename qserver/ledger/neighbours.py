@@ -9,6 +9,7 @@ from math import ceil
 import numpy as np
 
 from qserver.errors import DomainError
+from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.periods.by_period import ByPeriod, Units, greatest_along
 from qserver.query.partition import ProductPartition
@@ -76,8 +77,13 @@ class Neighbours:
         return ceil(self.records_per_person * charge.alpha_nano * risen)
 
     def _spread_nano(self, charge: Charge, by: ByPeriod) -> int:
-        """The price of a row whose k records may not all be alike."""
-        k = self.records_per_person
+        """The price of a row whose k records may not all be alike.
+
+        Past what 64 bits hold, which no limit pays for, it is that of k records that are alike.
+        """
+        k, alike = self.records_per_person, self._row_nano(charge)
+        if alike * UNITS_PER_NANO >= LIMITS.int64_safe:
+            return alike
         cells = by.greatest(_along(cell_shapes(charge.row), charge.alpha_nano, by), k)
         if self.relation == "add-remove":
             return -(-cells // UNITS_PER_NANO)
@@ -85,7 +91,7 @@ class Neighbours:
             # Of a row without values of both signs, those that go or those that come count.
             row = primitive(charge.row)
             sides = 1 if row.low >= 0 or row.high <= 0 else 2
-            return min(self._row_nano(charge), -(-sides * cells // UNITS_PER_NANO))
+            return min(alike, -(-sides * cells // UNITS_PER_NANO))
         pairs = _along(pair_shapes_within(charge.row, by.axis), charge.alpha_nano, by)
         if self.null_cell:
             pairs = np.maximum(pairs, _along(cell_shapes(charge.row), charge.alpha_nano, by))

@@ -92,6 +92,17 @@ def test_no_unit_is_ever_charged_less_than_a_person_loses(people: People, way: s
                 assert ledger.within([charge], 10**12) is not None
 
 
+@pytest.mark.parametrize("people", [*UNITS.values(), *SAME.values(), *ANY.values()])
+@pytest.mark.parametrize("alpha_nano", [10**15, 3 * 10**15, 10**25])
+def test_a_price_that_64_bits_do_not_hold_is_no_less_than_a_person_loses(
+    people: People, alpha_nano: int
+) -> None:
+    """Such a question is refused for its price; it must not fail, nor seem cheap."""
+    row = next(c.row for c in spends(1, 9) if isinstance(c, Charge))
+    charge = Charge(row, alpha_nano, "job")
+    assert greatest([charge], people) <= ledger_of(people).spent_after([charge])
+
+
 @pytest.mark.parametrize("people", [*SAME.values(), *ANY.values()])
 def test_under_replace_one_the_charge_of_every_unit_is_attained(people: People) -> None:
     """By some rows; a bound that nobody can attain would be no charge of this unit."""
