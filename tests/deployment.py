@@ -51,12 +51,14 @@ ROWS = [(20 + i % 10, ("Female", "Male")[i % 3 == 0]) for i in range(500)]
 
 def write_people(
     path: Path,
-    rows: Sequence[tuple[int, str | int]] = tuple(ROWS),
+    rows: Sequence[tuple[int | str, ...]] = tuple(ROWS),
     *,
     names: Sequence[str] = PEOPLE.names,
 ) -> Path:
     """A CSV file of these people."""
-    path.write_text(",".join(names) + "\n" + "".join(f"{one},{two}\n" for one, two in rows))
+    path.write_text(
+        ",".join(names) + "\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    )
     return path
 
 
@@ -78,7 +80,7 @@ class Deployment:
         limit: str = "1",
         relation: Relation = "add-remove",
         k: int = 1,
-        rows: Sequence[tuple[int, str | int]] = tuple(ROWS),
+        rows: Sequence[tuple[int | str, ...]] = tuple(ROWS),
         domain: Domain = PEOPLE,
         phi: float = MAX_PHI,
         disclosure_cap: float | None = None,

@@ -71,6 +71,7 @@ class Growing(Deployment):
         registry: Registry | None = None,
         unit: Unit = THE_PERSON,
         late: Late = "drop",
+        domain: Domain = WEEKS,
     ) -> Growing:
         """Attach the first weeks."""
         settings = Settings(
@@ -82,7 +83,7 @@ class Growing(Deployment):
         request = AttachRequest(
             name="people",
             data=data,
-            domain=WEEKS,
+            domain=domain,
             limit=Fraction(limit),
             relation=relation,
             population="town",

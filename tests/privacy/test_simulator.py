@@ -1,0 +1,138 @@
+"""Nothing tells what is in a private file but the numbers that are drawn.
+
+A fresh seed in each run; `QSERVER_SEED`, which a failure prints, repeats it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from qserver.answering.replica import Replica
+from qserver.errors import MeasurementError
+from qserver.planning.planner import Plan
+from qserver.query.question import Question
+from tests.privacy import simulator
+from tests.privacy.histories import N_WEEKS, STEPS
+from tests.privacy.simulator import CHECKPOINT, SMALL, SMALL_WEEK, Rows, Stage, first_difference
+from worker.spending import measure as measuring
+
+SHORT = {
+    "questions": (("ask", "at once", "explain", "probability"), 2),
+    "what is refused": (("refused", "wrong", "read"), 3),
+    "pages": (("form", "pages"), 2),
+    "statements": (("average",), 1),
+    "models": (("model",), 1),
+}
+"""Kinds of steps and how many of them: less than half a second of the processor each."""
+
+
+def stage(folder: Path, store_url: str, seed: str, kinds: tuple[str, ...], n_steps: int) -> Stage:
+    relation = random.Random(seed).choice(["add-remove", "replace-one"])
+    return Stage(folder, store_url, seed, kinds, n_steps, relation)
+
+
+def difference(at: Stage) -> str:
+    """Between a small file and a large one."""
+    rng = random.Random(at.seed)
+    small, large = SMALL[rng.choice(sorted(SMALL))], simulator.large(rng)
+    return first_difference(at.still(small), at.still(large))
+
+
+@pytest.mark.parametrize("kinds", SHORT)
+def test_two_very_different_files_look_the_same(
+    kinds: str, seed: str, tmp_path: Path, store_url: str
+) -> None:
+    assert difference(stage(tmp_path, store_url, seed, *SHORT[kinds])) == ""
+
+
+def test_files_that_arrive_by_weeks_look_the_same(
+    seed: str, tmp_path: Path, store_url: str
+) -> None:
+    assert growing_difference(stage(tmp_path, store_url, seed, ("ask",), 2)) == ""
+
+
+def growing_difference(at: Stage) -> str:
+    """Between one record a week and hundreds."""
+    rng = random.Random(at.seed)
+    large = [simulator.large_week(rng) for _ in range(N_WEEKS)]
+    return first_difference(at.growing([SMALL_WEEK] * N_WEEKS), at.growing(large))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(4))
+def test_they_look_the_same_after_long_histories(
+    turn: int, seed: str, tmp_path: Path, store_url: str
+) -> None:
+    assert difference(stage(tmp_path, store_url, seed, tuple(STEPS), 10)) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(2))
+def test_weeks_look_the_same_after_long_histories(
+    turn: int, seed: str, tmp_path: Path, store_url: str
+) -> None:
+    kinds = tuple(kind for kind in STEPS if kind not in ("average", "model"))
+    assert growing_difference(stage(tmp_path, store_url, seed, kinds, 8)) == ""
+
+
+# What must be found.
+
+Leak = Callable[[Rows], "mock._patch[object]"]
+
+
+def price_tells(rows: Rows) -> mock._patch[object]:
+    """A price that depends, in its ninth digit, on how many records there are."""
+    plan = Replica.plan
+
+    def told(replica: Replica, question: Question) -> Plan:
+        asked = question.requirement
+        shorter = replace(asked, length=asked.length * (1 - 1e-9 * len(rows)))
+        return plan(replica, replace(question, requirement=shorter))
+
+    return mock.patch.object(Replica, "plan", told)
+
+
+def failure_tells(_rows: Rows) -> mock._patch[object]:
+    """A draw that fails where nobody is counted."""
+    draw = measuring.draw_row
+
+    def told(truth: Fraction | int, *planned: object, **more: object) -> int:
+        if truth == 0:
+            raise MeasurementError
+        return draw(truth, *planned, **more)  # type: ignore[arg-type]
+
+    return mock.patch.object(measuring, "draw_row", told)
+
+
+@pytest.mark.parametrize("leak", [price_tells, failure_tells])
+def test_a_leak_is_found(leak: Leak, tmp_path: Path, store_url: str) -> None:
+    at, plays = stage(tmp_path, store_url, "leak", ("ask",), 1), []
+    at.has_faults = True
+    for rows in (SMALL["all dropped"], simulator.large(random.Random("leak"))):
+        with leak(rows):
+            plays.append(at.still(rows))
+    assert first_difference(*plays)
+
+
+def test_true_draws_are_seen_in_replies_and_in_what_is_kept(
+    tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: with noise in place of the seed's numbers, the two files look different."""
+
+    @contextmanager
+    def as_they_are(_seed: str) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(simulator, "draws_of", as_they_are)
+    at = stage(tmp_path, store_url, "control", ("ask",), 1)
+    one, other = at.still(SMALL["one"]), at.still(SMALL["all alike"])
+    assert first_difference(one, other)
+    assert one.kept[CHECKPOINT] != other.kept[CHECKPOINT]
