@@ -19,7 +19,10 @@ from werkzeug.test import TestResponse
 
 from qserver.query.calendar.periods import Periods
 from qserver.query.domain import Attribute, Domain
+from tests.deployment import Deployment
 from tests.growing import week
+from worker.constants import WORKER
+from worker.spending.spend import Spender
 
 SEX = Attribute("sex", "labels", ("Female", "Male"), outside="drop", missing="drop")
 DOMAIN = Domain(
@@ -165,6 +168,7 @@ class History:
             self.asked.append((dataset, body))
             reply = self.call("POST", f"/v1/datasets/{dataset}/query", body)
             locations += reply.headers.getlist("Location")
+        self.work()
         for job in locations:
             self.end(job)
 
@@ -277,6 +281,19 @@ class History:
         self.work()
         if location is not None:
             self.call("GET", location)
+
+
+def work_off(town: Deployment, spender: Spender) -> None:
+    """Work off all waiting jobs, in groups as large as they come."""
+    writer, population = town.writer(), town.meta.population
+    while (first := writer.queue.take([population], consumer="test", block_ms=1)) is not None:
+        lease = writer.acquire(population)
+        assert lease is not None
+        spender.settle(lease)
+        left = [first, *writer.queue.more(population, consumer="test", most=WORKER.group_jobs - 1)]
+        while left:
+            left = spender.work(lease, left)
+        writer.release(lease)
 
 
 STEPS: dict[str, Callable[[History, str], None]] = {

@@ -28,7 +28,7 @@ from qserver.storage.saving.saved import SavedQuestions
 from qserver.storage.server.connection import StoreClient, connect
 from tests.deployment import Deployment, Relation
 from tests.growing import Growing, week
-from tests.privacy.histories import DOMAIN, WEEKS, History, Seen
+from tests.privacy.histories import DOMAIN, WEEKS, History, Seen, work_off
 from worker.spending import measure as measuring
 from worker.spending.spend import Spender
 
@@ -141,7 +141,7 @@ class Stage:
                 self.seed,
                 {town.meta.name: town.meta.domain},
                 town.web(),
-                lambda: town.work_off(spender),
+                lambda: work_off(town, spender),
                 lambda i: grow(town, i),
             )
             for _ in history.play(self.kinds, self.n_steps):

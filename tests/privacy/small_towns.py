@@ -17,7 +17,7 @@ from tests.deployment import Deployment, Relation
 from tests.growing import Growing, week
 from tests.ledger.people_by_definition import People
 from tests.privacy.enumerator import Recorder, Told, losses, told
-from tests.privacy.histories import DOMAIN, N_WEEKS, SEX, WEEKS, History
+from tests.privacy.histories import DOMAIN, N_WEEKS, SEX, WEEKS, History, work_off
 from worker.owner.attach import AttachRequest, attach
 
 DOMAINS = (
@@ -147,7 +147,7 @@ class SmallTown:
     def _work(self) -> None:
         sizes = {meta.snapshot: meta.domain.sizes for meta in self.metas}
         trusted = self.recorder.of(self.town.trusted(), sizes)
-        self.town.work_off(self.town.spender(trusted=trusted))
+        work_off(self.town, self.town.spender(trusted=trusted))
 
     @property
     def spent_nano(self) -> int:

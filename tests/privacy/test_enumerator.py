@@ -23,7 +23,7 @@ from worker.spending import measure as measuring
 from worker.spending.live import Live
 
 SHORT = {
-    "questions": (("ask",), 3),
+    "questions": (("ask", "at once"), 2),
     "statements": (("sql",), 1),
     "models": (("model",), 1),
 }
