@@ -2,7 +2,8 @@
 
 Time that others take from the processor does not count, nor do fixtures that several tests share.
 A test is held to a loop that is timed when it seems too dear: what a slow or busy machine adds to
-the test it adds to the loop.
+the test it adds to the loop. Half as much again is left for what the loop does not feel (caches,
+another processor on the same core) and for tests that draw what they try.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 BUDGET_S = 0.5
+ROOM = 1.5
 _TURNS = 400_000
 _LOOP_S = 0.010
 """What the loop takes where half a second is half a second."""
@@ -43,7 +45,7 @@ def budget(request: pytest.FixtureRequest) -> Iterator[None]:
     loaded, begin = len(sys.modules), used_s()
     yield
     used = used_s() - begin
-    if used > BUDGET_S and not is_slow and len(sys.modules) == loaded:
+    if used > ROOM * BUDGET_S and not is_slow and len(sys.modules) == loaded:
         used /= slowness()
-        if used > BUDGET_S:
+        if used > ROOM * BUDGET_S:
             pytest.fail(f"took {used:.2f} s of the processor: make it cheaper, or mark it `slow`")
