@@ -26,7 +26,7 @@ WEEKS = Domain(
     )
 )
 CAPACITY = 500
-Row = tuple[str, str, str]
+Row = tuple[str, ...]
 """Week, sex and the person."""
 
 

@@ -92,18 +92,21 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        names = {"release": self._release, "release_refined": self._refine}
-        with mock.patch.multiple(measuring, **names):
+        with (
+            mock.patch.object(measuring, "release", self._release),
+            mock.patch.object(measuring, "release_refined", self._refine),
+        ):
             yield
 
     def of(self, trusted: Trusted, sizes: Mapping[str, tuple[int, ...]]) -> Trusted:
         """A worker's private side with worlds in place of its records."""
         for snapshot, table in trusted.tables.items():
-            trusted.tables[snapshot] = (
+            worlds = (
                 GrowingWorlds.of(table, snapshot)
                 if isinstance(table, GrowingTable)
                 else Worlds(self, snapshot, sizes[snapshot])
             )
+            trusted.tables[snapshot] = worlds  # type: ignore[assignment]  # counted as tables are
         return trusted
 
     def _release(self, truth: Truth, *, step: Fraction, alpha_nano: int, **_noise: object) -> int:

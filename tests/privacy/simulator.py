@@ -104,7 +104,7 @@ class Stage:
 
     def growing(self, weeks: Sequence[Rows]) -> Play:
         """On files that arrive by weeks, each between two steps."""
-        dated = [[(week(i), *row) for row in rows] for i, rows in enumerate(weeks)]
+        dated = [[(week(i), *map(str, row)) for row in rows] for i, rows in enumerate(weeks)]
 
         def make(folder: Path) -> Deployment:
             return Growing.begin(
@@ -220,7 +220,10 @@ def _now() -> float:
 
 
 def _made(rng: random.Random, of_bytes: Callable[[bytes], Any]) -> Callable[[int], Any]:
-    return lambda n=32: of_bytes(rng.randbytes(n))
+    def make(n: int = 32) -> object:
+        return of_bytes(rng.randbytes(n))
+
+    return make
 
 
 def kept(client: StoreClient) -> dict[str, object]:

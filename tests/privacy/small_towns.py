@@ -32,6 +32,8 @@ UNITS = (
     (Unit("person-period"), 2),
     (Unit("person-unbounded", 1), N_WEEKS),
 )
+WEEKS_KEPT = Domain((WEEKS.attributes[0], replace(SEX, outside="other", missing="other")))
+"""No record is dropped, as a unit that replaces within a period needs."""
 LIMIT = 4
 
 
@@ -105,12 +107,14 @@ class SmallTown:
         connect(store_url, role="test").flushall()
         relation: Relation = rng.choice(["add-remove", "replace-one"])
         unit, k = rng.choice(UNITS)
-        if relation == "replace-one" and rng.random() < 0.5:
-            unit = replace(unit, replaced="same-period")
+        domain = WEEKS
+        must = unit.protects == "person-period"
+        if relation == "replace-one" and (must or rng.random() < 0.5):
+            unit, domain = replace(unit, replaced="same-period"), WEEKS_KEPT
         town = Growing.begin(
             folder,
             store_url,
-            domain=WEEKS,
+            domain=domain,
             rows=[(week(0), "Male", "ann")],
             n_first=1,
             k=k,
@@ -120,7 +124,7 @@ class SmallTown:
         )
         found = cls(town, Recorder(rng), rng, [town.meta], {})
         found.people[town.meta.snapshot] = People(
-            WEEKS.sizes,
+            domain.sizes,
             0,
             unit.most_in_all(k) or (k if unit.protects == "person-period" else None),
             unit.most_in_period(k),

@@ -19,6 +19,7 @@ from qserver.answering.replica import Replica
 from qserver.errors import MeasurementError
 from qserver.planning.planner import Plan
 from qserver.query.question import Question
+from qserver.records.charge import Relation
 from tests.privacy import simulator
 from tests.privacy.histories import N_WEEKS, STEPS
 from tests.privacy.simulator import CHECKPOINT, SMALL, SMALL_WEEK, Rows, Stage, first_difference
@@ -35,7 +36,7 @@ SHORT = {
 
 
 def stage(folder: Path, store_url: str, seed: str, kinds: tuple[str, ...], n_steps: int) -> Stage:
-    relation = random.Random(seed).choice(["add-remove", "replace-one"])
+    relation: Relation = random.Random(seed).choice(["add-remove", "replace-one"])
     return Stage(folder, store_url, seed, kinds, n_steps, relation)
 
 

@@ -11,11 +11,15 @@ from qserver.api.process.blas_threads import limit_threads
 
 limit_threads(os.environ)  # numpy reads the limits once, when it loads: with the next imports.
 
-from qserver.api.process.logs import logging_config  # noqa: E402
 from qserver.config import Settings, url_of  # noqa: E402
-from qserver.loading import loading  # noqa: E402
 
 _settings = Settings.from_environment()
+if _settings.metrics_dir:
+    # The library looks for the folder once, when it loads: with the next imports.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = _settings.metrics_dir
+
+from qserver.api.process.logs import logging_config  # noqa: E402
+from qserver.loading import loading  # noqa: E402
 
 # Seconds beyond a question's longest wait: to finish it when asked to stop, and before a process
 # that shows no sign of life is replaced.
@@ -49,10 +53,6 @@ errorlog = "-"
 
 # No socket through which another program could steer the server (gunicorn 25 and later).
 control_socket_disable = True
-
-if _settings.metrics_dir:
-    # The library looks for the folder once, when it is loaded in the processes that we fork.
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = _settings.metrics_dir
 
 
 def on_starting(_server: Any) -> None:

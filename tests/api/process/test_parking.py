@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from qserver.api.process.parking import ParkingWorker
+from qserver.records.charge import NANO
 from qserver.service.visits import Visit
 from tests.api.calls import Caller, Reply, assert_problem
 from tests.api.test_http_gunicorn import TIMEOUT_S, Server, _environ_for, _gunicorn
@@ -109,12 +110,15 @@ def test_the_same_question_of_many_is_measured_once_and_told_to_all(
     with ThreadPoolExecutor(12) as pool:
         waiting = asked(pool, server.caller, *[22] * 12)
         wait_for_jobs(town, 1)
-        assert town.work_off() == 1
-        replies = [future.result(TIMEOUT_S) for future in waiting]
+        # Whoever came late on a busy machine, before the answer was read, has a job of its own.
+        while wait(waiting, timeout=0.02).not_done:
+            town.work_off()
+        replies = [future.result() for future in waiting]
     assert {r.status for r in replies} == {200}
     assert len({r.document["estimate"] for r in replies}) == 1
-    assert {r.document["source"] for r in replies} == {"measured"}
-    assert min(_cost(r.document) for r in replies) > 0
+    told = [r.document for r in replies if r.document["source"] == "measured"]
+    assert len({_cost(d) for d in told}) == 1
+    assert _cost(told[0]) * NANO == pytest.approx(town.service().dataset("people").spent_nano)
 
 
 @pytest.mark.slow
