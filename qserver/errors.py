@@ -21,6 +21,7 @@ QServerError
 ├── IdempotencyError              an idempotency key was used with another body
 ├── StoreError                    Redis
 │   ├── StoreUnavailableError     cannot be reached, or lost half-way
+│   │   └── StoreKilledError      its process was killed while it started
 │   ├── StoreUnsupportedError     server too old, or another schema version
 │   ├── StoreNotDurableError      may lose or evict acknowledged writes
 │   ├── StoreBehindError          knows less than the worker's journal
@@ -278,6 +279,12 @@ class StoreUnavailableError(StoreError):
     """Redis cannot be reached, or the connection broke."""
 
     code = "store_unavailable"
+
+
+class StoreKilledError(StoreUnavailableError):
+    """The store's process was killed while it started; another start may succeed."""
+
+    code = "store_killed"
 
 
 class StoreUnsupportedError(StoreError):

@@ -166,11 +166,18 @@ class SpendingStore:
         """Give the lease back, unless it has passed on."""
         self._scripts.run("release", keys=[Keys(lease.population).lease], args=[lease.nonce])
 
-    def see_off(self, population: str, holder: str) -> None:
-        """Give back what a dead worker held: its lease, and its jobs to whoever takes them over."""
+    def give_back(self, population: str, holder: str) -> None:
+        """Give back whatever lease a worker took that knows of it no more.
+
+        What it sent under that lease and is still on its way will be refused.
+        """
         nonce = str(self._client.get(Keys(population).lease) or "")
         if nonce.startswith(f"{holder}/"):
             self._scripts.run("release", keys=[Keys(population).lease], args=[nonce])
+
+    def see_off(self, population: str, holder: str) -> None:
+        """Give back what a dead worker held: its lease, and its jobs to whoever takes them over."""
+        self.give_back(population, holder)
         self.queue.give_up(population, consumer=holder, idle_ms=self._settings.lease_ms)
         self.queue.leave([population], worker=holder)
 

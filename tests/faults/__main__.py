@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.faults import kills, races
+from tests.faults import kills, races, restarts
 
 
 def main() -> int:
@@ -43,6 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--workers", type=int, default=1)
     one.add_argument("--shared", action="store_true", help="both are of one population")
     one.set_defaults(run=_fairness)
+    one = commands.add_parser("restarts", help="kill a process of a demo every so many seconds")
+    one.add_argument("--every", type=float, default=3.6)
+    one.add_argument("--seconds", type=float, default=320.0)
+    one.add_argument("--victims", nargs="*", choices=["all", *restarts.PARTS], default=["worker"])
+    one.set_defaults(run=_restarts)
     return parser
 
 
@@ -71,6 +76,16 @@ def _fairness(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         folder, n_flood=arguments.flood, shared=arguments.shared, n_workers=arguments.workers
     )
     return asdict(found)
+
+
+def _restarts(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    return restarts.run(
+        folder,
+        seed=arguments.seed,
+        every_s=arguments.every,
+        seconds=arguments.seconds,
+        victims=arguments.victims,
+    ).plain()
 
 
 if __name__ == "__main__":

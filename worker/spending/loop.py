@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from qserver.config import Settings
 from qserver.errors import (
@@ -243,6 +244,10 @@ class Loop:
         try:
             self._spender.settle(lease)
             left = self._spender.work(lease, group)
+        except StoreUnavailableError:
+            # Nobody else has the first one: it is taken again once the store is found.
+            left = [replace(group[0], n_taken=group[0].n_taken + 1), *left]
+            raise
         finally:
             if left:
                 self._held[lease.population] = left
@@ -310,6 +315,9 @@ class Loop:
     def _connect(self) -> None:
         self._reader = Store.open(self._settings, role="worker-reader")
         self._writer = SpendingStore.open(self._settings)
+        for population in self._populations:
+            # Where the store died under us, the lease could not be given back.
+            self._writer.give_back(population, self._consumer)
         self._spender = Spender(
             reader=self._reader,
             writer=self._writer,

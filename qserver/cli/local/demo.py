@@ -13,14 +13,16 @@ from shlex import quote
 from qserver import __version__
 from qserver.cli.console import epsilon_text
 from qserver.cli.local.demo_data import Demo, adult_demo, next_week, weekly_demo
-from qserver.cli.local.postgres_port import open_port
 from qserver.cli.local.serve import (
     OPEN_NOTE,
     address_of,
     await_http,
     begin_stop,
     open_listener,
+    open_other_port,
+    ready_store,
     settings_for,
+    start_store,
     supervise,
 )
 from qserver.cli.processes.children import ChildSpec, child_environment, http_spec, python_command
@@ -29,7 +31,6 @@ from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
-from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 
 _WEEKS = "weeks"
@@ -45,9 +46,9 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         raise ConfigError("--limit", "be > 0", args.limit)
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(StopSignals())
-        listener = stack.enter_context(open_listener(args, runtime))
-        port = stack.enter_context(open_port(args.postgres, listener))
-        server = stack.enter_context(EmbeddedServer.start(args.state))
+        listener = stack.enter_context(open_listener(args, runtime, signals))
+        port = stack.enter_context(open_other_port(args.postgres, listener, runtime, signals))
+        server = stack.enter_context(start_store(args.state, runtime, signals))
         settings = settings_for(
             runtime,
             listener,
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
             state_dir=args.state.absolute(),
             open_access=True,
         )
-        store = Store.open(settings)
+        store = ready_store(server, settings, runtime, signals)
         weeks = settings.state_dir / _WEEKS
         demo = weekly_demo(weeks) if args.weekly else adult_demo()
         _attach_once(demo, store, settings, args.limit, runtime, signals)
@@ -89,7 +90,7 @@ def _await_all(
         url,
         runtime,
         signals,
-        require=supervisor.require_all,
+        require=supervisor.check_start,
         also=lambda: store.worker_alive(population),
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
+from qserver.cli.local.patience import patiently
 from qserver.cli.local.postgres_port import PostgresPort, open_port
 from qserver.cli.processes.children import http_spec, listen
 from qserver.cli.processes.supervisor import StopSignals, Supervisor
@@ -16,7 +17,12 @@ from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
 from qserver.config import LOOPBACKS, Settings, url_of
-from qserver.errors import ChildFailedError, PortInUseError
+from qserver.errors import (
+    ChildFailedError,
+    PortInUseError,
+    StoreKilledError,
+    StoreUnavailableError,
+)
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import public_address
 from qserver.storage.server.embedded_store import EmbeddedServer
@@ -32,21 +38,21 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Serve until a signal asks to stop."""
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(StopSignals())
-        listener = stack.enter_context(open_listener(args, runtime))
-        port = stack.enter_context(open_port(args.postgres, listener))
+        listener = stack.enter_context(open_listener(args, runtime, signals))
+        port = stack.enter_context(open_other_port(args.postgres, listener, runtime, signals))
         state = args.state.absolute() if args.state else None
-        store = stack.enter_context(EmbeddedServer.start(state)) if state else None
+        store = stack.enter_context(start_store(state, runtime, signals)) if state else None
         redis_url = store.url if store else args.redis_url
         settings = settings_for(
             runtime, listener, redis_url=redis_url, state_dir=state, open_access=args.open or None
         )
-        Store.open(settings).check_ready(allow_volatile=settings.allow_volatile)
+        ready_store(store, settings, runtime, signals)
         supervisor = stack.enter_context(supervise(store, runtime))
         log = state / "log" / "http.log" if state else None
         supervisor.start(http_spec(settings, listener=listener, log=log, environ=runtime.environ))
         port.start(supervisor, settings, runtime.environ, state=state)
         url = address_of(listener)
-        if await_http(url, runtime, signals, require=supervisor.require_all):
+        if await_http(url, runtime, signals, require=supervisor.check_start):
             _announce(runtime, url, settings, embedded=store is not None)
             port.announce(runtime, settings)
         supervisor.run(signals)
@@ -55,8 +61,12 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     return ExitCode.OK
 
 
-def open_listener(args: argparse.Namespace, runtime: Runtime) -> socket.socket:
-    """The socket for HTTP to listen on; raises as `children.listen` does.
+def open_listener(
+    args: argparse.Namespace, runtime: Runtime, signals: StopSignals
+) -> socket.socket:
+    """The socket for HTTP to listen on; waits a while for a port that is taken.
+
+    Raises as `children.listen` does.
 
     Raises:
         ConfigError: access is open, and the host is not this machine alone.
@@ -65,16 +75,71 @@ def open_listener(args: argparse.Namespace, runtime: Runtime) -> socket.socket:
         runtime.environ, host=args.host, open_access=args.open or None
     )
     port = defaults.port if args.port is None else args.port
+    return patiently(
+        lambda: _listen(defaults.host, port, args.state),
+        passing=(PortInUseError,),
+        runtime=runtime,
+        signals=signals,
+    )
+
+
+def _listen(host: str, port: int, state: Path | None) -> socket.socket:
     try:
-        return listen(defaults.host, port)
+        return listen(host, port)
     except PortInUseError as exc:
-        if args.state is None or not StateFolder(args.state.absolute()).is_stopping:
+        if state is None or not StateFolder(state.absolute()).is_stopping:
             raise
         raise PortInUseError(
-            f"Port {port} of {defaults.host} is taken, and the server on the state folder "
-            f"{args.state} is stopping: it finishes the questions at hand first. Start again when "
-            "it is gone."
+            f"Port {port} of {host} is taken, and the server on the state folder {state} is "
+            "stopping: it finishes the questions at hand first. Start again when it is gone."
         ) from exc
+
+
+def open_other_port(
+    port: int | None, beside: socket.socket, runtime: Runtime, signals: StopSignals
+) -> PostgresPort:
+    """The port for clients of PostgreSQL; waits and raises as `open_listener`."""
+    return patiently(
+        lambda: open_port(port, beside),
+        passing=(PortInUseError,),
+        runtime=runtime,
+        signals=signals,
+    )
+
+
+def start_store(state: Path, runtime: Runtime, signals: StopSignals) -> EmbeddedServer:
+    """The store on a state folder, started again for a while where it is killed meanwhile.
+
+    Raises as `EmbeddedServer.start` does.
+    """
+    return patiently(
+        lambda: EmbeddedServer.start(state),
+        passing=(StoreKilledError,),
+        runtime=runtime,
+        signals=signals,
+    )
+
+
+def ready_store(
+    own: EmbeddedServer | None, settings: Settings, runtime: Runtime, signals: StopSignals
+) -> Store:
+    """The store of these settings, once it keeps what it acknowledges.
+
+    Our own is started again where it was killed since its start; another's is not waited for.
+
+    Raises:
+        StoreError: it cannot be used.
+    """
+
+    def ready() -> Store:
+        if own is not None and not own.alive:
+            own.restart()
+        found = Store.open(settings)
+        found.check_ready(allow_volatile=settings.allow_volatile)
+        return found
+
+    passing = () if own is None else (StoreUnavailableError,)
+    return patiently(ready, passing=passing, runtime=runtime, signals=signals)
 
 
 def settings_for(

@@ -12,7 +12,12 @@ from types import FrameType
 from typing import Protocol, Self
 
 from qserver.cli.processes.children import Child, ChildSpec
-from qserver.errors import ChildFailedError, StateInUseError, StoreUnavailableError
+from qserver.errors import (
+    ChildFailedError,
+    StateInUseError,
+    StoreKilledError,
+    StoreUnavailableError,
+)
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_WAIT_S = 1.0
@@ -20,15 +25,23 @@ _LONGEST_WAIT_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """Delays before a child is started again, in seconds."""
+    """Delays before a child is started again, in seconds.
+
+    Args:
+        most_s: after failures of its own, which another start will not mend.
+        killed_s: the most after it was killed: it had not failed, and was perhaps of use.
+        calm_s: how long it must run for what came before to be forgotten.
+    """
 
     first_s: float = 0.1
     most_s: float = 30.0
+    killed_s: float = 1.0
     calm_s: float = 10.0
 
-    def delay_s(self, n_failures: int) -> float:
-        """`first_s`, doubled with each further failure in a row, at most `most_s`."""
-        return min(self.most_s, self.first_s * 2.0 ** min(n_failures - 1, 30))
+    def delay_s(self, n_failures: int, *, was_killed: bool = False) -> float:
+        """`first_s`, doubled with each further failure in a row, up to a bound."""
+        most_s = self.killed_s if was_killed else self.most_s
+        return min(most_s, self.first_s * 2.0 ** min(n_failures - 1, 30))
 
 
 class OwnStore(Protocol):
@@ -120,19 +133,21 @@ class Supervisor:
         self._children.append(held)
         self._add(spec.name, held.status, held.start, spec.advice)
 
-    def require_all(self) -> None:
-        """Return if everything runs; for the time before the server is announced.
+    def check_start(self) -> None:
+        """Start again what was killed; for the time before the server is announced.
 
         Raises:
-            ChildFailedError: the store or a child ended.
+            ChildFailedError: the store or a child ended by itself, as it will the next time.
+            StoreCorruptError: the store must not be started again.
         """
         for post in self._posts:
             status = post.status()
-            if status is not None:
+            if status is not None and status >= 0:
                 raise ChildFailedError(
                     f"The {post.name} ended with status {status} before all was ready. "
                     f"{post.advice}"
                 )
+        self.check()
 
     def check(self) -> float:
         """Start again what is due; returns the seconds until the next check.
@@ -179,7 +194,7 @@ class Supervisor:
         if post.due_at is None:
             if now - post.started_at >= self._backoff.calm_s:
                 post.n_failures = 0
-            self._put_off(post, f"ended with status {status}")
+            self._put_off(post, f"ended with status {status}", was_killed=status < 0)
         elif now >= post.due_at:
             self._start_again(post)
         return _LONGEST_WAIT_S if post.due_at is None else max(0.0, post.due_at - now)
@@ -188,14 +203,15 @@ class Supervisor:
         try:
             post.start()
         except (StoreUnavailableError, StateInUseError, OSError) as exc:
-            self._put_off(post, f"did not start ({exc})")
+            was_killed = isinstance(exc, StoreKilledError)
+            self._put_off(post, f"did not start ({exc})", was_killed=was_killed)
         else:
             post.started_at, post.due_at = self._clock(), None
 
-    def _put_off(self, post: _Post, why: str) -> None:
+    def _put_off(self, post: _Post, why: str, *, was_killed: bool = False) -> None:
         """Wait before the next start, longer after each failure in a row."""
         post.n_failures += 1
-        delay_s = self._backoff.delay_s(post.n_failures)
+        delay_s = self._backoff.delay_s(post.n_failures, was_killed=was_killed)
         post.due_at = self._clock() + delay_s
         self._report(f"The {post.name} {why}; it starts again in {delay_s:g} s. {post.advice}")
 

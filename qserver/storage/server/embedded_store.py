@@ -28,7 +28,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from qserver.errors import StoreCorruptError, StoreUnavailableError
+from qserver.errors import StoreCorruptError, StoreKilledError, StoreUnavailableError
 from qserver.storage.server.aof import AofRepair, last_increment, trim_torn_tail
 from qserver.storage.server.aof_digests import AofDigests, check_digests
 from qserver.storage.server.room import StoreDisk
@@ -226,7 +226,8 @@ class _Launch:
             raise
         # Ended by a signal (memory, an operator) or before there was data: nothing to repair.
         if process.returncode < 0 or last_increment(self.folder.data) is None:
-            raise StoreUnavailableError(
+            kind = StoreKilledError if process.returncode < 0 else StoreUnavailableError
+            raise kind(
                 f"The embedded server ended with status {process.returncode} before it was ready. "
                 f"{self.folder.log} says why."
             )

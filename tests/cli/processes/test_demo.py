@@ -22,6 +22,7 @@ from tests.cli.processes.running_program import (
     Program,
     command,
     running,
+    started,
     wait_until_gone,
 )
 from tests.postgres.client import message, startup
@@ -141,18 +142,15 @@ def test_a_second_demo_is_refused_and_the_first_goes_on(state: Path) -> None:
         before = first.processes()
         port = first.url.rsplit(":", 1)[1]
         other = state.with_name("other")
-        refused = [
-            subprocess.run(command(*arguments(state)), capture_output=True, text=True, check=False),
-            subprocess.run(
-                command(*arguments(other), "--port", port),
-                capture_output=True,
-                text=True,
-                check=False,
-            ),
-        ]
-        assert [run.returncode for run in refused] == [ExitCode.IN_USE] * 2
-        assert "state_in_use: Another server uses the state folder" in refused[0].stderr
-        assert f"port_in_use: Port {port} of 127.0.0.1 is taken" in refused[1].stderr
+        refused = subprocess.run(
+            command(*arguments(state)), capture_output=True, text=True, check=False
+        )
+        assert refused.returncode == ExitCode.IN_USE
+        assert "state_in_use: Another server uses the state folder" in refused.stderr
+        with started(other, command(*arguments(other), "--port", port)) as waiting:
+            waiting.read_until(f"Port {port} of 127.0.0.1 is taken")
+            assert waiting.stop(signal.SIGTERM) == ExitCode.IN_USE
+            waiting.read_until("port_in_use: ")
         assert not other.exists()
         # gunicorn may have forked its last process only after the first one answered.
         assert before.items() <= first.processes().items()

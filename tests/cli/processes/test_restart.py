@@ -163,8 +163,9 @@ def test_a_server_that_is_stopping_says_so_to_the_next_one(tmp_path: Path) -> No
         server.read_until("Stopping: the questions at hand finish first.")
         port = server.url.rsplit(":", 1)[1]
         with started(state, command("serve", "--open", "--port", port, "--state", at)) as second:
-            assert second.process.wait(timeout=60) == ExitCode.IN_USE
             second.read_until("is stopping: it finishes the questions at hand first")
+            second.read_until("Waiting for that, 30 s at most.")
+            assert second.stop(signal.SIGTERM) == ExitCode.IN_USE
         with started(state, worker_command("run", "--state", at)) as worker:
             assert server.process.wait(timeout=60) == ExitCode.OK
             asking.join(timeout=60)
@@ -181,5 +182,19 @@ def test_a_port_that_another_program_has_is_not_called_stopping(tmp_path: Path) 
         with started(
             state, command("serve", "--open", "--port", port, "--state", str(state))
         ) as it:
-            assert it.process.wait(timeout=60) == ExitCode.IN_USE
             it.read_until("is taken by another program, or by a server that is still stopping")
+            assert it.stop(signal.SIGTERM) == ExitCode.IN_USE
+
+
+@pytest.mark.slow
+def test_a_start_takes_a_port_that_becomes_free_while_it_waits(tmp_path: Path) -> None:
+    """As what a killed server leaves behind lets go of it."""
+    state = tmp_path / "state"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        call = command("serve", "--open", "--port", port, "--state", str(state))
+        with started(state, call) as program:
+            program.read_until("Waiting for that, 30 s at most.")
+            taken.close()
+            program.read_until("answers at ")
+            assert program.stop(signal.SIGTERM) == ExitCode.OK

@@ -17,6 +17,7 @@ from qserver.errors import (
     ChildFailedError,
     StateInUseError,
     StoreCorruptError,
+    StoreKilledError,
     StoreUnavailableError,
 )
 
@@ -187,14 +188,53 @@ def test_a_store_whose_data_are_damaged_is_not_tried_again() -> None:
         supervisor.check()
 
 
+def test_what_is_killed_again_and_again_is_away_for_a_moment_each_time() -> None:
+    """It had not failed to start; half a minute away each time would leave it no time to work."""
+    world = World(store=FakeStore())
+    store, supervisor = world.store, world.supervisor()
+    assert store is not None
+    supervisor.start(spec("worker"))
+    for n_kills in range(1, 9):
+        store.status = world.children[-1].status = -9
+        supervisor.check()
+        world.now += 1.0
+        supervisor.check()
+        assert (store.n_starts, len(world.children)) == (n_kills, n_kills + 1)
+        world.now += 3.6
+
+
+def test_a_store_that_is_killed_while_it_starts_is_tried_again_after_a_moment() -> None:
+    refusals: list[Exception] = [StoreKilledError("It ended with status -9.") for _ in range(5)]
+    world = World(store=FakeStore(status=-9, refusals=refusals))
+    store, supervisor = world.store, world.supervisor()
+    assert store is not None
+    for n_starts in range(7):
+        supervisor.check()
+        assert store.n_starts == min(n_starts, 6)
+        world.now += 1.0
+    assert store.status is None
+
+
 def test_before_readiness_a_child_that_ended_is_a_failure_that_names_its_log() -> None:
     world = World()
     supervisor = world.supervisor()
     supervisor.start(spec("worker", log=Path("/state/worker.log")))
-    supervisor.require_all()
+    supervisor.check_start()
     world.children[0].status = 3
     with pytest.raises(ChildFailedError, match=r"worker ended with status 3.*worker\.log says why"):
-        supervisor.require_all()
+        supervisor.check_start()
+
+
+def test_before_readiness_what_was_killed_is_started_again() -> None:
+    world = World(store=FakeStore())
+    store, supervisor = world.store, world.supervisor()
+    assert store is not None
+    supervisor.start(spec("worker"))
+    store.status = world.children[0].status = -9
+    supervisor.check_start()
+    world.now += 1.0
+    supervisor.check_start()
+    assert (store.status, len(world.children)) == (None, 2)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

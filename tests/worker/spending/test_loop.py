@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from qserver.errors import StoreBehindError, StoreNotDurableError
+from qserver.errors import StoreBehindError, StoreNotDurableError, StoreUnavailableError
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.storage.endings import Ended
@@ -21,6 +22,7 @@ from worker.load import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
 from worker.spending.loop import Loop
+from worker.spending.spend import Spender
 
 
 @pytest.fixture
@@ -238,3 +240,90 @@ def test_a_worker_that_stops_is_not_said_to_live_and_one_that_stays_is(
         assert isinstance(found, JobStatus)
         assert run_until_ended(a_loop(town), town, found.id) == "done"
         assert redis_client.smembers(alive) == set(others)
+
+
+class Dying:
+    """A store that dies under a worker at its work, so that the lease cannot be given back."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, n_deaths: int) -> None:
+        self.n_left, self._is_away = n_deaths, False
+        self._spent, self._release = Spender._spent, SpendingStore.release
+        patch.setattr(Spender, "_spent", lambda *of: self._die(*of))
+        patch.setattr(SpendingStore, "release", lambda *of: self._give_back(*of))
+
+    def _die(self, *of: Any) -> Any:
+        if self.n_left:
+            self.n_left, self._is_away = self.n_left - 1, True
+            raise StoreUnavailableError("It died.")
+        return self._spent(*of)
+
+    def _give_back(self, *of: Any) -> None:
+        if self._is_away:
+            self._is_away = False
+            raise StoreUnavailableError("It is away.")
+        self._release(*of)
+
+
+def a_loop_that_waits_for_nothing(town: Deployment, *, most_turns: int) -> Loop:
+    """Its clock stands still, so no lease expires and no silent worker's job is looked for."""
+    turns: list[None] = []
+
+    def turn() -> None:
+        turns.append(None)
+        assert len(turns) <= most_turns, "the job lies in nobody's hands"
+
+    def pause(_s: float) -> None:
+        raise AssertionError("it waits for a lease that it has itself")
+
+    return Loop(
+        settings=town.settings,
+        trusted=town.trusted(),
+        log=LOG,
+        clock=lambda: 1.0,
+        pause=pause,
+        news=turn,
+    )
+
+
+def run_until_acknowledged(loop: Loop, patch: pytest.MonkeyPatch) -> None:
+    original = SpendingStore.acknowledge
+
+    def acknowledging(self: SpendingStore, group: list[Ended]) -> None:
+        original(self, group)
+        if group:
+            loop.stop()
+
+    patch.setattr(SpendingStore, "acknowledge", acknowledging)
+    loop.run()
+
+
+def test_a_worker_under_which_the_store_died_goes_on_at_once(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its own lease nor the job at hand is waited for, which took a lease's time each."""
+    job = submit_to(town, "people")
+    loop = a_loop_that_waits_for_nothing(town, most_turns=6)
+    Dying(monkeypatch, n_deaths=2)
+    run_until_acknowledged(loop, monkeypatch)
+    assert town.service().job(job).state == "done"
+
+
+def test_a_job_over_which_the_store_dies_again_and_again_fails(
+    town: Deployment, redis_client: StoreClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be what ends the store."""
+    job = submit_to(town, "people")
+    loop = a_loop_that_waits_for_nothing(town, most_turns=30)
+    Dying(monkeypatch, n_deaths=1000)
+    run_until_acknowledged(loop, monkeypatch)
+    assert town.service().job(job).state == "failed"
+    assert redis_client.llen(Keys("town").charges) == 0
+
+
+def test_a_lease_of_another_worker_is_not_given_back(town: Deployment) -> None:
+    writer = town.writer()
+    assert writer.acquire("town", holder="other") is not None
+    writer.give_back("town", "mine")
+    assert writer.acquire("town", holder="mine") is None
+    writer.give_back("town", "other")
+    assert writer.acquire("town", holder="mine") is not None
