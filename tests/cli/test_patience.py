@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from qserver.cli.console import Console
+from qserver.cli.local import serve
 from qserver.cli.local.patience import WAIT_S, patiently
 from qserver.cli.processes.supervisor import StopSignals
 from qserver.cli.runtime import Runtime
-from qserver.errors import PortInUseError, StateInUseError, StoreError
+from qserver.errors import PortInUseError, StateInUseError, StoreError, StoreUnavailableError
 
 
 @dataclass
@@ -89,3 +90,41 @@ def test_other_refusals_are_not_waited_for() -> None:
     with pytest.raises(StateInUseError):
         world.wait()
     assert world.now == 0.0
+
+
+class Supervised:
+    """A store that is started again when the supervisor looks for the third time."""
+
+    def __init__(self) -> None:
+        self.n_looks = 0
+
+    def check_start(self) -> None:
+        self.n_looks += 1
+
+    def read(self) -> str:
+        if self.n_looks < 3:
+            raise StoreUnavailableError("It is away.")
+        return "read"
+
+
+def test_what_is_announced_is_read_once_the_supervisor_has_the_store_again() -> None:
+    world, store = World(), Supervised()
+    found = serve.supervised(store.read, store, world.runtime, Signals(world))  # type: ignore[arg-type]
+    assert (found, store.n_looks) == ("read", 3)
+    assert world.output.getvalue() == "It is away. Waiting for that, 30 s at most.\n"
+
+
+def test_a_start_is_not_ended_by_a_store_that_is_away_while_it_waits_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, store = World(), Supervised()
+    monkeypatch.setattr(serve, "_answers", lambda _client: True)
+    is_ready = serve.await_http(
+        "http://127.0.0.1:1",
+        world.runtime,
+        Signals(world),
+        require=store.check_start,
+        also=lambda: bool(store.read()),
+    )
+    assert is_ready
+    assert store.n_looks == 3

@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -24,6 +25,7 @@ from qserver.cli.local.serve import (
     settings_for,
     start_store,
     supervise,
+    supervised,
 )
 from qserver.cli.processes.children import ChildSpec, child_environment, http_spec, python_command
 from qserver.cli.processes.supervisor import StopSignals, Supervisor, run_to_end
@@ -31,6 +33,8 @@ from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
+from qserver.records.people.periods import SealedPeriods
+from qserver.storage.standings import Budget
 from qserver.storage.store import Store
 
 _WEEKS = "weeks"
@@ -66,10 +70,11 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
             supervisor.start(_http_spec(settings, runtime.environ, listener))
             port.start(supervisor, settings, runtime.environ, state=settings.state_dir)
         if _await_all(demo, store, address_of(listener), runtime, signals, supervisor):
-            _announce(demo, runtime, address_of(listener), store, settings.state_dir)
+            facts = supervised(lambda: _facts(demo, store), supervisor, runtime, signals)
+            _announce(demo, runtime, address_of(listener), facts.budget, settings.state_dir)
             port.announce(runtime, settings, statement=demo.sql)
             if args.weekly:
-                _announce_next_week(demo, runtime, store, settings)
+                _announce_next_week(demo, runtime, facts, settings)
         supervisor.run(signals)
         begin_stop(server, listener, port)
         runtime.console.note("Stopping: HTTP, then the worker, then the store.")
@@ -85,13 +90,12 @@ def _await_all(
     supervisor: Supervisor,
 ) -> bool:
     """Wait until HTTP answers and the worker is alive; False if a signal asks to stop."""
-    population = store.datasets().get(demo.dataset, "")
     return await_http(
         url,
         runtime,
         signals,
         require=supervisor.check_start,
-        also=lambda: store.worker_alive(population),
+        also=lambda: store.worker_alive(store.datasets().get(demo.dataset, "")),
     )
 
 
@@ -132,8 +136,21 @@ def _http_spec(
     return http_spec(settings, listener=listener, log=log, environ=environ)
 
 
-def _announce(demo: Demo, runtime: Runtime, url: str, store: Store, state: Path) -> None:
-    budget = store.stamp(store.meta(demo.dataset)).budget
+@dataclass(frozen=True)
+class _Facts:
+    """What the store says of the demo's dataset when all is ready."""
+
+    budget: Budget
+    periods: SealedPeriods | None
+
+
+def _facts(demo: Demo, store: Store) -> _Facts:
+    meta = store.meta(demo.dataset)
+    stamp = store.stamp(meta)
+    return _Facts(stamp.budget, meta.sealed_periods(stamp.n_sealed))
+
+
+def _announce(demo: Demo, runtime: Runtime, url: str, budget: Budget, state: Path) -> None:
     line = runtime.console.line
     line(f"qserver {__version__} answers at {url} (Ctrl-C stops it).")
     line(f"For people: {url}/portal/")
@@ -155,11 +172,10 @@ def _announce(demo: Demo, runtime: Runtime, url: str, store: Store, state: Path)
     runtime.command(f"qserver {demo.command}{elsewhere}")
 
 
-def _announce_next_week(demo: Demo, runtime: Runtime, store: Store, settings: Settings) -> None:
+def _announce_next_week(demo: Demo, runtime: Runtime, facts: _Facts, settings: Settings) -> None:
     """The command that seals the next week, ready to paste."""
-    line, meta = runtime.console.line, store.meta(demo.dataset)
-    periods = meta.sealed_periods(store.stamp(meta).n_sealed)
-    last = (periods and periods.last) or ""
+    line = runtime.console.line
+    last = (facts.periods and facts.periods.last) or ""
     found = next_week(settings.state_dir / _WEEKS, last)
     line()
     line(f"Sealed: the weeks up to {last}. What is known of them stays free for ever.")

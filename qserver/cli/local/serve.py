@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
+from typing import TypeVar
 
 from qserver.cli.local.patience import patiently
 from qserver.cli.local.postgres_port import PostgresPort, open_port
@@ -28,6 +29,8 @@ from qserver.storage.server.connection import public_address
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.store import Store
+
+T = TypeVar("T")
 
 _READY_TIMEOUT_S = 60.0
 _POLL_S = 0.1
@@ -53,7 +56,13 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         port.start(supervisor, settings, runtime.environ, state=state)
         url = address_of(listener)
         if await_http(url, runtime, signals, require=supervisor.check_start):
-            _announce(runtime, url, settings, embedded=store is not None)
+            has_accounts = settings.open_access or supervised(
+                lambda: bool(AccountBook.open(settings, role="web").accounts()),
+                supervisor,
+                runtime,
+                signals,
+            )
+            _announce(runtime, url, settings, embedded=store is not None, has_accounts=has_accounts)
             port.announce(runtime, settings)
         supervisor.run(signals)
         begin_stop(store, listener, port)
@@ -205,12 +214,35 @@ def await_http(
     with runtime.console.progress("Starting"):
         while not signals.stop_requested:
             require()
-            if _answers(client) and also():
+            if _answers(client) and _holds(also):
                 return True
             if runtime.clock() >= deadline:
                 raise ChildFailedError(f"Nothing was ready after {_READY_TIMEOUT_S:g} s.")
             signals.wait(_POLL_S)
     return False
+
+
+def _holds(also: Callable[[], bool]) -> bool:
+    """Whether it holds, as far as the store can be asked: it may be about to start again."""
+    with contextlib.suppress(StoreUnavailableError):
+        return also()
+    return False
+
+
+def supervised(
+    find: Callable[[], T], supervisor: Supervisor, runtime: Runtime, signals: StopSignals
+) -> T:
+    """What `find` reads from the store, which is started again meanwhile where it was killed.
+
+    Raises:
+        StoreUnavailableError: it is away for long.
+    """
+
+    def found() -> T:
+        supervisor.check_start()
+        return find()
+
+    return patiently(found, passing=(StoreUnavailableError,), runtime=runtime, signals=signals)
 
 
 def _answers(client: HttpClient) -> bool:
@@ -220,10 +252,12 @@ def _answers(client: HttpClient) -> bool:
     return False
 
 
-def _announce(runtime: Runtime, url: str, settings: Settings, *, embedded: bool) -> None:
+def _announce(
+    runtime: Runtime, url: str, settings: Settings, *, embedded: bool, has_accounts: bool
+) -> None:
     line = runtime.console.line
     line(f"qserver answers at {url} (Ctrl-C stops it).")
-    _announce_access(runtime, settings, embedded=embedded)
+    _announce_access(runtime, settings, embedded=embedded, has_accounts=has_accounts)
     if embedded:
         place = f"--state {quote(str(settings.state_dir))}"
         line("The owner of private data, in another terminal:")
@@ -231,7 +265,9 @@ def _announce(runtime: Runtime, url: str, settings: Settings, *, embedded: bool)
         runtime.command(f"qserver-worker run {place}")
 
 
-def _announce_access(runtime: Runtime, settings: Settings, *, embedded: bool) -> None:
+def _announce_access(
+    runtime: Runtime, settings: Settings, *, embedded: bool, has_accounts: bool
+) -> None:
     """Show who may ask."""
     line = runtime.console.line
     if settings.open_access:
@@ -240,7 +276,7 @@ def _announce_access(runtime: Runtime, settings: Settings, *, embedded: bool) ->
     line("Every request needs a token.")
     if settings.host not in LOOPBACKS:
         line("Tokens travel as they are: put a proxy with TLS in front.")
-    if not AccountBook.open(settings, role="web").accounts():
+    if not has_accounts:
         address = quote(public_address(settings.redis_url))
         where = (
             f"--state {quote(str(settings.state_dir))}" if embedded else f"--redis-url {address}"
