@@ -174,13 +174,13 @@ def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
     from qserver.query.domain_file import domain_from_document
-    from qserver.query.files.load import load_domain
+    from qserver.query.files.load import load_new_domain
     from worker.coding.infer import infer_domain_document
 
     if arguments.infer_domain == (arguments.domain is not None):
         raise ConfigError("domain", "be given, or else the flag --infer-domain")
     if arguments.domain is not None:
-        return load_domain(arguments.domain)
+        return load_new_domain(arguments.domain)
     _say("warning: --infer-domain makes every distinct value of every column public")
     document = infer_domain_document(
         address_of(arguments), folder=registry.seals, without=arguments.person_id

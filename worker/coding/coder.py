@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from worker.coding.labels import LabelCodes, hash_sql
 from worker.coding.names import (
@@ -73,15 +72,6 @@ class Coder:
         """The columns that a batch must have, in this order; attributes may share one."""
         self._statements: dict[tuple[pa.DataType, ...], _Statement] = {}
         self.tally = Tally.of(domain)
-
-    def check(self, found: Sequence[str]) -> None:
-        """Return if a source has all columns; PrivateDataError with those that it lacks."""
-        lacking = [name for name in self.columns if name not in set(found)]
-        if lacking:
-            raise PrivateDataError(
-                f"The file must have a column for every attribute and for the person; it lacks "
-                f"{', '.join(lacking)}."
-            )
 
     def of(self, batch: pa.RecordBatch) -> CodedBatch:
         """The codes of a batch; what became of its records is added to the tally.
@@ -163,7 +153,10 @@ def _words(error: Exception) -> str:
     if isinstance(error, pa.ArrowInvalid):
         return "holds bytes that are no UTF-8."
     if isinstance(error, duckdb.NotImplementedException):
-        return "has a column of a type that cannot be read. Turn it into text in --query."
+        return (
+            "has a column of a type that cannot be read. Turn it into text: in --query of a "
+            "database, or where the file is made."
+        )
     return f"cannot be read ({type(error).__name__})."
 
 

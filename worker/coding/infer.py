@@ -12,7 +12,7 @@ from qserver.query.domain import MAX_VALUES
 from worker.coding.names import as_read, kind_read, name_sql
 from worker.sources.address import Address
 from worker.sources.opening import open_source
-from worker.sources.source import no_values_in_errors
+from worker.sources.source import check_columns, no_values_in_errors
 
 
 def infer_domain_document(
@@ -31,6 +31,7 @@ def infer_domain_document(
     """
     with open_source(Address.of(data), folder=folder) as source:
         names = [column.name for column in source.columns if column.name != without]
+        check_columns(source, names)
         found: dict[str, set[str]] = {name: set() for name in names}
         with duckdb.connect(":memory:", config={"threads": 2}) as connection:
             for batch in source.batches(names, None):

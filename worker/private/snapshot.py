@@ -29,7 +29,7 @@ from worker.private.tables import Tables, table_from_columns
 from worker.private.truncation import PersonRule, kept_records
 from worker.sources.address import Address
 from worker.sources.opening import open_source
-from worker.sources.source import Days, Source
+from worker.sources.source import Days, Source, check_columns
 
 
 @dataclass(frozen=True, repr=False)
@@ -275,6 +275,6 @@ def _reading(
         open_source(Address.of(data), folder=folder) as source,
         coder_of(domain, person_column=column, periods=periods) as coder,
     ):
-        coder.check([c.name for c in source.columns])
+        check_columns(source, coder.columns)
         progress = Progress(source.n_rows(), say=say)
         yield _Read(source, coder.of, coder.columns, coder.tally, progress)

@@ -8,12 +8,31 @@ from collections.abc import Sequence
 from qserver.errors import ConfigError
 from worker.sources.address import Address
 
+_TOKEN = re.compile(
+    r"""\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/"""
+    r"""|\$(\w*)\$.*?\$\1\$|\s+|.""",
+    re.DOTALL,
+)
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 def quoted(name: str) -> str:
     """A name as SQL has it in every database that is read here."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def one_statement(query: str) -> str:
+    """The SELECT that an owner typed, without what ends it.
+
+    Raises:
+        ConfigError: there are two statements, or none.
+    """
+    tokens = list(_TOKEN.finditer(query))
+    said = [t for t in tokens if not t[0].isspace() and not t[0].startswith(("--", "/*"))]
+    end = next((i for i, token in enumerate(said) if token[0] == ";"), len(said))
+    if not end or any(token[0] != ";" for token in said[end:]):
+        raise ConfigError("query", "be one SELECT", hint="It may join tables and use WITH.")
+    return query[: said[end].start()].strip() if end < len(said) else query.strip()
 
 
 def relation(address: Address) -> str:
@@ -24,7 +43,7 @@ def relation(address: Address) -> str:
     """
     if address.query:
         # On a line of its own, as the query may end in a comment.
-        return f"(\n{address.query.strip().rstrip(';')}\n)"
+        return f"(\n{one_statement(address.query)}\n)"
     parts, at = [], 0
     while at <= len(address.table):
         found = _PART.match(address.table, at)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
 from worker.sources.address import Address
-from worker.sources.databases import quoted, relation, select
-from worker.sources.source import Column, Days, distinct, no_values_in_errors
+from worker.sources.databases import one_statement, quoted, relation, select
+from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors
 
 _NAME = "The DuckDB file"
 _DATES = ("DATE", "TIMESTAMP")
@@ -26,12 +26,13 @@ class DuckdbTable:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, address: Address) -> None:
         self.file: Path | None = None
+        self.advice = BY_QUERY
         self._connection, self._address = connection, address
         self._relation = relation(address)
-        asked = address.query.strip().rstrip(";") or f"FROM {self._relation}"
+        asked = one_statement(address.query) if address.query else f"FROM {self._relation}"
         with no_values_in_errors(_NAME, _words_of_sql):
             found = connection.execute(f"DESCRIBE {asked}").fetchall()
-        self.columns = distinct(
+        self.columns = named(
             [Column(str(r[0]), str(r[1]), str(r[1]).startswith(_DATES)) for r in found]
         )
         self._is_simple = {c.name: bool(_SIMPLE.fullmatch(c.type)) for c in self.columns}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 import duckdb
@@ -19,7 +21,7 @@ import pyarrow.csv as pc
 
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
-from worker.sources.source import Column, Days, distinct, no_values_in_errors
+from worker.sources.source import Column, Days, named, no_values_in_errors
 
 _ENDINGS = {".csv": ",;|\t", ".tsv": "\t"}
 """What may stand between the columns; of several the one that the header has most of."""
@@ -27,8 +29,9 @@ _PACKED = {".gz": "gzip", ".zst": "zstd"}
 # Told and not guessed: a guess from the first rows takes a quote that comes late as a plain letter,
 # and one from all rows reads the file twice, with the whole of it in memory. And only what was told
 # says at which line a file is ragged. Folders named KEY=VALUE are left to whoever reads folders.
-_DIALECT = """auto_detect = false, quote = '"', escape = '"', comment = '', skip = 0,
+_DIALECT = """auto_detect = false, quote = '"', escape = '"', comment = '', header = false,
 hive_partitioning = false"""
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _LINE = re.compile(r"Line: ([0-9]+)")
 
 
@@ -40,6 +43,20 @@ def is_csv_name(name: str) -> bool:
 def _ending(name: str) -> str:
     path = PurePath(name.lower())
     return PurePath(path.stem).suffix if path.suffix in _PACKED else path.suffix
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The header of a file.
+
+    Args:
+        names: of all columns, in their order; '' for one without a name.
+        n_rows, n_lines: how many rows and lines end with it; blank ones may stand before it.
+    """
+
+    names: tuple[str, ...]
+    n_rows: int
+    n_lines: int
 
 
 class CsvFile:
@@ -61,9 +78,9 @@ class CsvFile:
             )
         self._packed = _PACKED.get(PurePath(name).suffix.lower())
         head = self._head()
-        line, marks = head.partition("\n")[0], _ENDINGS[_ending(name)]
-        self._delimiter = max(marks, key=line.count)
-        self.columns = self._header(head)
+        self._delimiter = max(_ENDINGS[_ending(name)], key=_unquoted_line(head).count)
+        self._header = self._header_of(head)
+        self.columns = named([Column(name) for name in self._header.names])
 
     def n_rows(self) -> int | None:
         """By the length of the first lines; None for a packed file."""
@@ -77,17 +94,16 @@ class CsvFile:
     def batches(self, names: Sequence[str], days: Days | None) -> Iterator[pa.RecordBatch]:
         """All rows, in the order of the file. Dates are texts here, so every row is read."""
         del days
-        places = {column.name: i for i, column in enumerate(self.columns)}
         before, n_read = self.mark(), 0
-        columns = ", ".join(f"c{places[name]}" for name in names)
+        columns = ", ".join(f"c{self._header.names.index(name)}" for name in names)
         with ExitStack() as open_files:
-            with no_values_in_errors(self._name, _words):
+            with no_values_in_errors(self._name, self._why):
                 file = open_files.enter_context(self._path.open("rb"))
                 connection = open_files.enter_context(_reading_alone(file.fileno()))
                 sql = f"SELECT {columns} FROM {self._sql(file.fileno())}"  # noqa: S608
                 reader = connection.sql(sql).to_arrow_reader(WORKER.batch_records)
             while True:
-                with no_values_in_errors(self._name, _words):
+                with no_values_in_errors(self._name, self._why):
                     batch = next(reader, None)
                 if batch is None:
                     break
@@ -112,7 +128,7 @@ class CsvFile:
             n_odd += 1
             return "skip"
 
-        names = [f"c{i}" for i in range(len(self.columns))]
+        names = [f"c{i}" for i in range(len(self._header.names))]
         with self._unpacked() as stream:
             try:
                 reader = pc.open_csv(
@@ -121,7 +137,7 @@ class CsvFile:
                         use_threads=False,
                         block_size=WORKER.csv_buffer_bytes,
                         column_names=names,
-                        skip_rows=self._header_lines,
+                        skip_rows=self._header.n_lines,
                     ),
                     pc.ParseOptions(
                         delimiter=self._delimiter,
@@ -140,8 +156,8 @@ class CsvFile:
         with self._unpacked() as stream:
             text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
             rows = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
-            found = sum(1 for row in rows if row or len(self.columns) == 1)
-        return found - 1
+            next(itertools.islice(rows, self._header.n_rows - 1, None))
+            return sum(1 for row in rows if row or len(self._header.names) == 1)
 
     @contextmanager
     def _unpacked(self) -> Iterator[pa.NativeFile]:
@@ -157,26 +173,66 @@ class CsvFile:
     def _head(self) -> str:
         """The first lines; bytes that are no UTF-8 as they are, as they may be a record's."""
         with no_values_in_errors(self._name, _words), self._unpacked() as stream:
-            return str(stream.read(WORKER.csv_line_bytes), "utf-8-sig", "surrogateescape")
+            head = stream.read(WORKER.csv_line_bytes)
+        # A text of another width has zeros beside its first letters, or a mark in front.
+        zero = head[:64].find(b"\0")
+        is_marked = head[:2] in (b"\xff\xfe", b"\xfe\xff")
+        if zero >= 0 or is_marked:
+            width = "16" if is_marked else "16le" if zero % 2 else "16be"
+            raise PrivateDataError(
+                f"{self._name} holds no UTF-8 at line 1: it looks like UTF-16. Convert it, for "
+                f"example with `iconv -f utf-{width} -t utf-8`."
+            )
+        return str(head, "utf-8-sig", "surrogateescape")
 
-    def _header(self, head: str) -> tuple[Column, ...]:
-        """The names as they are written: DuckDB would rename one that comes twice."""
+    def _header_of(self, head: str) -> _Header:
+        """The first row that is not blank; its names as written: DuckDB would rename some."""
         with no_values_in_errors(self._name, _words):
-            lines = csv.reader(io.StringIO(head, newline=""), delimiter=self._delimiter)
-            names = next(filter(None, lines), [])
-            "".join(names).encode()
-            self._header_lines = lines.line_num
-        if not names:
-            raise PrivateDataError(f"{self._name} is empty: it has no header line.")
-        return distinct([Column(name.strip()) for name in names])
+            text = io.StringIO(head, newline="")
+            rows = csv.reader(text, delimiter=self._delimiter, skipinitialspace=True)
+            for n_rows, row in enumerate(rows, start=1):
+                names = tuple(name.strip() for name in row)
+                if any(names):
+                    "".join(names).encode()
+                    return _Header(names, n_rows, rows.line_num)
+        raise PrivateDataError(f"{self._name} is empty: it has no header line.")
+
+    @property
+    def advice(self) -> str:
+        """Where the names of its columns stand."""
+        at = f"The header of {self._name} is line {self._header.n_lines:,}"
+        if self._header.names[0].startswith("#"):
+            return f"{at}. Delete comment lines before the header."
+        return f"{at}: name the column there, or say `column` in the domain file."
+
+    def _why(self, error: Exception) -> str:
+        """How reading failed, in words."""
+        at = self._otherwise_ended() if "state machine" in str(error) else 0
+        if not at:
+            return _words(error)
+        return (
+            f"ends its lines in two ways (LF and CRLF): line {at:,} otherwise than those before. "
+            "Write all alike, for example with `sed -i 's/\\r$//'`."
+        )
+
+    def _otherwise_ended(self) -> int:
+        """The first line that ends otherwise than the first one; 0 for none."""
+        ends: bytes | None = None
+        with self._unpacked() as stream:
+            for n, line in enumerate(io.BufferedReader(stream), start=1):
+                own = b"\r\n" if line.endswith(b"\r\n") else b"\n"
+                ends = ends or own
+                if own != ends or b"\r" in line.removesuffix(own):
+                    return n
+        return 0
 
     def _sql(self, number: int) -> str:
         """The table of an open file."""
         packed = f", compression = '{self._packed}'" if self._packed else ""
-        columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.columns)))
+        columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self._header.names)))
         return (
-            f"read_csv('/proc/self/fd/{number}', header = true, columns = {{{columns}}}, "
-            f"{_DIALECT}, delim = '{self._delimiter}', "
+            f"read_csv('/proc/self/fd/{number}', columns = {{{columns}}}, "
+            f"{_DIALECT}, skip = {self._header.n_rows}, delim = '{self._delimiter}', "
             f"buffer_size = {WORKER.csv_buffer_bytes}{packed})"
         )
 
@@ -205,6 +261,12 @@ def _reading_alone(number: int) -> Iterator[duckdb.DuckDBPyConnection]:
         # Else the whole file stays in memory.
         connection.execute("SET enable_external_file_cache = false")
         yield connection
+
+
+def _unquoted_line(head: str) -> str:
+    """The first line that is not blank, without what is in quotes."""
+    lines = _QUOTED.sub("", head).splitlines()
+    return next((line for line in lines if line.strip()), "")
 
 
 def _words(error: Exception) -> str:

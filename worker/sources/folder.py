@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qserver.errors import PrivateDataError
 from worker.sources.files import CsvFile, is_csv_name
-from worker.sources.source import Column, Days, distinct
+from worker.sources.source import Column, Days, named
 
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 """What other programs write as the value of a folder of records without one."""
@@ -64,7 +64,8 @@ class CsvFolder:
         self.file: Path | None = None
         self._files, self._values, self._name = list(files), list(values), name
         self._check_one_schema()
-        self.columns = distinct([*self._files[0].columns, *map(Column, self._values[0])])
+        self.advice = files[0].advice
+        self.columns = named([*self._files[0].columns, *map(Column, self._values[0])])
         self._marks = self._seen()
 
     def n_rows(self) -> int | None:

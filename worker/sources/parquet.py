@@ -19,7 +19,7 @@ from pyarrow import fs
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
 from worker.sources.folder import folder_values
-from worker.sources.source import Column, Days, distinct, no_values_in_errors
+from worker.sources.source import Column, Days, listed, named, no_values_in_errors
 
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(
@@ -41,16 +41,17 @@ class ParquetFiles:
         self, files: Sequence[str], filesystem: fs.FileSystem, *, base: str, name: str
     ) -> None:
         self.file: Path | None = None
+        self.advice = "Write the file with these names, or say `column` in the domain file."
         self._files, self._filesystem, self._name = list(files), filesystem, name
         with no_values_in_errors(name, _words):
             schemas = [pq.read_schema(file, filesystem=filesystem) for file in files]
         self._check_one_schema(schemas)
         given = folder_values(files[0], base) if base else {}
-        distinct([*map(_column, schemas[0]), *map(Column, given)])
+        self._check_distinct([*schemas[0].names, *given])
         with no_values_in_errors(name, _words):
             found = ds.FileSystemDatasetFactory(filesystem, self._files, _FORMAT, _options(base))
             self._dataset = found.finish(found.inspect())
-        self.columns = distinct([_column(field) for field in self._dataset.schema])
+        self.columns = named([_column(field) for field in self._dataset.schema])
 
     def n_rows(self) -> int | None:
         """By the files' own word."""
@@ -102,11 +103,20 @@ class ParquetFiles:
         with no_values_in_errors(self._name, _words):
             return [(i.size, i.mtime_ns) for i in self._filesystem.get_file_info(self._files)]
 
+    def _check_distinct(self, names: Sequence[str]) -> None:
+        """Refuse a name that is there twice: Arrow reads no column of such a file."""
+        twice = [name for name in dict.fromkeys(names) if list(names).count(name) > 1]
+        if twice:
+            raise PrivateDataError(
+                f"{self._name} has more than one column {listed(twice)}. Write it anew with other "
+                f"names. It has {listed(names)}."
+            )
+
     def _check_one_schema(self, schemas: Sequence[pa.Schema]) -> None:
         """A column that is absent in a file would be missing in all its records, and unsaid."""
         first = schemas[0]
         for i, schema in enumerate(schemas):
-            distinct([_column(field) for field in schema])
+            self._check_distinct(schema.names)
             for field in first:
                 at = schema.get_field_index(field.name)
                 if at < 0 or schema.field(at).type != field.type:

@@ -14,7 +14,7 @@ from worker.sources.adbc import batches_of, connected, driver_module, words
 from worker.sources.address import Address
 from worker.sources.databases import quoted, relation, select
 from worker.sources.secrets import resolved
-from worker.sources.source import Column, Days, distinct, is_exact, no_values_in_errors
+from worker.sources.source import BY_QUERY, Column, Days, is_exact, named, no_values_in_errors
 
 _NAME = "The database"
 _SETTINGS = (
@@ -30,6 +30,7 @@ class PostgresTable:
 
     def __init__(self, connection: Any, address: Address) -> None:
         self.file: Path | None = None
+        self.advice = BY_QUERY
         self._connection, self._relation = connection, relation(address)
         with no_values_in_errors(_NAME, words), connection.cursor() as cursor:
             for setting in _SETTINGS:
@@ -37,7 +38,7 @@ class PostgresTable:
             cursor.execute(select(["*"], self._relation) + " LIMIT 0")
             fields = list(cursor.fetch_record_batch().schema)
         self._types = {field.name: field.type for field in fields}
-        self.columns = distinct([_column(field) for field in fields])
+        self.columns = named([_column(field) for field in fields])
 
     def n_rows(self) -> int | None:
         """As PostgreSQL's planner expects."""

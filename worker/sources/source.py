@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from qserver.errors import PrivateDataError, QServerError
+
+_SHOWN = 20  # names of columns in a message
+BY_QUERY: Final = "Give the wanted columns their names in --query, such as SELECT x AS age."
+"""The advice of databases."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +26,13 @@ class Column:
     Args:
         type: the source's own name of its type; '' where it has none.
         is_date: whether it is of a date or timestamp type, so that days can be asked for.
+        is_twice: whether another column has its name, so that it cannot be asked for.
     """
 
     name: str
     type: str = ""
     is_date: bool = False
+    is_twice: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,12 @@ class Source(Protocol):
     """An open source; every kind implements this."""
 
     columns: tuple[Column, ...]
-    """In the source's order, with distinct names."""
+    """In the source's order, with distinct names; those without a name are left out."""
+
+    @property
+    def advice(self) -> str:
+        """Where the names of its columns stand, and how they are changed there, in a sentence."""
+        ...
 
     file: Path | None
     """The one file that holds the records, if it is one."""
@@ -95,20 +107,37 @@ def no_values_in_errors(what: str, words: Callable[[Exception], str]) -> Iterato
         raise PrivateDataError(f"{what} {words(exc)}") from None
 
 
-def distinct(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns, if no two have one name.
+def named(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns that have a name, each name once; PrivateDataError if there is none."""
+    n_named = Counter(column.name for column in columns)
+    found = {c.name: replace(c, is_twice=n_named[c.name] > 1) for c in reversed(columns) if c.name}
+    if not found:
+        raise PrivateDataError("The source has no column with a name.")
+    return tuple(reversed(found.values()))
+
+
+def check_columns(source: Source, wanted: Sequence[str]) -> None:
+    """Return if a source has each of these columns once.
 
     Raises:
-        PrivateDataError: two have; it could be either.
+        PrivateDataError: it has not. The message tells the columns that it has.
     """
-    seen = set[str]()
-    for column in columns:
-        if column.name in seen:
+    found = {column.name: column for column in source.columns}
+    lacking = [name for name in wanted if name not in found]
+    if lacking:
+        raise PrivateDataError(
+            "The file must have a column for every attribute and for the person; it lacks "
+            f"{listed(lacking)}. It has {listed(list(found))}. {source.advice}"
+        )
+    for name in wanted:
+        if found[name].is_twice:
             raise PrivateDataError(
-                f"The source has more than one column {column.name}. Rename one, or name the "
-                "columns that are wanted in --query."
+                f"The source has more than one column {listed([name])}. {source.advice}"
             )
-        seen.add(column.name)
-    if not columns:
-        raise PrivateDataError("The source has no column.")
-    return tuple(columns)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of columns for a message: on one line, and not too many."""
+    plain = ["".join(c if c.isprintable() else "?" for c in name[:80]) for name in names[:_SHOWN]]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(plain) + more

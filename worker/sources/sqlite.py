@@ -14,8 +14,8 @@ import pyarrow as pa
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
 from worker.sources.address import Address
-from worker.sources.databases import quoted, relation, select
-from worker.sources.source import Column, Days, distinct, no_values_in_errors
+from worker.sources.databases import one_statement, quoted, relation, select
+from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors
 
 _NAME = "The SQLite file"
 _ABOUT_SQL = ("no such table", "no such column", "near ", "incomplete input", "no such function")
@@ -26,13 +26,16 @@ class SqliteTable:
 
     def __init__(self, connection: sqlite3.Connection, address: Address) -> None:
         self.file: Path | None = None
+        self.advice = BY_QUERY
         self._connection, self._address = connection, address
         self._relation = relation(address)
-        asked = address.query.strip().rstrip(";") or f"SELECT * FROM {self._relation}"  # noqa: S608
+        asked = f"SELECT * FROM {self._relation}"  # noqa: S608
+        if address.query:
+            asked = one_statement(address.query)
         with no_values_in_errors(_NAME, _words), closing(connection.cursor()) as cursor:
             cursor.execute(asked)
             names = [str(column[0]) for column in cursor.description or ()]
-        self.columns = distinct([Column(name) for name in names])
+        self.columns = named([Column(name) for name in names])
 
     def n_rows(self) -> int | None:
         """Counted for a table; a query would have to be run for that."""

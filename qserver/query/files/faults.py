@@ -17,9 +17,9 @@ from typing import Any
 from qserver.errors import DomainError
 from qserver.query.calendar.units import EXAMPLES
 from qserver.query.domain import Domain
-from qserver.query.domain_file import domain_from_document, nearest_key
+from qserver.query.domain_file import nearest_key
 from qserver.query.files.keys import NAMES
-from qserver.query.files.load import parse_text, read_text
+from qserver.query.files.load import domain_of_new, parse_text, read_text
 from qserver.query.files.places import Lines, json_lines, line_of, toml_lines
 
 MAX_FAULTS = 100
@@ -93,7 +93,7 @@ def check_file(path: Path) -> Checked:
         _note_as_meant(places, error)
     blank = Checked(None, (), places, lines)
     faults = sorted((blank.fault(e.name, str(e)) for e in errors), key=lambda f: f.line)
-    domain = None if errors else domain_from_document(document)
+    domain = None if errors else domain_of_new(document)
     return Checked(domain, tuple(faults), places, lines)
 
 
@@ -103,7 +103,7 @@ def faults_of(document: object) -> list[DomainError]:
     seen = set[tuple[str, str]]()
     while len(found) < MAX_FAULTS:
         try:
-            domain_from_document(document)
+            domain_of_new(document)
         except DomainError as exc:
             key = (exc.name, exc.condition)
             if key not in seen:

@@ -23,6 +23,32 @@ def load_domain(path: Path) -> Domain:
     return domain_from_document(parse_text(path, read_text(path)))
 
 
+def load_new_domain(path: Path) -> Domain:
+    """The domain in a file that is to be attached; raises as `domain_of_new` too."""
+    return domain_of_new(parse_text(path, read_text(path)))
+
+
+def domain_of_new(document: object) -> Domain:
+    """The domain that a file describes which is to be attached.
+
+    Raises:
+        DomainError: it is wrong, or has a label that no cell can match. Of what is attached this
+            is not asked: earlier versions took it.
+    """
+    domain = domain_from_document(document)
+    for i, attribute in enumerate(domain.attributes):
+        for key in ("codes" if attribute.codes else "labels", "missing_markers"):
+            for k, text in enumerate(getattr(attribute, key)):
+                if text != text.strip(" "):
+                    raise DomainError(
+                        f"attributes[{i}].{key}[{k}]",
+                        "have no blank at its ends",
+                        text,
+                        hint="Cells lose theirs before they are compared, so nothing matches it.",
+                    )
+    return domain
+
+
 def read_text(path: Path) -> str:
     """The text of a domain file; DomainError if it cannot be read."""
     try:

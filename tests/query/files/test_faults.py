@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from qserver.errors import DomainError
 from qserver.query.domain_file import domain_from_document
 from qserver.query.files.faults import Fault, check_file, faults_of
-from qserver.query.files.load import load_domain
+from qserver.query.files.load import load_domain, load_new_domain
 from qserver.query.files.places import json_lines, line_of, place_text, toml_lines
 from tests.query.files.documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
 from tests.sweeps import examples
@@ -258,3 +258,19 @@ def test_lines_of_toml_are_found_in_all_of_its_notations() -> None:
     assert {place: lines.get(place) for place in expected} == expected
     assert line_of("l[1].m.zzz[3]", lines) == 13
     assert line_of("nowhere", lines) == 1
+
+
+def test_a_label_that_no_cell_can_match_is_a_fault(tmp_path: Path) -> None:
+    """Cells are trimmed; what was attached so is still read."""
+    path = tmp_path / "d.json"
+    items = [
+        {"name": "a", "labels": ["x ", "y", " x", "\tz"]},
+        {"name": "b", "labels": [" p", "q"], "codes": ["1", " 2"], "missing_markers": ["NA "]},
+    ]
+    path.write_text(json.dumps({"attributes": items}, indent=1))
+    places = ["attributes[0].labels[0]", "attributes[0].labels[2]"]
+    places += ["attributes[1].codes[1]", "attributes[1].missing_markers[0]"]
+    assert [fault.place for fault in check_file(path).faults] == places
+    with pytest.raises(DomainError, match="have no blank at its ends"):
+        load_new_domain(path)
+    assert domain_from_document({"attributes": items}).attributes[0].labels[0] == "x "

@@ -47,7 +47,9 @@ def draft(address: Address, *, folder: Path, shows_values: bool) -> str:
     """
     with open_source(address, folder=folder) as source:
         columns = source.columns
-        wanted = [c.name for c in columns if kind_of_name(c.name) != "identifier"]
+        wanted = [
+            c.name for c in columns if kind_of_name(c.name) != "identifier" and not c.is_twice
+        ]
         seen = seen_in(source, wanted) if shows_values else {}
     name = Path(address.text).name
     return draft_text(columns, seen, name=name, source=_typed(address))
@@ -81,6 +83,9 @@ def draft_text(
     ]
     taken: list[str] = []
     for column in columns:
+        if column.is_twice:
+            lines += ["", f"# Left out: column {_plain(column.name)}, which is there twice."]
+            continue
         kind = _kind(column, seen.get(column.name))
         if kind == "identifier":
             lines += [

@@ -5,6 +5,7 @@ Columns are compared by name and type alone; no record is read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,13 +13,12 @@ from pathlib import Path
 
 from qserver.query.domain import Attribute
 from qserver.query.files.faults import Checked, Fault, check_file
-from worker.coding.names import whole_name
+from worker.coding.names import number_names, whole_name
 from worker.owner.domains.types import kind_of_type
 from worker.sources.address import Address
 from worker.sources.opening import open_source
-from worker.sources.source import Column
+from worker.sources.source import Column, listed
 
-_SHOWN = 20
 _HOLDS = {"date": "dates", "boolean": "booleans", "integer": "whole numbers", "real": "numbers"}
 
 
@@ -52,7 +52,7 @@ def check(path: Path, address: Address | None, *, folder: Path) -> Report:
     if address is None or checked.domain is None:
         return Report(checked, checked.faults)
     with open_source(address, folder=folder) as source:
-        columns = source.columns
+        columns, advice = source.columns, source.advice
     found = {column.name: column for column in columns}
     faults, notes = list[Fault](), list[str]()
     for i, attribute in enumerate(checked.domain.attributes):
@@ -61,13 +61,15 @@ def check(path: Path, address: Address | None, *, folder: Path) -> Report:
         if column is None:
             key = "column" if attribute.column else "name"
             faults.append(checked.fault(f"{place}.{key}", _lacking(attribute, list(found))))
+        elif column.is_twice:
+            faults.append(checked.fault(place, _twice(attribute, advice)))
         elif text := _misfit(attribute, column):
             faults.append(checked.fault(f"{place}.kind", text))
         else:
             notes += _notes(attribute, column)
     named = {attribute.source for attribute in checked.domain.attributes}
     if unread := [column.name for column in columns if column.name not in named]:
-        notes.append(f"not read: {_listed(unread)}")
+        notes.append(f"not read: {listed(unread)}")
     return Report(checked, tuple(faults), tuple(notes), len(columns))
 
 
@@ -78,7 +80,14 @@ def _lacking(attribute: Attribute, names: Sequence[str]) -> str:
     mend = "" if attribute.column else "Say `column`, if it is called otherwise. "
     return (
         f"`{attribute.name}` must have a column {_quoted(attribute.source)} in the source. "
-        f"{nearest}{mend}Columns: {_listed(names)}."
+        f"{nearest}{mend}Columns: {listed(names)}."
+    )
+
+
+def _twice(attribute: Attribute, advice: str) -> str:
+    return (
+        f"`{attribute.name}` must have one column {_quoted(attribute.source)} in the source, got "
+        f"more than one. {advice}"
     )
 
 
@@ -97,6 +106,13 @@ def _misfit(attribute: Attribute, column: Column) -> str:
             return (
                 f"`{attribute.name}` has labels that are no {_HOLDS[holds]}, as its column holds "
                 f"({column.type}). Say what it holds for each label: codes = {given}."
+            )
+    if attribute.kind == "labels" and holds in ("integer", "real"):
+        known = Counter(n for t in attribute.codes or attribute.labels for n in {*number_names(t)})
+        if one := next((name for name, n in known.items() if n > 1), None):
+            return (
+                f"`{attribute.name}` has two labels that are the number {one}, and its column "
+                f"holds {_HOLDS[holds]} ({column.type}). Keep one of them."
             )
     return ""
 
@@ -124,8 +140,3 @@ def _notes(attribute: Attribute, column: Column) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     return f"'{text[:80]}'"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(name[:80] for name in names[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -21,7 +21,7 @@ from worker.private.spark.place import SparkCodes, SparkPlace, column_names, sch
 from worker.private.spark.tables import SparkTable, check_machines
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
-from worker.sources.source import no_values_in_errors
+from worker.sources.source import check_columns, no_values_in_errors
 from worker.sources.spark.rows import SparkTable as SparkRows
 from worker.sources.spark.rows import open_spark, rows_of
 from worker.sources.spark.session import NAME, words
@@ -124,7 +124,7 @@ class _Coding:
         """Code the source by one read of it; what became of its rows."""
         column = "" if self._person is None else self._person.column
         with coder_of(self._domain, person_column=column) as coder:
-            coder.check([c.name for c in self._source.columns])
+            check_columns(self._source, coder.columns)
             names = coder.columns
         schema = f"{schema_of(self._domain.sizes)}, person STRING, tally STRING"
         frame = self._source.frame(names)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qserver.errors import PrivateDataError
 from worker.sources.address import Address
-from worker.sources.source import Column, Days, distinct, no_values_in_errors
+from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors
 from worker.sources.spark.session import NAME, close_session, open_session, words
 
 
@@ -20,6 +20,7 @@ class SparkTable:
 
     def __init__(self, session: Any, address: Address) -> None:
         self.file: Path | None = None
+        self.advice = BY_QUERY
         self.session = session
         with no_values_in_errors(NAME, words):
             self._frame = (
@@ -28,7 +29,7 @@ class SparkTable:
                 else session.table(address.table)
             )
             found = list(self._frame.dtypes)
-        self.columns = distinct([Column(n, t, t in ("date", "timestamp")) for n, t in found])
+        self.columns = named([Column(n, t, t in ("date", "timestamp")) for n, t in found])
 
     def n_rows(self) -> int | None:
         """Nobody knows without a job of its own."""
