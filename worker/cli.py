@@ -95,6 +95,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         late=arguments.late,
         time=arguments.time,
         place=place_of(arguments.codes, arguments.slot),
+        as_it_is=arguments.as_it_is,
     )
     meta = attach(request, settings=settings, registry=registry, progress=_say)
     words = (
@@ -118,6 +119,7 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.same_data_other_people,
         arguments.late,
         arguments.strict,
+        arguments.as_it_is,
     )
     done = append(
         request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)
@@ -173,19 +175,18 @@ def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
-    from qserver.query.domain_file import domain_from_document
     from qserver.query.files.load import load_new_domain
     from worker.coding.infer import infer_domain_document
+    from worker.owner.domains.naming import domain_of_columns
 
     if arguments.infer_domain == (arguments.domain is not None):
         raise ConfigError("domain", "be given, or else the flag --infer-domain")
     if arguments.domain is not None:
         return load_new_domain(arguments.domain)
     _say("warning: --infer-domain makes every distinct value of every column public")
-    document = infer_domain_document(
-        address_of(arguments), folder=registry.seals, without=arguments.person_id
-    )
-    return domain_from_document(document)
+    source = address_of(arguments)
+    found = infer_domain_document(source, folder=registry.seals, without=arguments.person_id)
+    return domain_of_columns(found)
 
 
 def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
@@ -241,6 +242,7 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.without_demand,
         arguments.correct,
         arguments.empty,
+        arguments.as_it_is,
     )
     meta = rotate(
         request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)

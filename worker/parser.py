@@ -43,6 +43,10 @@ _RETIRE_HELP = "erase the records of old periods; what was released about them s
 _DOMAINS_HELP = "draft or check a domain file"
 _TO_HELP = "the last period whose records are in the file; all up to it are sealed"
 _EMPTY_HELP = "declare that periods without any records are meant"
+_AS_IT_IS_HELP = """\
+take a column of which more than 95 percent is missing or outside the domain, which is else refused;
+said at attach, it holds for later data too
+"""
 _LATE_HELP = """\
 what becomes of records whose period is sealed: drop leaves them out, move counts them in the first
 open period
@@ -200,6 +204,7 @@ def _add_append(parser: argparse.ArgumentParser) -> None:
     add_source(parser, required=False, what="records of the new periods; same columns")
     parser.add_argument("--to", required=True, metavar="PERIOD", help=_TO_HELP)
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
+    parser.add_argument("--as-it-is", action="store_true", help=_AS_IT_IS_HELP)
     said = _LATE_HELP + "(default: as attach said)"
     parser.add_argument("--late", choices=LATE, help=said)
     parser.add_argument("--strict", action="store_true", help=_STRICT_HELP)
@@ -234,6 +239,7 @@ def _add_rotate(parser: argparse.ArgumentParser) -> None:
         help="go on where data arrive over time: the new data hold all sealed periods anew",
     )
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
+    parser.add_argument("--as-it-is", action="store_true", help=_AS_IT_IS_HELP)
     parser.add_argument(
         "--without-demand",
         action="store_true",
@@ -306,6 +312,7 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--time", default="", metavar="ATTRIBUTE", help=_TIME_HELP)
     parser.add_argument("--empty", action="store_true", help=_EMPTY_HELP)
+    parser.add_argument("--as-it-is", action="store_true", help=_AS_IT_IS_HELP)
     said = _LATE_HELP + "in an append that does not say; with --to (default drop)"
     parser.add_argument("--late", choices=LATE, help=said)
     parser.add_argument(

@@ -20,7 +20,8 @@ from typing import Literal, get_args
 
 from qserver.errors import DomainError
 from qserver.query.calendar.periods import Periods
-from qserver.query.labels.codes import check_codes, index_of_boolean, recorded_texts
+from qserver.query.labels.cells import PLAIN, Cells
+from qserver.query.labels.codes import check_codes, check_markers, index_of_boolean, recorded_texts
 from qserver.query.labels.levels import MAX_LEVELS, Level
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
@@ -54,13 +55,13 @@ class Attribute:
         missing: treatment of a missing value: `drop` its record or count it under `other`.
         missing_markers: texts that mean a missing value, in addition to an empty field.
         other: the name of the extra value, where `outside` or `missing` is `other`.
-        periods: the bins of the calendar whose ISO texts are the labels, for kinds `date` and
-            `period`.
+        periods: bins of the calendar whose ISO texts are the labels, for `date` and `period`.
         sealed: how many of the first periods have their data, where data arrive over time; None
             where all have. It is a state of the data and no part of a domain file.
         column: the column that it is read from; '' for the one called as the attribute.
         codes: per label, what the column holds for it; empty where it holds the labels.
         levels: larger groups of the labels, for kind `labels`.
+        cells: what does not count in its column.
 
     Raises:
         DomainError: a value is out of range; the message names the field.
@@ -79,6 +80,7 @@ class Attribute:
     column: str = ""
     codes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
+    cells: Cells = PLAIN
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -130,10 +132,9 @@ class Attribute:
             )
         check_codes(self.codes, len(self.labels))
         self._check_levels()
-        clash = set(self.codes or self.labels) & set(self.missing_markers)
-        if clash:
-            what = "codes" if self.codes else "labels"
-            raise DomainError("missing_markers", f"not be {what} too", min(clash))
+        what = "codes" if self.codes else "labels"
+        self.cells.check_distinct(self.codes or self.labels, what)
+        check_markers(self.missing_markers, self.codes or self.labels, what)
 
     def _check_levels(self) -> None:
         if len(self.levels) > MAX_LEVELS:

@@ -20,6 +20,7 @@ from qserver.query.domain import (
     decimal_text,
 )
 from qserver.query.files.keys import ALL, KEYS, NAMES
+from qserver.query.labels.cells import Cells
 from qserver.query.labels.reading import levels_document, read_labels, texts_of
 from qserver.query.numbers import exact_number
 
@@ -132,6 +133,7 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
     if isinstance(kind, str) and kind not in ALL:
         return arguments  # refused; what the other keys may say depends on it
     _check_kept_to(item, kind)
+    arguments["cells"] = Cells.of(dict(item))
     arguments |= read_labels(item, is_coded=kind == "labels")
     if "range" in item and "edges" in item:
         raise DomainError("edges", "be absent where `range` is given")
@@ -245,6 +247,7 @@ def _attribute_document(attribute: Attribute) -> dict[str, object]:
     # What earlier versions did not have is written only where it says something.
     if attribute.column:
         document["column"] = attribute.column
+    document |= attribute.cells.document()
     if attribute.codes:
         document["codes"] = list(attribute.codes)
     if attribute.levels:

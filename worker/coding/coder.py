@@ -167,15 +167,15 @@ class _Column:
     sql: str
     kind: pa.DataType
 
-    @property
-    def name(self) -> str:
-        """SQL for the name of each cell."""
-        return name_sql(self.sql, self.kind)
+    def name(self, *, trim: bool | None = None, whole: bool = False) -> str:
+        """SQL for the name of each cell.
 
-    def whole_if(self, meant: bool) -> str:  # noqa: FBT001
-        """The same, with one name for each whole number in a column of texts, where it is meant."""
-        is_text = not is_number(self.kind)
-        return whole_sql(self.name) if meant and is_text else self.name
+        Args:
+            trim: as `Attribute` has it.
+            whole: whether whole numbers are meant in a column of texts.
+        """
+        name = name_sql(self.sql, self.kind, trim=trim)
+        return whole_sql(name) if whole and not is_number(self.kind) else name
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def _statement_of(
     found = [
         _column_sql(a, i, columns[a.source], labels.get(i)) for i, a in enumerate(domain.attributes)
     ]
-    who = "NULL" if person is None else person.whole_if(meant=True)
+    who = "NULL" if person is None else person.name(whole=True)
     return _Statement(
         f"SELECT {', '.join(found)} FROM batch",  # noqa: S608
         f"SELECT coalesce({who}, '') AS person FROM batch",  # noqa: S608
@@ -228,14 +228,18 @@ def _column_sql(attribute: Attribute, i: int, column: _Column, labels: LabelCode
     """SQL for a label's hash, with periods a day as well, or a number; no value makes it fail."""
     if labels is None:
         markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
-        number = f"TRY_CAST({column.name} AS DOUBLE)"
-        return f"CASE WHEN {column.name} NOT IN ({markers}) THEN {number} END AS c{i}"
-    text = column.whole_if(meant=labels.are_whole)
+        name = column.name(trim=attribute.cells.trim)
+        number = f"TRY_CAST({name} AS DOUBLE)"
+        if attribute.cells.decimal == "," and not is_number(column.kind):
+            dotted = f"TRY_CAST(replace({name}, ',', '.') AS DOUBLE)"
+            number = f"CASE WHEN NOT contains({name}, '.') THEN {dotted} END"
+        return f"CASE WHEN {name} NOT IN ({markers}) THEN {number} END AS c{i}"
+    text = column.name(trim=attribute.cells.trim, whole=labels.are_whole)
     if attribute.kind == "date":
         text = dashed_sql(text)
     if attribute.is_timed:
         return f"{hash_sql(text)} AS c{i}, {day_sql(text, outside=_OUTSIDE)} AS d{i}"
-    return f"{hash_sql(text)} AS c{i}"
+    return f"{hash_sql(text, fold=attribute.cells.fold)} AS c{i}"
 
 
 def _coded(

@@ -20,13 +20,14 @@ from worker.coding.names import number_names, whole_name
 _HASH: Final = "hash"
 
 
-def hash_sql(text: str) -> str:
+def hash_sql(text: str, *, fold: bool = False) -> str:
     """SQL for the hash of a text, which may be null; it cannot fail.
 
     Args:
         text: SQL for the text.
+        fold: whether capitals make no difference.
     """
-    return f"{_HASH}(coalesce({text}, ''))"
+    return f"{_HASH}(coalesce({f'lower({text})' if fold else text}, ''))"
 
 
 class LabelCodes:
@@ -71,8 +72,9 @@ class LabelCodes:
             codes = whole or {f"{m}.0": missing for m in markers if number_names(m) == (m,)} | known
         self.are_whole = whole is not None
         """Whether whole numbers are meant in a column of texts, however they are written."""
-        self._hashes, self._codes = _sorted(connection, codes)
-        if len(np.unique(self._hashes)) < len(codes):
+        self._hashes, self._codes = _sorted(connection, codes, fold=attribute.cells.fold)
+        is_same = self._hashes[1:] == self._hashes[:-1]
+        if np.any(is_same & (self._codes[1:] != self._codes[:-1])):
             raise PrivateDataError(
                 f"Two labels of {attribute.name} have the same hash. Rename one of them."
             )
@@ -100,10 +102,10 @@ def _merged(pairs: Iterable[tuple[str, int]]) -> dict[str, int] | None:
 
 
 def _sorted(
-    connection: duckdb.DuckDBPyConnection, codes: Mapping[str, int]
+    connection: duckdb.DuckDBPyConnection, codes: Mapping[str, int], *, fold: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The hashes of texts in order, and the code of each."""
-    sql = f"SELECT {hash_sql('t')} AS h FROM (SELECT unnest($texts::VARCHAR[]) AS t)"  # noqa: S608
+    sql = f"SELECT {hash_sql('t', fold=fold)} AS h FROM (SELECT unnest($texts::VARCHAR[]) AS t)"  # noqa: S608
     found = connection.execute(sql, {"texts": list(codes)}).fetchnumpy()["h"]
     hashes = np.asarray(found, dtype=np.uint64)
     order = np.argsort(hashes)

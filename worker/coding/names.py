@@ -21,6 +21,8 @@ from worker.sources.source import is_exact
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _PLAIN: Final = r"^(?:-?(0)|(-?[1-9][0-9]*))(?:\.0+)?$"
 _LARGE: Final = r"-?[0-9](?:\.[0-9]+)?[eE]\+[0-9]{1,2}"
+_WHITE = r"[\s\x0b\x1c-\x1f\x85\p{Z}]+"  # what `str.strip` takes off
+_SPACE: Final = f"^{_WHITE}|{_WHITE}$"
 _MOST_ZEROS: Final = 38  # behind the point of a number in any database
 _LARGEST: Final = 2.0**127
 """From here on DuckDB names a number of a binary type by its nearest digits."""
@@ -78,14 +80,17 @@ def kind_read(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def name_sql(column: str, kind: pa.DataType) -> str:
+def name_sql(column: str, kind: pa.DataType, *, trim: bool | None = None) -> str:
     """SQL for the name of each cell of a column, which may be null; no value makes it fail.
 
     Args:
         column: SQL for the column, as `as_read` made it.
         kind: its type before that.
+        trim: whether cells lose white space at their ends, as `Attribute` has it.
     """
-    text = f"trim(CAST({column} AS VARCHAR))"
+    text = f"CAST({column} AS VARCHAR)"
+    if trim is not False:
+        text = f"trim({text})" if trim is None else f"regexp_replace({text}, '{_SPACE}', '', 'g')"
     if pa.types.is_floating(kind):
         return f"CASE WHEN NOT isnan({column}) THEN {_float_sql(column, text)} END"
     if pa.types.is_decimal(kind) or is_exact(kind):

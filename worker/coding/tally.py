@@ -9,10 +9,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from worker.constants import WORKER
 
 _RULES = {"drop": "dropped", "clamp": "counted in the nearest bin"}
+
+
+class LostColumnError(PrivateDataError):
+    """Nearly all of a column is none of its attribute's values. Shown to the owner only."""
 
 
 @dataclass
@@ -27,6 +32,11 @@ class ColumnTally:
     attribute: Attribute
     n_missing: int = 0
     n_outside: int = 0
+
+    def shares(self, n_rows: int) -> list[str]:
+        """How much is missing and how much outside, in words."""
+        found = (("missing", self.n_missing), ("outside", self.n_outside))
+        return [f"{_share(n, n_rows)} {what}" for what, n in found if n]
 
     def lines(self, n_rows: int) -> list[str]:
         """One line for each number that is not 0."""
@@ -82,6 +92,29 @@ class Tally:
     def person_type(self) -> str:
         """What the column of persons holds; '' where there is none, or no record."""
         return " and ".join(sorted(self.person_types))
+
+    def check_found(self, note: str = "") -> None:
+        """Return unless nearly all of a column is missing or outside.
+
+        Args:
+            note: what else the owner should know of a refusal.
+
+        Raises:
+            LostColumnError: its questions would be of no use for as long as the data are.
+        """
+        n_rows = self.n_rows - self.n_other_periods
+        lost = [
+            f"{column.attribute.name} ({', '.join(column.shares(n_rows))})"
+            for column in self.columns
+            if column.n_missing + column.n_outside > WORKER.lost_share * n_rows
+        ]
+        if lost:
+            raise LostColumnError(
+                f"Nearly all values are missing or outside the domain: {'; '.join(lost)}. Nothing "
+                "was registered or sealed. Look how they are written: `codes`, `decimal`, `trim` "
+                "and `fold` in the domain file say how cells are compared. Leave the attribute "
+                f"out, or say --as-it-is if that is right. {note}".rstrip()
+            )
 
     def to_plain(self) -> list[object]:
         """Plain JSON values of what a coder counts."""

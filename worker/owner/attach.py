@@ -77,6 +77,7 @@ class AttachRequest:
         place: where on Spark its codes stay and are counted; None for the worker's own folder.
         late: what an append does with records of sealed periods unless it says otherwise; None to
             drop them.
+        as_it_is: the owner's word that a column may be lost, also in appends and rotations to come.
         time: the ordered attribute that tables tell apart value by value, where all data are there;
             '' for none.
 
@@ -107,6 +108,7 @@ class AttachRequest:
     late: Late | None = None
     time: str = ""
     place: SparkPlace | None = None
+    as_it_is: bool = False
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -221,12 +223,13 @@ def attach(
             person=request.person_rule,
             say=progress,
             empty=request.empty,
+            as_it_is=request.as_it_is,
         )
     else:
         arriving = arriving_first(request.to, request.domain, growth, request.person_rule, key=key)
         first = read_part(
             request.data,
-            replace(arriving, empty=request.empty),
+            replace(arriving, empty=request.empty, as_it_is=request.as_it_is),
             folder=registry.seals,
             say=progress,
         )
@@ -351,6 +354,7 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         sealed=not request.to,
         spark=None if snapshot.spark is None else snapshot.spark.to_plain(),
         person_type=snapshot.person_type,
+        as_it_is=request.as_it_is,
     )
 
 

@@ -67,6 +67,7 @@ class RotateRequest:
         correct: the owner's word, where data arrive over time, that the new data hold all sealed
             periods anew.
         empty: their word that a period without records is meant.
+        as_it_is: their word that a column may be lost; as attach said where it is False.
     """
 
     name: str
@@ -76,6 +77,7 @@ class RotateRequest:
     without_demand: bool = False
     correct: bool = False
     empty: bool = False
+    as_it_is: bool = False
 
 
 def rotate(
@@ -173,6 +175,7 @@ class _Rotation:
             person=entry.person_rule,
             say=say,
             empty=False,
+            as_it_is=self._request.as_it_is or entry.as_it_is,
         )
         for line in other_type(entry.person_type or "", self._snapshot.person_type):
             say(line)
@@ -205,6 +208,7 @@ class _Rotation:
             key=key,
             folder=self._registry.seals,
             empty=self._request.empty,
+            as_it_is=self._request.as_it_is or entry.as_it_is,
             say=say,
         )
         content = self._correction.arrived.content

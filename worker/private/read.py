@@ -23,6 +23,7 @@ def read_where_it_stays(
     person: PersonRule | None,
     say: Callable[[str], None],
     empty: bool,
+    as_it_is: bool,
 ) -> Snapshot:
     """A snapshot of a source; arguments and errors as `read_snapshot`.
 
@@ -31,7 +32,14 @@ def read_where_it_stays(
     """
     if place is None:
         return read_snapshot(
-            data, domain, key=key, folder=folder, person=person, say=say, empty=empty
+            data,
+            domain,
+            key=key,
+            folder=folder,
+            person=person,
+            say=say,
+            empty=empty,
+            as_it_is=as_it_is,
         )
     address = Address.of(data)
     if not address.is_spark:
@@ -39,4 +47,13 @@ def read_where_it_stays(
     # Loaded only here: a worker that answers questions codes nothing.
     from worker.private.spark.coding import snapshot_on_spark
 
-    return snapshot_on_spark(address, domain, place, key=key, person=person, say=say, empty=empty)
+    return snapshot_on_spark(
+        address,
+        domain,
+        place,
+        key=key,
+        person=person,
+        say=say,
+        empty=empty,
+        as_it_is=as_it_is,
+    )

@@ -47,6 +47,7 @@ class RegistryEntry:
         person_type: what the column of persons held when it was sealed, in words; '' where nobody
             knows, and None of an earlier version, which named the same person otherwise in
             columns of other types.
+        as_it_is: whether the owner said that columns may be lost.
         content: what the file held, where the journal does not have it: see `Content.details`.
     """
 
@@ -64,6 +65,7 @@ class RegistryEntry:
     content: Mapping[str, str] | None = None
     spark: Mapping[str, object] | None = None
     person_type: str | None = None
+    as_it_is: bool = False
 
     @property
     def grows(self) -> bool:
@@ -300,7 +302,7 @@ def _plain(entry: RegistryEntry) -> dict[str, object]:
     """Plain JSON values, as earlier versions wrote them where nothing is said of periods."""
     plain = asdict(entry)
     absences = {"by_period": None, "late": "drop", "sealed": False, "content": None, "spark": None}
-    absences["person_type"] = None
+    absences |= {"person_type": None, "as_it_is": False}
     for name, absent in absences.items():
         if plain[name] == absent:
             del plain[name]

@@ -94,6 +94,7 @@ def read_snapshot(
     person: PersonRule | None = None,
     say: Callable[[str], None] = _unsaid,
     empty: bool = True,
+    as_it_is: bool = True,
 ) -> Snapshot:
     """Read a source into codes under the domain's rules, with at most k records of each person.
 
@@ -105,6 +106,7 @@ def read_snapshot(
             rules drop do not count.
         say: told how far the read is, and what became of the rows, for the owner alone.
         empty: whether a source without any row is meant.
+        as_it_is: whether a column may be lost, with nearly all of its values none of the domain's.
 
     Raises:
         ConfigError: a driver is not installed, or a secret is missing.
@@ -117,6 +119,8 @@ def read_snapshot(
             _spool(read.batches(), rows, people)
         if not (empty or read.tally.n_rows):
             raise PrivateDataError("The source has no rows. Nothing was registered.")
+        if not as_it_is:
+            read.tally.check_found()
         return _Sealing(rows, domain, key, folder).snapshot(people, person, read, say)
 
 

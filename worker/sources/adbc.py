@@ -14,7 +14,7 @@ import pyarrow as pa
 from qserver.errors import ConfigError
 from worker.sources.address import Address
 from worker.sources.secrets import resolved
-from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors
+from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors, type_name
 
 _NAME = "The database"
 _EXTRA = "Install it: pip install 'qserver[{extra}]'"
@@ -35,7 +35,7 @@ class AdbcQuery:
         with no_values_in_errors(_NAME, words):
             self._cursor.execute(asked)
             self._reader = self._cursor.fetch_record_batch()
-        self.columns = named([Column(f.name, str(f.type)) for f in self._reader.schema])
+        self.columns = named([Column(f.name, type_name(f.type)) for f in self._reader.schema])
 
     def n_rows(self) -> int | None:
         """What the driver says, if it says anything."""

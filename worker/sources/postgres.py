@@ -14,7 +14,15 @@ from worker.sources.adbc import batches_of, connected, driver_module, words
 from worker.sources.address import Address
 from worker.sources.databases import quoted, relation, select
 from worker.sources.secrets import resolved
-from worker.sources.source import BY_QUERY, Column, Days, is_exact, named, no_values_in_errors
+from worker.sources.source import (
+    BY_QUERY,
+    Column,
+    Days,
+    is_exact,
+    named,
+    no_values_in_errors,
+    type_name,
+)
 
 _NAME = "The database"
 _SETTINGS = (
@@ -93,4 +101,4 @@ def _is_simple(kind: pa.DataType) -> bool:
 
 def _column(field: pa.Field) -> Column:
     is_date = pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
-    return Column(field.name, str(field.type), is_date)
+    return Column(field.name, type_name(field.type), is_date)

@@ -80,6 +80,15 @@ class Source(Protocol):
         ...
 
 
+def type_name(kind: pa.DataType) -> str:
+    """The name of an Arrow type; of one that Arrow has no own one for, the database's name."""
+    if isinstance(kind, pa.OpaqueType):
+        return str(kind.type_name)
+    if isinstance(kind, pa.BaseExtensionType):
+        return str(kind.extension_name).removeprefix("arrow.")
+    return str(kind)
+
+
 def is_exact(kind: pa.DataType) -> bool:
     """Whether texts of this type are exact numbers of a database, of any length."""
     return isinstance(kind, pa.OpaqueType) and kind.type_name in ("numeric", "decimal")

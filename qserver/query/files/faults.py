@@ -27,7 +27,10 @@ _AT = re.compile(r"attributes\[(\d+)\](?:\.([^.\[]+))?(.*)", re.DOTALL)
 _ENTRY = re.compile(r"\[(\d+)\]")
 _MEANT = re.compile(r"Did you mean `([^`]+)`")
 _LINE = re.compile(r"line (\d+)")
-_MEND_BY_REMOVAL = ("outside", "missing", "missing_markers", "other", "column", "levels", "codes")
+_MEND_BY_REMOVAL = (
+    *("outside", "missing", "missing_markers", "other", "column", "levels", "codes"),
+    *("trim", "fold", "decimal"),
+)
 
 
 @dataclass(frozen=True)

@@ -162,6 +162,32 @@ KEYS: tuple[Key, ...] = (
         'missing_markers = ["?", "NA"]',
     ),
     Key(
+        "trim",
+        ALL,
+        "`true` or `false`",
+        "blanks alone",
+        "What cells lose at their ends before they are compared: all white space, such as tabs and "
+        "fixed blanks, or nothing.",
+        "trim = true",
+    ),
+    Key(
+        "fold",
+        ("labels",),
+        "`true` or `false`",
+        "`false`",
+        "Whether capitals make no difference: `yes` is also `YES`.",
+        "fold = true",
+    ),
+    Key(
+        "decimal",
+        _NUMBERS,
+        "`.` or `,`",
+        "`.`",
+        "The sign before the fraction in a column of texts. With `,` a text that has a `.` is no "
+        "number.",
+        'decimal = ","',
+    ),
+    Key(
         "other",
         ALL,
         "a text; for numbers and dates one that begins like neither",

@@ -12,6 +12,8 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 
 MAX_BYTES = 64 << 20
+BLANKS = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"
+"""What cells lose at their ends unless `trim` says otherwise: Unicode's blanks, and no tabs."""
 
 
 def load_domain(path: Path) -> Domain:
@@ -37,9 +39,10 @@ def domain_of_new(document: object) -> Domain:
     """
     domain = domain_from_document(document)
     for i, attribute in enumerate(domain.attributes):
+        ends = {None: BLANKS, True: None, False: ""}[attribute.cells.trim]  # what `strip` takes off
         for key in ("codes" if attribute.codes else "labels", "missing_markers"):
             for k, text in enumerate(getattr(attribute, key)):
-                if text != text.strip(" "):
+                if text != text.strip(ends):
                     raise DomainError(
                         f"attributes[{i}].{key}[{k}]",
                         "have no blank at its ends",

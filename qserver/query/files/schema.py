@@ -50,6 +50,9 @@ _VALUES: dict[str, dict[str, Any]] = {
     "outside": {"enum": ["drop", "clamp", "other"]},
     "missing": {"enum": ["drop", "other"]},
     "missing_markers": {"type": "array", "items": {"type": "string"}},
+    "trim": {"type": "boolean"},
+    "fold": {"type": "boolean"},
+    "decimal": {"enum": [".", ","]},
     "other": {"type": "string", "minLength": 1},
 }
 _CALENDAR = {"required": ["every", "first", "count"]}

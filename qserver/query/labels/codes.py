@@ -39,6 +39,12 @@ def check_codes(codes: Sequence[str], n_labels: int) -> None:
         raise DomainError("codes", "name each code once", Counter(codes).most_common(1)[0][0])
 
 
+def check_markers(markers: Sequence[str], texts: Sequence[str], what: str) -> None:
+    """Raise DomainError if a missing marker is a label or code, whichever a column holds."""
+    if clash := set(markers) & set(texts):
+        raise DomainError("missing_markers", f"not be {what} too", min(clash))
+
+
 def recorded_texts(codes: Sequence[str]) -> dict[str, int]:
     """Every text that a column may hold for a code, with the code's index.
 

@@ -29,6 +29,10 @@ GOOD: list[dict[str, Any]] = [
     PERIOD,
     WAVES,
     {**PERIOD, "outside": "drop", "missing": "drop"},
+    {**LABELS, "trim": True, "fold": True},
+    {**LABELS, "trim": False, "fold": False},
+    {**WHOLE, "decimal": ",", "trim": True},
+    {**DATE, "trim": False},
 ]
 BAD_IN_SHAPE: list[Any] = [
     3,
@@ -57,6 +61,11 @@ BAD_IN_SHAPE: list[Any] = [
     {**LABELS, "levels": {"big": {}}},
     {**LABELS, "levels": {"big": {"all": []}}},
     {**LABELS, "outside": "clamp"},
+    {**LABELS, "trim": "yes"},
+    {**LABELS, "fold": None},
+    {**LABELS, "decimal": ","},
+    {**WHOLE, "decimal": ";"},
+    {**WHOLE, "fold": True},
     {**LABELS, "outside": "keep"},
     {**LABELS, "missing": "clamp"},
     {**LABELS, "other": ""},

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import stat
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from worker.owner.domains.draft import draft_text
 from worker.owner.domains.naming import attribute_name
 from worker.owner.domains.seen import Seen
 from worker.owner.domains.types import kind_of_type
+from worker.private.registry import Registry
 from worker.sources.source import Column
 
 HEADER = "patient_id,Age (years),2nd visit date,Größe/cm,smoker,ward\n"
@@ -243,3 +245,52 @@ def test_names_need_no_quotes(column: str, name: str) -> None:
 )
 def test_types_of_all_sources_suggest_kinds(types: tuple[str, ...], kind: str) -> None:
     assert {kind_of_type(Column("a", type_)) for type_ in types} == {kind}
+
+
+def test_a_draft_takes_exact_numbers_and_leaves_out_what_holds_no_single_value() -> None:
+    """Types as PostgreSQL, DuckDB, Arrow and Spark call them."""
+    types = {"dose": "numeric", "x": "decimal128(6, 2)", "tags": "list<item: int32>"}
+    types |= {"more": "integer[]", "doc": "json", "who": "uuid", "m": "MAP(VARCHAR, INTEGER)"}
+    types |= {"s": "struct<a:int>", "map_no": "int64"}
+    columns = [*(Column(name, kind) for name, kind in types.items()), Column("b", is_twice=True)]
+    text = draft_text(columns, {}, name="x", source="--source x")
+    found = {item["name"]: item["kind"] for item in tomllib.loads(text)["attributes"]}
+    assert found == {"dose": "real", "x": "real", "map_no": "integer"}
+    left_out = [line.split()[4].rstrip(",") for line in text.splitlines() if "Left out" in line]
+    assert left_out == ["tags", "more", "doc", "who", "m", "s", "b"]
+
+
+def test_the_next_command_runs_as_it_is_printed(
+    tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With names and a query that a shell would take apart; it tells what is to be filled in."""
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("my visits.duckdb") as connection:
+        connection.execute("CREATE TABLE t (age INTEGER, note VARCHAR)")
+    query = 'SELECT age, -- years\n  note AS "it\'s" FROM t'
+    source = ["--source", "duckdb:///my visits.duckdb", "--query", query]
+    assert main(["domain", "init", *source, "-o", "my draft.toml"]) == 0
+    words = shlex.split(capsys.readouterr().out.partition("then: ")[2])
+    assert words[:1] == ["qserver-worker"]
+    assert main(words[1:]) == 1
+    assert "my draft.toml:" in capsys.readouterr().out
+    # The comment in the draft is one line, for bash.
+    (line,) = [x for x in Path("my draft.toml").read_text().splitlines() if "domain check" in x]
+    script = f"qserver-worker() {{ printf '%s\\0' \"$@\"; }}\n{line.lstrip('# ')}"
+    said = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True)
+    assert said.stdout.split("\0")[:-1] == words[1:]
+
+
+def test_inferred_domains_name_columns_that_are_no_names(tmp_path: Path, store_url: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("in/out of bed,0,in_out_of_bed,native-country\nin,1,a,b\nout,2,a,b\n")
+    call = ["attach", "beds", "--data", str(path), "--infer-domain", "--limit", "1"]
+    call += ["--records-per-person", "1", "--state", str(tmp_path / "s"), "--redis-url", store_url]
+    assert main(call) == 0
+    items = Registry(tmp_path / "s").entry("beds").domain["attributes"]
+    assert [(item["name"], item.get("column")) for item in items] == [  # type: ignore[attr-defined]
+        ("in_out_of_bed_2", "in/out of bed"),
+        ("column_0", "0"),
+        ("in_out_of_bed", None),
+        ("native-country", None),
+    ]

@@ -51,6 +51,7 @@ def attach_elsewhere(
         records_per_person=1,
         person_column=person_column,
         same_data_other_people=other_people,
+        as_it_is=True,
     )
     attach(request, settings=town.settings, registry=town.registry, progress=said.append)
     return said

@@ -37,6 +37,7 @@ class AppendRequest:
         same_data_other_people: as for an attach.
         late: what becomes of records of sealed periods; None as was said at attach.
         strict: stop before anything is sealed if a record is not counted as it stands.
+        as_it_is: the owner's word that a column may be lost; as attach said where it is False.
     """
 
     name: str
@@ -46,6 +47,7 @@ class AppendRequest:
     same_data_other_people: bool = False
     late: Late | None = None
     strict: bool = False
+    as_it_is: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ class _Append:
             self._request.late or self._entry.late,
             self._request.strict,
             self._entry.person_type,
+            self._request.as_it_is or self._entry.as_it_is,
         )
         arrived = read_part(
             self._request.data,

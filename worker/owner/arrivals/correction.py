@@ -50,6 +50,7 @@ class Correction:
         key: bytes,
         folder: Path,
         empty: bool,
+        as_it_is: bool,
         say: Callable[[str], None],
     ) -> Correction:
         """Read the new data; raises as `read_part`.
@@ -69,6 +70,7 @@ class Correction:
             now.n_sealed,
             empty,
             person_type=entry.person_type,
+            as_it_is=as_it_is,
         )
         return cls(now, read_part(data, arriving, folder=folder, say=say))
 

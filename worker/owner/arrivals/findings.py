@@ -18,6 +18,11 @@ Late = Literal["drop", "move"]
 """What becomes of records of sealed periods: left out, or counted in the first open period."""
 LATE: tuple[Late, ...] = ("drop", "move")
 
+PUT_OFF = (
+    "An append that is put off because of what is in the data may itself tell something about "
+    "them: the sealed periods are public, and so is the time when they grow."
+)
+
 
 class StrictError(PrivateDataError):
     """`append --strict` found records that would not be counted as they stand; nothing is sealed.
@@ -70,9 +75,7 @@ class Findings:
         if faults:
             raise StrictError(
                 f"--strict found {'; '.join(faults)}. Nothing was sealed. Mend the file, or append "
-                "it without --strict. An append that is put off because of what is in the data may "
-                "itself tell something about them: the sealed periods are public, and so is the "
-                "time when they grow."
+                f"it without --strict. {PUT_OFF}"
             )
 
     def _faults(self, rule: PeriodRule | None) -> Iterator[str]:

@@ -17,7 +17,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import Growth
 from worker.coding.tally import Tally
 from worker.coding.wanted import WantedPeriods
-from worker.owner.arrivals.findings import Findings, Late
+from worker.owner.arrivals.findings import PUT_OFF, Findings, Late
 from worker.private.causal import PeriodRule, kept_by_period
 from worker.private.content import Content
 from worker.private.parts import Part, kept_so_far, part_of
@@ -38,6 +38,7 @@ class Arriving:
         late: what becomes of records of earlier periods.
         strict: stop before anything is sealed if a record is not counted as it stands.
         person_type: what the column of persons held before, as `RegistryEntry` has it.
+        as_it_is: the owner's word that a column may be lost.
     """
 
     domain: Domain
@@ -51,6 +52,7 @@ class Arriving:
     late: Late = "drop"
     strict: bool = False
     person_type: str | None = ""
+    as_it_is: bool = False
 
     @property
     def axis(self) -> int:
@@ -106,7 +108,10 @@ def read_part(
         StrictError: a record is not counted as it stands, and the owner wants that told first.
         ConfigError: a period has more records than its capacity, or none at all.
     """
-    found, n_late = in_time(_records(data, arriving, folder, say), arriving)
+    records = _records(data, arriving, folder, say)
+    if not arriving.as_it_is:
+        records.tally.check_found(PUT_OFF if arriving.start else "")
+    found, n_late = in_time(records, arriving)
     _check_periods(found.codes[arriving.axis], arriving)
     kept, rule = None, arriving.rule
     if rule is not None and found.people is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from qserver.errors import ConfigError
 from qserver.query.files.schema import domain_schema
-from worker.owner.domains.draft import draft
+from worker.owner.domains.draft import check_command, draft
 from worker.owner.domains.fitting import Report, check
 from worker.sources.address import Address
 from worker.sources.typed import address_of
@@ -61,7 +61,7 @@ def _init(
             "warning: the draft shows values of the data in its comments, to whoever reads it. "
             "Nothing is sent anywhere; what you take over becomes public at attach."
         )
-    text = draft(address, folder=folder, shows_values=arguments.show_values)
+    text = draft(address, folder=folder, shows_values=arguments.show_values, out=out)
     if out is None:
         return text.rstrip("\n")
     mode = 0o600 if arguments.show_values else 0o644
@@ -70,7 +70,7 @@ def _init(
     ) as f:
         f.write(text)
     n = text.count("[[attributes]]")
-    return f"Wrote {out}: {n} attributes. Fill it in, then: qserver-worker domain check {out}"
+    return f"Wrote {out}: {n} attributes. Fill it in, then: {check_command(out, address)}"
 
 
 def _lines(report: Report, name: str) -> list[str]:

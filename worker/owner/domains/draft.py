@@ -28,17 +28,18 @@ analyst, for ever and without noise. Delete them before you pass this file on.""
 _HEAD = """\
 Domain of {name}: a draft, {made}.
 Fill in what is marked FILL IN, delete what nobody should ask about, then run
-  qserver-worker domain check FILE {source}
+  qserver-worker domain check {file} {source}
 Everything in this file but comments becomes public. Choose bounds and labels by what you know
 without the data. Every key: docs/domain.md, and `qserver-worker domain schema`."""
 _MAGNITUDE = 10**11  # a tenth of what edges may be, so that bins around it fit
 
 
-def draft(address: Address, *, folder: Path, shows_values: bool) -> str:
+def draft(address: Address, *, folder: Path, shows_values: bool, out: Path | None) -> str:
     """The text of a draft, in TOML.
 
     Args:
         folder: for copies of what lies elsewhere.
+        out: where the text will be; None where nobody knows.
         shows_values: read the data too, and write what was seen into comments.
 
     Raises:
@@ -47,52 +48,64 @@ def draft(address: Address, *, folder: Path, shows_values: bool) -> str:
     """
     with open_source(address, folder=folder) as source:
         columns = source.columns
-        wanted = [
-            c.name for c in columns if kind_of_name(c.name) != "identifier" and not c.is_twice
-        ]
+        wanted = [c.name for c in columns if not _why_not(c, _kind(c, None))]
         seen = seen_in(source, wanted) if shows_values else {}
     name = Path(address.text).name
-    return draft_text(columns, seen, name=name, source=_typed(address))
+    source_words = " ".join(map(_word, _words(address)))
+    file = "FILE" if out is None else _word(str(out))
+    return draft_text(columns, seen, name=name, source=source_words, file=file)
 
 
-def _typed(address: Address) -> str:
-    """What names the source at a shell, but for a long query."""
-    what = f"--table {shlex.quote(address.table)}" if address.table else "--query SQL"
-    words = [f"--source {shlex.quote(address.text)}"]
-    words += [what] if address.table or address.query else []
-    return " ".join([*words, *(f"--option {shlex.quote(option)}" for option in address.options)])
+def check_command(file: Path, address: Address) -> str:
+    """The command that checks a draft against its source, as it is typed at a shell."""
+    return shlex.join(["qserver-worker", "domain", "check", str(file), *_words(address)])
+
+
+def _words(address: Address) -> list[str]:
+    """The arguments that name a source."""
+    words = ["--source", address.text]
+    words += ["--table", address.table] if address.table else []
+    words += ["--query", address.query] if address.query else []
+    return words + [word for option in address.options for word in ("--option", option)]
+
+
+def _word(text: str) -> str:
+    """A word of a shell on one line; one with line ends as bash writes it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    inside = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in inside) + "'"
 
 
 def draft_text(
-    columns: Sequence[Column], seen: Mapping[str, Seen], *, name: str, source: str
+    columns: Sequence[Column],
+    seen: Mapping[str, Seen],
+    *,
+    name: str,
+    source: str,
+    file: str = "FILE",
 ) -> str:
     """The text of a draft for these columns; `seen` is empty where values are not to be shown.
 
     Args:
         name: of the data.
         source: the arguments that name them at a shell.
+        file: where the text will be, likewise.
     """
     made = (
         "with kinds and comments that follow from its cells"
         if seen
         else "from the names and types of its columns alone"
     )
-    head = _HEAD.format(name=_plain(name), source=_plain(source), made=made)
+    head = _HEAD.format(name=_plain(name), source=source, file=file, made=made)
     lines = [
         f"# {line}" for text in (head, SHOWS_VALUES)[: 1 + bool(seen)] for line in text.split("\n")
     ]
     taken: list[str] = []
     for column in columns:
-        if column.is_twice:
-            lines += ["", f"# Left out: column {_plain(column.name)}, which is there twice."]
-            continue
         kind = _kind(column, seen.get(column.name))
-        if kind == "identifier":
-            lines += [
-                "",
-                f"# Left out: column {_plain(column.name)}, which looks like an identifier.",
-            ]
-            lines += ["# If it tells whose record it is, give it to attach as --person-id."]
+        if why := _why_not(column, kind):
+            lines += ["", f"# Left out: column {_plain(column.name)}, which {why}"]
             continue
         taken.append(attribute_name(column.name, taken))
         lines += ["", *_attribute(column, taken[-1], kind, seen.get(column.name))]
@@ -101,9 +114,25 @@ def draft_text(
     return "\n".join(lines) + "\n"
 
 
+def _why_not(column: Column, kind: Suggested) -> str:
+    """Why a column is left out of a draft, in lines of a comment; '' if it is not."""
+    if column.is_twice:
+        return "is there twice."
+    if kind == "nested":
+        return f"holds no single values ({_plain(column.type)})."
+    if kind == "identifier":
+        return (
+            "looks like an identifier.\n"
+            "# If it tells whose record it is, give it to attach as --person-id."
+        )
+    return ""
+
+
 def _kind(column: Column, seen: Seen | None) -> Suggested:
     by_name = kind_of_name(column.name)
     by_type = kind_of_type(column)
+    if by_type in ("nested", "identifier"):
+        return by_type
     if by_name == "identifier" or (by_name == "date" and by_type == "labels" and seen is None):
         return by_name
     if seen is not None and by_type in ("", "labels"):

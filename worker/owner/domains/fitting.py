@@ -131,6 +131,8 @@ def _nearest(holds: str) -> str:
 
 
 def _notes(attribute: Attribute, column: Column) -> Iterator[str]:
+    if kind_of_type(column) == "nested":
+        yield f"{attribute.name}: its column holds no single values ({column.type}): most are lost"
     if attribute.is_numeric and kind_of_type(column) == "labels":
         yield (
             f"{attribute.name}: its column holds text ({column.type}); what is no number counts as "

@@ -7,7 +7,7 @@ from typing import Literal
 
 from worker.sources.source import Column
 
-Suggested = Literal["labels", "boolean", "integer", "real", "date", "identifier", ""]
+Suggested = Literal["labels", "boolean", "integer", "real", "date", "identifier", "nested", ""]
 """'' where neither type nor name says anything."""
 
 _WHOLE = re.compile(
@@ -15,9 +15,12 @@ _WHOLE = re.compile(
 )
 _REAL = re.compile(r"float|double|real|numeric|decimal|half|number", re.IGNORECASE)
 _DATE = re.compile(r"date|timestamp", re.IGNORECASE)
+_NESTED = re.compile(
+    r".*\[\d*\]$|(large_|fixed_size_)?list|struct|map\b|array|union|json|xml", re.IGNORECASE
+)
 _BOOLEAN = re.compile(r"bool", re.IGNORECASE)
 _WORDS: tuple[tuple[Suggested, frozenset[str]], ...] = (
-    ("identifier", frozenset({"id", "uuid", "guid", "ssn", "email", "phone"})),
+    ("identifier", frozenset({"id", "ids", "pid", "uid", "uuid", "guid", "ssn", "email", "phone"})),
     ("date", frozenset({"date", "time", "timestamp", "datetime", "at", "birthday", "dob"})),
     ("boolean", frozenset({"is", "has"})),
     (
@@ -35,6 +38,10 @@ _WORDS: tuple[tuple[Suggested, frozenset[str]], ...] = (
 
 def kind_of_type(column: Column) -> Suggested:
     """What the type of a column holds; '' for a column without a type, as those of CSV."""
+    if _NESTED.match(column.type):
+        return "nested"
+    if column.type.lower() in ("uuid", "oid"):
+        return "identifier"
     if column.is_date or _DATE.match(column.type):
         return "date"
     if _BOOLEAN.match(column.type):

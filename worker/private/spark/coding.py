@@ -36,6 +36,7 @@ def snapshot_on_spark(
     person: PersonRule | None,
     say: Callable[[str], None],
     empty: bool,
+    as_it_is: bool,
 ) -> Snapshot:
     """Code a source on Spark; arguments and errors as `read_snapshot`.
 
@@ -46,7 +47,7 @@ def snapshot_on_spark(
         check_machines(source.session)
         made = _Coding(source, address, domain, place, key, person)
         try:
-            return made.snapshot(say, empty=empty)
+            return made.snapshot(say, empty=empty, as_it_is=as_it_is)
         except BaseException:
             made.empty(made.codes, say)
             raise
@@ -73,12 +74,14 @@ class _Coding:
         base = f"{place.folder.rstrip('/')}/{self._name}"
         self.codes, self.staged, self._all = base, f"{base}.staged", f"{base}.all"
 
-    def snapshot(self, say: Callable[[str], None], *, empty: bool) -> Snapshot:
+    def snapshot(self, say: Callable[[str], None], *, empty: bool, as_it_is: bool) -> Snapshot:
         """Code, keep at most k records of each person, sort, digest."""
         say("coding on Spark")
         tally = self._stage()
         if not (empty or tally.n_rows):
             raise PrivateDataError("The source has no rows. Nothing was registered.")
+        if not as_it_is:
+            tally.check_found()
         staged = self._staged("tally IS NULL")
         say("sorting on Spark")
         n = tally.n_inside

@@ -97,7 +97,9 @@ def test_what_an_earlier_version_sealed_of_a_person_counts(
     """It called the person of a double 17.0, and wrote down no type."""
     town = Growing.begin(tmp_path, store_url, n_first=1, rows=[(week(0), "Male", "")], k=1)
     with monkeypatch.context() as earlier:
-        earlier.setattr(coder, "name_sql", lambda column, _kind: f"trim(CAST({column} AS VARCHAR))")
+        earlier.setattr(
+            coder, "name_sql", lambda column, _kind, **_: f"trim(CAST({column} AS VARCHAR))"
+        )
         earlier.setattr(coder, "whole_sql", lambda text: text)
         assert appended(town, 1, KINDS[before], print).n_dropped == 0
     entry = town.registry.entry("people")
