@@ -66,6 +66,7 @@ def main() -> None:
             person=person,
             say=say,
             empty=False,
+            as_it_is=False,
         )
         took = time.perf_counter() - begun
         first = counts(found.table, n=1)

@@ -51,7 +51,15 @@ def on_spark(
     address = Address(spark.address, query=f"SELECT * FROM parquet.`{data.text}`")
     place = SparkPlace(str(folder / "codes"), SLOT_S)
     return read_where_it_stays(
-        address, DOMAIN, place, key=KEY, folder=folder, person=rule, say=print, empty=False
+        address,
+        DOMAIN,
+        place,
+        key=KEY,
+        folder=folder,
+        person=rule,
+        say=print,
+        empty=False,
+        as_it_is=False,
     )
 
 
@@ -154,6 +162,7 @@ def test_what_spark_does_not_give_is_one_line_without_a_value(
             person=None,
             say=print,
             empty=False,
+            as_it_is=False,
         )
     assert told in str(found.value)
     assert "sekretvalue" not in str(found.value)
