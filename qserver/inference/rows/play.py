@@ -16,7 +16,7 @@ from qserver.inference.corners.row_matrix import RowMatrix
 from qserver.inference.corners.vectors import CornerVector, IntArray
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.many_rows import NoisyRows
-from qserver.inference.rows.blue import Noise, float_room
+from qserver.inference.rows.blue import Noise, float_room, orthonormal
 from qserver.records.history import Measurement
 from qserver.records.state import State
 
@@ -189,6 +189,30 @@ class Play:
             else:
                 self.left_out.add(number)
 
+    def directions(self, weights: FloatArray) -> FloatArray | None:
+        """Weights on rows as measured that give nothing of the truth; None if these are many.
+
+        What a row and its refinement differ by is nothing but rounding, and is none of them: taken
+        for a sum of errors it would say that an error is known.
+
+        Args:
+            weights: the rows in whose reach they are, shape (n,).
+
+        Returns:
+            shape (k, n), orthonormal in sum of weight^2 b^2.
+        """
+        found = self.grown.directions(weights)
+        if found is None:
+            return None
+        found = found * self.rows.units
+        if not self.grown.is_folded:
+            return found
+        used = found.any(axis=0)
+        kept = orthonormal(found[:, used], self.noise.scales[used])
+        directions = np.zeros((len(kept), len(self)))
+        directions[:, used] = kept
+        return directions
+
     def known_sums(self, *weights: Sequence[tuple[int, float]]) -> KnownErrors | None:
         """An error by weights on rows in play, and all sums of errors that bear on it.
 
@@ -202,10 +226,10 @@ class Play:
         for row, pairs in zip(full, weights, strict=True):
             row[[self._place[i] for i, _ in pairs]] = [w for _, w in pairs]
         reached = np.abs(full).sum(axis=0)
-        directions = self.grown.directions(reached)
+        directions = self.directions(reached)
         if directions is None:
             return None
-        noise, directions = self.noise, directions * self.rows.units
+        noise = self.noise
         used = ((reached != 0.0) | directions.any(axis=0)) & (noise.scales > 0.0)
         scales = noise.scales[used]
         found = (full if len(weights) > 1 else full[0])[..., used]

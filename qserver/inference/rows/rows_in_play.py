@@ -24,7 +24,7 @@ from qserver.inference.corners.settle import Settled, settled
 from qserver.inference.corners.vectors import CornerNames, CornerVector
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.many_rows import ManyRows, ManySums
-from qserver.inference.rows.blue import NEW, Combinations, orthonormal
+from qserver.inference.rows.blue import NEW, Combinations
 from qserver.inference.rows.play import Play
 from qserver.inference.rows.polish import Polished, Work
 from qserver.inference.rows.refinement import Weights
@@ -233,15 +233,13 @@ class RowsInPlay:
     def _around(self, vector: CornerVector, found: Settled) -> Combinations:
         """The weights of least variance with the directions that change nothing."""
         grown, noise = self._play.grown, self._play.noise
-        directions = grown.directions(found.weights)
+        directions = self._play.directions(found.weights)
         if directions is None:
             directions = np.zeros((0, len(self._play)))
         used = np.flatnonzero((found.weights != 0.0) | directions.any(axis=0))
         units, answers = grown.rows.units[used], noise.answers[used]
         shift = self._bias.shift(found.change[used] * units / vector.unit, answers)
-        directions = directions[:, used] * units
-        if grown.is_folded:
-            directions = orthonormal(directions, noise.scales[used])
+        directions = directions[:, used]
         return Combinations(
             noise=noise.part(used, room=self.room),
             least=found.weights[used] * units / vector.unit,
