@@ -13,11 +13,14 @@ from qserver.planning.holdings import estimate_of
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
-from qserver.query.sql.tables.intervals import CellInterval, shifted_interval
+from qserver.query.sql.tables.intervals import CellInterval, Centred, shifted_interval
 from qserver.records.statement import Statement
 
 JointOf = Callable[[Question, Question], JointParts | None]
 _SAME = 1e-9
+_BEYOND = 3.0
+"""How far an interval is followed over the public bounds, in parts of their distance from the
+middle: the cut asks no more."""
 
 
 def joint_parts(engine: InferenceEngine, over: Question, under: Question) -> JointParts | None:
@@ -63,7 +66,7 @@ def joint_value(
     shape, low, high = cell.centred, value.interval.low, value.interval.high
     if shape is None or cell.denominator is None or questions.simultaneous:
         return value
-    if low is None or high is None:
+    if low is None or high is None or (shape.is_bounded and value.estimate is None):
         return value
     parts = joint_of(questions.questions[cell.main], questions.questions[cell.denominator])
     if parts is None or not all(
@@ -77,11 +80,40 @@ def joint_value(
     found = parts.bounds(*start, confidence=cell.confidence)
     if found is None:
         return value
-    interval = shifted_interval(*found, shape, within=value.interval)
+    if shape.is_bounded and _touches(found, shape):
+        found = _beyond_bounds(parts, found, shape, cell.confidence)
+    interval = _within(shifted_interval(*found, shape), value.interval)
     estimate = value.estimate
     if estimate is not None and interval.low is not None and interval.high is not None:
         estimate = min(max(estimate, interval.low), interval.high)
     return CellValue(estimate, interval)
+
+
+def _touches(found: tuple[float, float], shape: Centred) -> bool:
+    """Whether an interval about the middle reaches a public bound."""
+    return found[0] <= -float(shape.radius) or found[1] >= float(shape.radius)
+
+
+def _beyond_bounds(
+    parts: JointParts, found: tuple[float, float], shape: Centred, confidence: float
+) -> tuple[float, float]:
+    """The same as far as it goes on beyond the public bounds: their cut says how short it may be.
+
+    Ends that are between the bounds stay where they were found, which is more exact.
+    """
+    far = _BEYOND * float(shape.radius)
+    wide = parts.bounds(-far, far, confidence=confidence) or found
+    low = min(found[0], wide[0]) if found[0] <= -float(shape.radius) else found[0]
+    high = max(found[1], wide[1]) if found[1] >= float(shape.radius) else found[1]
+    return low, high
+
+
+def _within(interval: CellInterval, other: CellInterval) -> CellInterval:
+    """The part of an interval within a longer one."""
+    low, high = interval.low, interval.high
+    if low is None or high is None or other.low is None or other.high is None:
+        return interval
+    return CellInterval(max(low, other.low), min(high, other.high))
 
 
 PosteriorOf = Callable[[QuotientAsked], QuotientPosterior | None]
@@ -118,12 +150,13 @@ def posterior_value(
     found = posterior_of(QuotientAsked(over, under, start, cell.confidence, questions.among))
     if found is None:
         return None
-    bounds = (shape.middle - shape.radius, shape.middle + shape.radius)
-    within = CellInterval(*map(float, bounds)) if shape.is_bounded else CellInterval(None, None)
-    interval = shifted_interval(found.low, found.high, shape, within=within)
-    chosen = within
+    interval = shifted_interval(found.low, found.high, shape)
+    chosen = CellInterval(None, None)
     if found.at_once is not None:
-        chosen = shifted_interval(*found.at_once, shape, within=within)
+        chosen = shifted_interval(*found.at_once, shape)
+    elif shape.is_bounded:
+        least, most = shape.bounds.whole
+        chosen = shifted_interval(float(least), float(most), shape)
     estimate = middle + found.estimate
     if interval.low is not None and interval.high is not None:
         estimate = min(max(estimate, interval.low), interval.high)

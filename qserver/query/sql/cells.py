@@ -363,10 +363,16 @@ def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float |
 def _estimate(
     cell: CellQuestions, estimates: Sequence[float], interval: CellInterval
 ) -> float | None:
-    """The quotient of the estimates, moved into the interval; None if it is not finite."""
-    if cell.denominator is None or cell.centred is None or estimates[cell.denominator] == 0:
+    """The quotient of the estimates, moved into the interval; None if it is not finite.
+
+    A weighted average of no record, or by the estimate of less, is no number either.
+    """
+    if cell.denominator is None or cell.centred is None:
         return None
-    quotient = estimates[cell.main] / estimates[cell.denominator]
+    over, under = estimates[cell.main], estimates[cell.denominator]
+    if under == 0.0 or (under < 0.0 and cell.centred.is_bounded):
+        return None
+    quotient = over / under
     if not math.isfinite(quotient):
         return None
     found = float(cell.centred.middle) + quotient

@@ -180,6 +180,14 @@ def test_an_average_stays_within_its_public_bounds() -> None:
     assert quotient_interval(CellInterval(-9, 9), CellInterval(4, 5), shape) == CellInterval(
         21.25, 25.75
     )
+    # Noise carried it over a bound: half of its length stays.
+    assert quotient_interval(CellInterval(14, 30), CellInterval(4, 5), shape) == CellInterval(
+        27 - (30 / 4 - 14 / 5) / 2, 27
+    )
+    # No record by what is known, or less.
+    assert quotient_interval(CellInterval(1, 2), CellInterval(-5, -4), shape) == CellInterval(
+        20, 27
+    )
     # An interval that missed, since nothing within the bounds is left: the bounds are still sure.
     assert quotient_interval(CellInterval(90, 95), CellInterval(4, 5), shape) == CellInterval(
         20, 27

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
 from qserver.query.sql.combined.moments import covariance_range, root_range, variance_range
+from qserver.query.sql.tables.intervals import PublicBounds
 
 _PARTS = 6
 _STATED = Fraction(1, 10)
@@ -77,9 +78,7 @@ class Correlation:
         low = _quotient(float(both.low) - off, least, most)
         high = -_quotient(-float(both.high) - off, least, most)
         # Beyond all rounding of what is above.
-        low, high = max(low - _ROUNDING, -1.0), min(high + _ROUNDING, 1.0)
-        if low > high:
-            low, high = -1.0, 1.0
+        low, high = PublicBounds(-1.0, 1.0).cut(low - _ROUNDING, high + _ROUNDING)
         return Combination(self._estimate(parts, low, high), low, high)
 
     def fitted(self, _most: int, /) -> Fitted | None:
@@ -106,6 +105,4 @@ _ROUNDING = 1e-9
 def _quotient(over: float, least: float, most: float) -> float:
     """The least quotient of a number and one between two that are not negative."""
     under = least if over < 0.0 else most
-    if under > 0.0:
-        return max(over / under, -1.0)
-    return -1.0
+    return over / under if under > 0.0 else -1.0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from qserver.query.sql.combined.function import KnownPart
+from qserver.query.sql.tables.intervals import PublicBounds
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,8 @@ class Range:
     high: Fraction
 
     def within(self, low: Fraction, high: Fraction) -> Range:
-        """The part of it between two bounds; all between them if there is none.
-
-        There is none only where an interval missed, and then only the bounds are sure.
-        """
-        inside = Range(max(self.low, low), min(self.high, high))
-        return inside if inside.low <= inside.high else Range(low, high)
+        """What public bounds leave of it."""
+        return Range(*PublicBounds(low, high).cut(self.low, self.high))
 
     def times(self, other: Range) -> Range:
         """The range of products of two ranges without negative values."""

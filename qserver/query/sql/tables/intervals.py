@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Generic, TypeGuard, TypeVar
 
 from qserver.query.linear import LinearQuery
 
@@ -24,6 +25,11 @@ class Centred:
     denominator: LinearQuery
     is_bounded: bool
 
+    @property
+    def bounds(self) -> PublicBounds[Fraction]:
+        """Those of part / denominator."""
+        return PublicBounds(-self.radius, self.radius)
+
 
 @dataclass(frozen=True)
 class CellInterval:
@@ -33,39 +39,77 @@ class CellInterval:
     high: float | None
 
 
+_N = TypeVar("_N", float, Fraction)
+
+
+@dataclass(frozen=True)
+class PublicBounds(Generic[_N]):
+    """The least and the greatest value that a number has for any data."""
+
+    least: _N
+    most: _N
+
+    @property
+    def whole(self) -> tuple[_N, _N]:
+        """All that is possible."""
+        return self.least, self.most
+
+    def cut(self, low: _N, high: _N) -> tuple[_N, _N]:
+        """What bounds leave of an interval from `low` to `high`.
+
+        It is half as long as the interval at least, as far as the bounds are apart: noise may carry
+        an interval over a bound, and what is left of it would be short by chance. One that lies
+        beyond a bound has missed; then only the bounds are sure.
+        """
+        if low > self.most or high < self.least:
+            return self.whole
+        return self.reaching((max(low, self.least), min(high, self.most)), (high - low) / 2)
+
+    def reaching(self, inside: tuple[_N, _N], length: _N) -> tuple[_N, _N]:
+        """An interval between the bounds, away from the bound that it ends at, to this length."""
+        low, high = inside
+        if high - low >= length:
+            return inside
+        if high >= self.most:
+            return max(self.least, min(low, high - length)), high
+        if low <= self.least:
+            return low, min(self.most, max(high, low + length))
+        return inside
+
+
 def quotient_interval(
     part: CellInterval, denominator: CellInterval, shape: Centred
 ) -> CellInterval:
     """All values of middle + n / d with n in `part` and d in `denominator`, d > 0.
 
-    The whole line if d may be zero or have either sign. It is clipped to the public bounds, if
-    any; ends are rounded outward.
+    The whole line if d may be zero or have either sign. Public bounds cut it, if there are any;
+    ends are rounded outward.
     """
     ends = _quotients(part, denominator)
     if shape.is_bounded:
-        inside = _clipped(ends, shape.radius)
-        # It is empty only if an interval missed; then only the bounds are sure.
-        ends = inside if inside is not None else (-shape.radius, shape.radius)
+        # Bounds are those of weighted averages, whose denominator is not negative.
+        is_sure = denominator.low is not None and denominator.low > 0.0
+        ends = shape.bounds.cut(*ends) if is_sure and _are_finite(ends) else shape.bounds.whole
     low = None if ends[0] is None else _rounded(ends[0] + shape.middle, -math.inf)
     high = None if ends[1] is None else _rounded(ends[1] + shape.middle, math.inf)
     return CellInterval(low, high)
 
 
-def shifted_interval(
-    low: float, high: float, shape: Centred, *, within: CellInterval
-) -> CellInterval:
-    """The quotient's interval from that of its part about the middle, no longer than `within`."""
-    ends = (
-        _rounded(Fraction(low) + shape.middle, -math.inf),
-        _rounded(Fraction(high) + shape.middle, math.inf),
-    )
+def shifted_interval(low: float, high: float, shape: Centred) -> CellInterval:
+    """The quotient's interval from that of its part about the middle; public bounds cut it."""
+    ends = Fraction(low), Fraction(high)
+    if shape.is_bounded:
+        ends = shape.bounds.cut(*ends)
     return CellInterval(
-        ends[0] if within.low is None else max(ends[0], within.low),
-        ends[1] if within.high is None else min(ends[1], within.high),
+        _rounded(ends[0] + shape.middle, -math.inf), _rounded(ends[1] + shape.middle, math.inf)
     )
 
 
 _Ends = tuple[Fraction | None, Fraction | None]
+
+
+def _are_finite(ends: _Ends) -> TypeGuard[tuple[Fraction, Fraction]]:
+    return None not in ends
 
 
 def _quotients(part: CellInterval, denominator: CellInterval) -> _Ends:
@@ -79,12 +123,6 @@ def _quotients(part: CellInterval, denominator: CellInterval) -> _Ends:
     low = None if n1 is None else n1 * (1 / d1 if n1 < 0 else far)
     high = None if n2 is None else n2 * (1 / d1 if n2 > 0 else far)
     return low, high
-
-
-def _clipped(ends: _Ends, radius: Fraction) -> _Ends | None:
-    low = -radius if ends[0] is None else max(ends[0], -radius)
-    high = radius if ends[1] is None else min(ends[1], radius)
-    return (low, high) if low <= high else None
 
 
 def _fraction(value: float | None) -> Fraction | None:

@@ -98,11 +98,19 @@ def test_the_range_is_that_of_all_values_in_the_intervals(
     if high < 0.0 or low > most:
         assert found == Range(Fraction(0), Fraction(100))
         return
-    assert float(found.low) <= max(low, 0.0) + 1e-9
-    assert float(found.high) >= min(high, most) - 1e-9
+    # What bounds leave is half as long at least, from the bound that cut it.
+    length = min((high - low) / 2, most)
+    low, high = max(low, 0.0), min(high, most)
+    if high == most:
+        low = min(low, most - length)
+    elif low == 0.0:
+        high = max(high, length)
+    assert float(found.low) <= low + 1e-9
+    assert float(found.high) >= high - 1e-9
     # The grid leaves out a little: by its steps in S and in 1 / N.
-    assert float(found.low) == pytest.approx(max(low, 0.0), abs=1.0 + 0.1 * abs(low))
-    assert float(found.high) == pytest.approx(min(high, most), abs=1.0 + 0.1 * abs(high))
+    room = 1.0 + 0.1 * (abs(low) + abs(high) + length)
+    assert float(found.low) == pytest.approx(low, abs=room)
+    assert float(found.high) == pytest.approx(high, abs=room)
 
 
 @pytest.mark.parametrize("shape", ["one end", "both ends", "even", "few"])
