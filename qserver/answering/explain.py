@@ -146,10 +146,24 @@ def _protected(replica: Replica) -> str | None:
     return None if unit is None else unit.text
 
 
-def payable_charges(replica: Replica, workload: Workload) -> list[AnyCharge] | None:
-    """The charges of a workload; None if the budget or a guard forbids it."""
+@dataclass(frozen=True)
+class Priced:
+    """What a workload costs now.
+
+    Args:
+        nano: its price, in nano-epsilon.
+        charges: None where the budget or a guard forbids them.
+    """
+
+    nano: int
+    charges: list[AnyCharge] | None
+
+
+def priced(replica: Replica, workload: Workload) -> Priced:
+    """The price of a workload alone: without prices of other lengths."""
     plan = replica.plan_workload(replica.chosen(workload))
-    return None if refusal(plan, replica=replica) is not None else _charges(plan)
+    refused = refusal(plan, replica=replica) is not None
+    return Priced(replica.price_nano(plan), None if refused else _charges(plan))
 
 
 def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplanation]:

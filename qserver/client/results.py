@@ -221,7 +221,7 @@ class Price(FromJson):
     Args:
         price, remaining: in epsilon.
         at_most: whether the price is that of asking all at once in the worst case, as for averages;
-            measured in steps they nearly always cost far less.
+            measured in steps they nearly always cost far less, and never more.
         free: the interval known without charge, or None, for each question in order.
         curve: prices at other lengths; for a workload, at multiples of the asked lengths. A price
             of None is out of reach. Lengths that cost more than shorter ones are left out.

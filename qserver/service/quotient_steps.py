@@ -40,8 +40,9 @@ class QuotientSteps:
     """The steps of one statement on one dataset.
 
     The narrowest intervals are fixed at the beginning, and no step asks for narrower ones. The sum
-    of the steps may still be above the price of these, if the planner buys tables on the way. The
-    lengths of a step depend on the text and on released answers alone.
+    of the steps might still be above the price of these, if the planner buys tables on the way:
+    `qserver.service.quoted` stops before that. The lengths of a step depend on the text and on
+    released answers alone.
 
     Raises:
         SqlError: nothing is known of a denominator, or the statement has no length.
@@ -90,6 +91,22 @@ class QuotientSteps:
         of_sums = {r: t.most for r, t in self._relatives.items()}
         of_several = self._several.last_step(at_once=self.is_one)
         return self._asked({r: a.most for r, a in self._askings.items()}, of_sums, of_several)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether history says something of all that is asked in steps."""
+        ratios = all(self._known[ratio].halves.is_finite for ratio in self._askings)
+        sums = all(math.isfinite(known.half_width) for known in self._sums.values())
+        return ratios and sums and self._several.is_known
+
+    def as_known(self) -> StatementQuestions:
+        """The questions as exactly as history knows them, whether or not that suffices."""
+        return asked(
+            self._statement,
+            halves={ratio: self._known[ratio].halves.scaled(_ROOM) for ratio in self._askings},
+            of_sums={one: known.half_width * _ROOM for one, known in self._sums.items()},
+            of_several=self._several.as_known(),
+        )
 
     def _asked(
         self,

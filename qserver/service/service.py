@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from qserver.answering.explain import explain_question, explain_workload, payable_charges
+from qserver.answering.explain import explain_question, explain_workload, priced
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.query.asking.reading import AS_EVER, Reading
@@ -41,11 +41,20 @@ from qserver.service.insight import Insight
 from qserver.service.integrity import Integrity
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
+from qserver.service.quoted.notes import StatementNotes
 from qserver.service.saving.saved import SavedViews
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 
 __all__ = ["Idempotency", "Service"]
+
+
+@dataclass(frozen=True)
+class Price:
+    """A price in nano-epsilon, and whether it can be paid now."""
+
+    nano: int
+    is_payable: bool
 
 
 class Service:
@@ -92,6 +101,7 @@ class Service:
         self.history = ReleasedHistory(store, self._datasets)
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)
+        self.notes = StatementNotes(store, self._datasets)
 
     def datasets(self) -> list[DatasetStatus]:
         """The public face of every dataset, by name."""
@@ -287,13 +297,15 @@ class Service:
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
 
-    def is_payable(self, name: str, workload: Workload, *, by: str = "") -> bool:
-        """Whether budget, guard and the asker's own ledger let a workload be measured now."""
+    def price(self, name: str, workload: Workload, *, by: str = "") -> Price:
+        """What a workload costs, and whether budget, guard and the asker's own ledger let it."""
         opened = self._workloads.refresh(name)
         with opened.lock:
-            charges = payable_charges(opened.replica, workload)
-        own = None if charges is None else self._own_price(by, opened.meta, charges)
-        return charges is not None and (own is None or own.affordable)
+            found = priced(opened.replica, workload)
+        if found.charges is None:
+            return Price(found.nano, is_payable=False)
+        own = self._own_price(by, opened.meta, found.charges)
+        return Price(found.nano, is_payable=own is None or own.affordable)
 
     def _own_price(
         self, by: str, meta: DatasetMeta, charges: Sequence[AnyCharge]

@@ -6,14 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
-from qserver.answering.consistency import ConsistentWorkload
 from qserver.answering.quotient import joint_value
 from qserver.answering.workload import MOST_OFFERED, KnownNumber
 from qserver.query.looking import Ends
 from qserver.query.measure import Measure
-from qserver.query.question import Question
 from qserver.query.sql.cells import (
     CellQuestions,
     CellValue,
@@ -47,7 +44,10 @@ from qserver.service.cells.answered import (
     step_of,
     workload_of,
 )
-from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
+from qserver.service.cells.longer import with_remark
+from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
+from qserver.service.quoted.capped import CappedSteps
+from qserver.service.quotient_steps import QuotientSteps
 from qserver.service.service import Service
 from qserver.service.statement_answers import (
     AnsweredCell,
@@ -63,8 +63,6 @@ from qserver.service.statement_answers import (
 from qserver.service.unmeasured.first import from_history, refuse_unless_free
 from qserver.service.unmeasured.steps import TakenSteps, with_earlier
 from qserver.service.visits import hold_thread, present_visit, visiting
-
-_T = TypeVar("_T")
 
 
 class Statements:
@@ -136,7 +134,7 @@ class Statements:
     ) -> StatementAnswer | JobStatus:
         """The table of a statement, whether or not it explains; raises as `run` does.
 
-        Quotients are asked in steps, which nearly always cost less than `explain` says. A job may
+        Quotients are asked in steps, which never cost more than `explain` says. A job may
         be that of any of them: when it is done, the statement sent again goes on. Sent again under
         its key it also says what the steps before were charged.
         """
@@ -158,27 +156,29 @@ class Statements:
     ) -> StatementAnswer | JobStatus:
         """As `answer`."""
         deadline, taken = self._clock() + wait_s, TakenSteps(self._questions, name, idempotency)
-        if has_steps(statement) and (job := taken.recall(wait_s=wait_s)):
+        if not has_steps(statement):
+            last = self._steps(name, statement).last_step()
+            found = self._answered(name, last, wait_s=wait_s, idempotency=idempotency, by=by)
+            return found if isinstance(found, JobStatus) else self.table(name, last, found)
+        if job := taken.recall(wait_s=wait_s):
             return job
-        steps = self._steps(name, statement)
-        last = steps.last_step()
-        # Where the price at the most cannot be paid, no first step is taken.
-        is_begun = bool(taken.answers)
-        if steps.goes_on and (is_begun or self._is_payable(name, last, by)):
-            for _ in range(len(taken.answers), MOST_STEPS):
-                workload = step_of(steps.next_step())
-                left = max(deadline - self._clock(), 0.0)
-                if job := taken.take(workload, wait_s=left, by=by):
-                    return job
-                steps.look()
-                if not steps.goes_on:
-                    break
-            last = steps.last_step()
+        steps = self._capped(name, statement, by)
+        steps.take(len(taken.answers))
+        while (step := steps.next_step()) is not None:
+            left = max(deadline - self._clock(), 0.0)
+            job = taken.take(step_of(step), wait_s=left, by=by)
+            steps.taken()
+            if job:
+                return job
+            steps.look()
+        last = steps.last()
         left = max(deadline - self._clock(), 0.0)
         answers = self._answered(name, last, wait_s=left, idempotency=idempotency, by=by)
         if isinstance(answers, JobStatus):
             return answers
-        return self.table(name, last, with_earlier(answers, taken.answers))
+        steps.answered(last)
+        rest = steps.rest_nano()
+        return self.table(name, last, with_earlier(answers, taken.answers), rest_nano=rest)
 
     def charged_nano(self, name: str, idempotency: Idempotency) -> int:
         """What the steps of a statement that was asked under a key were charged so far."""
@@ -187,15 +187,21 @@ class Statements:
 
     def goes_on(self, name: str, statement: Statement) -> bool:
         """Whether asking would measure more before all quotients are as exact as asked."""
-        return self._steps(name, statement).goes_on
-
-    def _is_payable(self, name: str, questions: StatementQuestions, by: str) -> bool:
-        return self._questions.is_payable(name, workload_of(questions), by=by)
+        return has_steps(statement) and self._capped(name, statement, "").goes_on
 
     def table(
-        self, name: str, questions: StatementQuestions, found: Answer | WorkloadAnswer
+        self,
+        name: str,
+        questions: StatementQuestions,
+        found: Answer | WorkloadAnswer,
+        *,
+        rest_nano: int | None = None,
     ) -> StatementAnswer:
-        """The table that the answers of a statement's questions fill."""
+        """The table that the answers of a statement's questions fill.
+
+        Args:
+            rest_nano: price of what is still to be measured, where the quote did not pay it.
+        """
         answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
         estimates = [answer.estimate for answer in answers]
         ends = found.ends if isinstance(found, WorkloadAnswer) else ()
@@ -208,7 +214,9 @@ class Statements:
             value = joint_value(questions, cell, answered.value, estimates, joint_of)
             return by_posterior(questions, cell, replace(answered, value=value), posterior_of)
 
-        cells = looked(questions, _by_cell(questions, cell_of), estimates, ends)
+        plain = by_cell(questions, cell_of)
+        cells = looked(questions, plain, estimates, ends)
+        questions = with_remark(questions, plain, rest_nano=rest_nano)
         together = found.simultaneous if isinstance(found, WorkloadAnswer) else None
         paid = (found.charged_nano, found.remaining_nano)
         return shaped(StatementAnswer(questions, cells, *paid, together, found.version))
@@ -221,11 +229,13 @@ class Statements:
         *,
         remaining_nano: int,
         version: int,
+        is_asked: bool = True,
     ) -> StatementAnswer:
         """The table that history fills at no cost; a cell it knows nothing of has no value.
 
         Args:
             known: per question what history says; consistent values need that of all.
+            is_asked: whether its asker said how long intervals may be.
         """
         answers = [None if one is None else one.answer for one in known]
         all_ends = [None if one is None else one.ends for one in known]
@@ -243,12 +253,15 @@ class Statements:
             found = AnsweredCell(value, "history", consistent_of(cell, nearest), statement=law)
             return by_posterior(questions, cell, found, posterior_of)
 
+        plain = by_cell(questions, cell_of)
         cells = looked(
             questions,
-            _by_cell(questions, cell_of),
+            plain,
             [0.0 if answer is None else answer.estimate for answer in answers],
             all_ends,
         )
+        if is_asked and is_complete:
+            questions = with_remark(questions, plain)
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
         # What is not known yet can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
@@ -274,18 +287,25 @@ class Statements:
 
     def explain(self, name: str, statement: Statement, *, by: str = "") -> StatementExplanation:
         """What a statement would cost; spends nothing. Raises as `run` does."""
-        steps = self._steps(name, statement)
-        found = self._explained(name, steps.last_step(), by)
-        return replace(found, is_most=steps.goes_on)
+        if not has_steps(statement):
+            return self._explained(name, self._steps(name, statement).last_step(), by)
+        steps = self._capped(name, statement, by)
+        found = self._explained(name, steps.quoted, by)
+        left = steps.left_nano
+        price = found.price_nano if left is None else min(found.price_nano, left)
+        return replace(found, price_nano=price, is_most=steps.goes_on)
 
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
         """The questions of a statement that suffice in every case, by what history says."""
         return self._steps(name, statement).last_step()
 
+    def _capped(self, name: str, statement: Statement, by: str) -> CappedSteps:
+        return CappedSteps(self._questions, name, self._steps(name, statement), by=by)
+
     def _steps(self, name: str, statement: Statement) -> QuotientSteps:
         steps = QuotientSteps(self._questions, name, statement)
         # Before anything is spent: it may be refused.
-        _consistent(steps.last_step())
+        consistent_workload(steps.last_step())
         return steps
 
     def _nearest(
@@ -296,7 +316,7 @@ class Statements:
         ends: Sequence[Ends] = (),
     ) -> Sequence[float] | None:
         """The consistent answers of all questions, where the statement asks for them."""
-        consistent = _consistent(questions)
+        consistent = consistent_workload(questions)
         if consistent is None:
             return None
         total = self._questions.insight.total(name)
@@ -311,7 +331,7 @@ class Statements:
         idempotency: Idempotency | None,
         by: str,
     ) -> Answer | WorkloadAnswer | JobStatus:
-        if (only := _only(questions)) is not None:
+        if (only := only_question(questions)) is not None:
             return self._questions.ask(
                 name,
                 only.query,
@@ -329,7 +349,7 @@ class Statements:
 
     def _explained(self, name: str, questions: StatementQuestions, by: str) -> StatementExplanation:
         found: Explanation | WorkloadExplanation
-        if (only := _only(questions)) is not None:
+        if (only := only_question(questions)) is not None:
             looking = questions.statement.clauses.looking
             found = self._questions.explain(
                 name, only.query, only.requirement, measure=only.measure, looking=looking, by=by
@@ -364,28 +384,10 @@ class Statements:
             apart,
             found.remaining_nano,
             found.affordable,
-            _by_cell(questions, known_of),
+            by_cell(questions, known_of),
             found.version,
             found.measure,
             curve,
             found.own,
             protected=found.protected,
         )
-
-
-def _consistent(questions: StatementQuestions) -> ConsistentWorkload | None:
-    """What will find consistent answers, where the statement asks for them."""
-    if not questions.statement.clauses.consistent:
-        return None
-    return ConsistentWorkload([q.query for q in questions.questions])
-
-
-def _only(asked: StatementQuestions) -> Question | None:
-    """The question of a statement that asks for just one."""
-    return asked.questions[0] if len(asked.questions) == 1 else None
-
-
-def _by_cell(
-    asked: StatementQuestions, of: Callable[[CellQuestions], _T]
-) -> tuple[tuple[_T, ...], ...]:
-    return tuple(tuple(map(of, row)) for row in asked.cells)

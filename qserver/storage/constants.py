@@ -20,6 +20,10 @@ class StoreConstants:
     """Most certified weights that are kept for one snapshot, so that free answers cannot fill the
     store. Not measured."""
 
+    notes: int = 100_000
+    """Most statements of one snapshot of which is noted how they were answered, and rows of which
+    weights are kept. Not measured: a statement takes some hundred bytes."""
+
     saved_questions: int = 24
     """Most questions that an account keeps of one dataset: more are no dashboard. Not measured."""
 

@@ -120,7 +120,7 @@ class Keys:
         return self._key("estimators", snapshot)
 
     def remembered(self, snapshot: str) -> str:
-        """Hash: key of a row -> number of estimators kept for free answers."""
+        """Hash: key of a row -> number of estimators kept for free answers; statement -> note."""
         return self._key("remembered", snapshot)
 
     def saved(self, dataset: str) -> str:

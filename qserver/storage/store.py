@@ -308,6 +308,18 @@ class Store:
             ],
         )
 
+    def note(self, meta: DatasetMeta, digest: str) -> str | None:
+        """What is noted of a statement of SQL; None for nothing."""
+        key = Keys(meta.population).remembered(meta.snapshot)
+        text: Any = self._client.hget(key, f"statement {digest}")
+        return text  # type: ignore[no-any-return]
+
+    def keep_note(self, meta: DatasetMeta, digest: str, text: str) -> None:
+        """Note something of a statement; nothing of a new one where as many as may be are noted."""
+        key, field = Keys(meta.population).remembered(meta.snapshot), f"statement {digest}"
+        if self._client.hlen(key) < STORE.notes or self._client.hexists(key, field):
+            self._client.hset(key, field, text)
+
     def bind(self, meta: DatasetMeta, *, key: str, body_digest: str, outcome: str = "") -> Binding:
         """Bind an idempotency key to a body, and later to its outcome.
 

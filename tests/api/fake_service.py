@@ -44,7 +44,8 @@ from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.people.unit import UnitStatus
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
-from qserver.service.service import Idempotency
+from qserver.service.quoted.notes import StatementNote
+from qserver.service.service import Idempotency, Price
 from tests.api.fake_answers import DOMAIN, FREE, MANY, WIDE_CELLS, released
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
 
@@ -83,7 +84,7 @@ class FakeService:
         """Itself, which has the methods of this part, too."""
         return self
 
-    history = ledger = insight
+    history = ledger = notes = insight
 
     def renew(self) -> None:
         """Be as new, but for a stamp that moves, so that nothing is cached."""
@@ -205,9 +206,15 @@ class FakeService:
             version=7,
         )
 
-    def is_payable(self, name: str, workload: Workload, *, by: str = "") -> bool:
-        self._enter("is_payable", name, workload=workload, by=by)
-        return True
+    def price(self, name: str, workload: Workload, *, by: str = "") -> Price:
+        self._enter("price", name, workload=workload, by=by)
+        return Price(60_000_001, is_payable=True)
+
+    def of(self, name: str, digest: str) -> None:
+        self._enter("of", name, digest=digest)
+
+    def keep(self, name: str, digest: str, note: StatementNote) -> None:
+        self._enter("keep", name, digest=digest, note=note)
 
     def explain(
         self,

@@ -121,7 +121,8 @@ def _of_statement(name: str) -> AliasPath:
 
 _CONFIDENCE = AliasPath("asked", "confidence")
 _REMARKS = (
-    "what to know of its groups and conditions, a sentence each, such as in which month weeks count"
+    "what to know of its groups, conditions and intervals, a sentence each, such as in which month "
+    "weeks count, or which intervals are longer than asked"
 )
 
 
@@ -196,7 +197,7 @@ class SqlPriceBody(RecordBody):
     at_most: bool = Field(
         description="whether `price` is that of asking all at once, as exactly as the worst case "
         "needs: averages and quotients are measured in steps, which nearly always cost far less, "
-        "and may cost somewhat more only where tables are bought on the way",
+        "and never more",
         validation_alias="is_most",
     )
     price_apart: Epsilon | None = Field(

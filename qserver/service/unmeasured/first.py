@@ -44,6 +44,7 @@ def from_history(
             known,
             remaining_nano=status.remaining_nano,
             version=status.version,
+            is_asked=False,
         )
     raise _priced(statements, name, statement, full, by=by)
 

@@ -75,6 +75,20 @@ class SeveralSteps:
             for place, target in self._targets.items()
         }
 
+    @property
+    def is_known(self) -> bool:
+        """Whether history says something of all sums that are asked in steps."""
+        return all(
+            math.isfinite(part.half_width)
+            for place, one in self._asked.items()
+            if one.cell.function.has_steps
+            for part in self._known[place]
+        )
+
+    def as_known(self) -> OfSeveral:
+        """The half-widths of what history knows; those asked at most where WITHIN is about sums."""
+        return {place: self._known_halves(place) for place in self._asked}
+
     def _is_met(self, place: tuple[int, int]) -> bool:
         has_steps = self._asked[place].cell.function.has_steps
         return not has_steps or self._targets[place].is_met(self._known[place])

@@ -50,10 +50,12 @@ the text nor history says more. Intervals hold whatever it is; it bounds what th
 
 
 def least_base(typed: Fraction | None, known: float) -> float:
-    """The least number of records: as typed, or more by history; else the stated one."""
-    if typed is None and not known >= 1.0:
-        return float(STATED_BASE)
-    return max(float(typed or 0), known)
+    """The least number of records: as typed, else the stated one; more if history says so.
+
+    What history knows never lowers it: that a group is small shows on the way, and the same
+    statement would cost more for it when it is asked again.
+    """
+    return max(float(STATED_BASE if typed is None else typed), known)
 
 
 @dataclass

@@ -1,0 +1,95 @@
+"""One sentence on intervals that are longer than asked, for every face to show as a remark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from qserver.query.sql.cells import StatementQuestions
+from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.statement import Cell, Sum
+from qserver.query.sql.tables.exactness import Exactness
+from qserver.service.statement_answers import AnsweredCell
+from qserver.text import cost_text
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class ReachedLength:
+    """The half-width that was asked of a number, and the one that it has; infinite if open."""
+
+    asked: float
+    reached: float
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether the interval is longer than asked."""
+        return self.reached > self.asked * (1.0 + _ROUNDING)
+
+
+def with_remark(
+    questions: StatementQuestions,
+    cells: Sequence[Sequence[AnsweredCell]],
+    *,
+    rest_nano: int | None = None,
+) -> StatementQuestions:
+    """The questions of a statement that says where intervals are longer than asked.
+
+    Args:
+        cells: of the whole table, with the intervals of each number by itself.
+        rest_nano: price of what is still to be measured, where the quote did not pay it.
+    """
+    reached = list(_reached(questions, cells))
+    longer = [one for one in reached if one.is_longer]
+    if not longer:
+        return questions
+    worst = max(longer, key=lambda one: one.reached / one.asked)
+    which = (
+        "The interval is" if len(reached) == 1 else f"{len(longer)} of {len(reached)} intervals are"
+    )
+    said = (
+        f"{which} longer than asked, up to {_half(worst.reached)} in place of {_half(worst.asked)}"
+    )
+    remark = f"{said}{_more(rest_nano)}"
+    statement = questions.statement
+    return replace(questions, statement=replace(statement, remarks=(*statement.remarks, remark)))
+
+
+def _more(rest_nano: int | None) -> str:
+    if rest_nano is None:
+        return "; a smaller ASSUMING AT LEAST measures more, and EXPLAIN says for how much."
+    return (
+        f": what was quoted is used up, and the rest would cost {cost_text(rest_nano / 1e9)} "
+        "epsilon, with another WITHIN or ASSUMING AT LEAST."
+    )
+
+
+def _half(half_width: float) -> str:
+    return "no end" if half_width == float("inf") else f"±{half_width:,.4g}"
+
+
+def _reached(
+    questions: StatementQuestions, cells: Sequence[Sequence[AnsweredCell]]
+) -> Iterator[ReachedLength]:
+    """Of each number that is asked in steps."""
+    statement = questions.statement
+    for row, answered in zip(statement.rows, cells, strict=True):
+        for k, (cell, found) in enumerate(zip(row.cells, answered, strict=False)):
+            asked = _asked(cell, statement.exactness_of(k), found)
+            if asked is not None:
+                low, high = found.value.interval.low, found.value.interval.high
+                is_open = low is None or high is None
+                half = float("inf") if is_open else ((high or 0.0) - (low or 0.0)) / 2.0
+                yield ReachedLength(asked, half)
+
+
+def _asked(cell: Cell, exact: Exactness, found: AnsweredCell) -> float | None:
+    """The half-width that is asked of a number; None where it is that of the sums behind it."""
+    if isinstance(cell, Combined) and not cell.function.has_steps:
+        return None
+    if exact.part is not None and found.value.estimate:
+        return float(exact.part) * abs(found.value.estimate)
+    if isinstance(cell, Sum) or exact.half_width is None:
+        return None
+    return float(exact.half_width)

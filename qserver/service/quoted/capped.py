@@ -1,0 +1,109 @@
+"""The steps of one statement, none of which carries it past its quote."""
+
+from __future__ import annotations
+
+from qserver.query.sql.cells import StatementQuestions
+from qserver.service.cells.answered import step_of, workload_of
+from qserver.service.quoted.notes import StatementNote, digest_of
+from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
+from qserver.service.service import Service
+
+
+class CappedSteps:
+    """What a statement asks next, on one dataset, for one asker.
+
+    Its quote is the price of asking all at once, as exactly as the worst case needs, before its
+    first step. A step that would pass what is left of it is not taken. Then all is asked at once if
+    that fits, and else the statement is answered by what is known.
+    """
+
+    def __init__(self, service: Service, name: str, steps: QuotientSteps, *, by: str) -> None:
+        self._service, self._name, self._steps, self._by = service, name, steps, by
+        self._at_most = steps.last_step()
+        self._digest = digest_of(self._at_most)
+        self._note = service.notes.of(name, self._digest)
+        self._n_taken, self._price, self._is_at_once = 0, 0, False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the statement was answered before, so that it costs nothing."""
+        return self._note is not None and bool(self._note.lengths)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether asking may measure more before all numbers are as exact as asked."""
+        return not self.is_answered and self._steps.goes_on
+
+    @property
+    def left_nano(self) -> int | None:
+        """Most that the steps from now on may be charged; None before the first."""
+        return None if self._note is None else self._note.left_nano
+
+    @property
+    def quoted(self) -> StatementQuestions:
+        """The questions whose price is quoted: as they were answered, or all at once."""
+        if self._note is not None and self._note.lengths:
+            return self._note.as_answered(self._at_most)
+        return self._at_most
+
+    def next_step(self) -> StatementQuestions | None:
+        """The questions of the next step; None where none is left, or none may be charged."""
+        if not self.goes_on or self._is_at_once:
+            return None
+        if self._note is None:
+            quote = self._service.price(self._name, workload_of(self._at_most), by=self._by)
+            if not quote.is_payable:
+                return None
+            self._note = StatementNote(quote.nano)
+        if self._n_taken < MOST_STEPS and self._may(step := self._steps.next_step()):
+            return step
+        at_once = self._steps.last_step()
+        self._is_at_once = True
+        return at_once if self._may(at_once) else None
+
+    def take(self, n_before: int) -> None:
+        """Count steps that earlier requests took."""
+        self._n_taken = n_before
+
+    def taken(self) -> None:
+        """Note that the step that was given last is being asked."""
+        self._n_taken += 1
+        self._keep(StatementNote(self._left - self._price))
+
+    def last(self) -> StatementQuestions:
+        """The questions whose answers are the statement's, once no step is left."""
+        if self.is_answered:
+            return self.quoted
+        if self._note is not None and self._steps.is_known and self._steps.goes_on:
+            return self._steps.as_known()
+        return self._steps.last_step()
+
+    def rest_nano(self) -> int | None:
+        """The price of what is still to be measured, where the quote did not pay it; or None."""
+        if self._note is None or not self._steps.goes_on:
+            return None
+        at_once = workload_of(self._steps.last_step())
+        return self._service.price(self._name, at_once, by=self._by).nano
+
+    def answered(self, questions: StatementQuestions) -> None:
+        """Note that these questions answered the statement."""
+        if not self.is_answered:
+            self._keep(StatementNote.answered(questions))
+
+    def look(self) -> None:
+        """Read the present history."""
+        self._steps.look()
+
+    def _may(self, questions: StatementQuestions) -> bool:
+        """Whether a step can be paid, and what is left of the quote pays it."""
+        price = self._service.price(self._name, step_of(questions), by=self._by)
+        self._price = price.nano
+        return price.is_payable and price.nano <= self._left
+
+    @property
+    def _left(self) -> int:
+        return 0 if self._note is None else self._note.left_nano
+
+    def _keep(self, note: StatementNote) -> None:
+        self._note = note
+        self._service.notes.keep(self._name, self._digest, note)

@@ -1,0 +1,111 @@
+"""Statements in steps: never above their quote, and free once they were answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Statement
+from qserver.records.answer import JobStatus
+from qserver.service.quoted.notes import StatementNote, digest_of
+from qserver.service.service import Service
+from qserver.service.statements import Statements
+from tests.deployment import Deployment
+from tests.service.test_statements import answered, explained, spent
+
+SMALL = "WHERE age BETWEEN 20 AND 22 AND sex = 'Male'"
+FUNCTIONS = (
+    "SELECT sex, AVG(age) FROM people GROUP BY sex WITHIN 1",
+    f"SELECT AVG(age) FROM people {SMALL} WITHIN 1",
+    "SELECT age, COUNT_IF(sex = 'Male') / COUNT(*) AS s FROM people GROUP BY age "
+    "ORDER BY s DESC LIMIT 2 WITHIN 0.1",
+    "SELECT SUM(2 * age - 7) / SUM(age) FROM people WITHIN 0.05 ASSUMING AT LEAST 400",
+    "SELECT sex, MEDIAN(age), AVG(age) FROM people GROUP BY sex WITHIN 1 ASSUMING AT LEAST 150",
+    "SELECT QUANTILE(age, 0.9) FROM people WITHIN 1",
+    "SELECT MIN(age), MAX(age) FROM people WITHIN 20",
+    "SELECT STDDEV(age), VARIANCE(age) FROM people WITHIN 1 ASSUMING AT LEAST 400",
+    "SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () FROM people GROUP BY sex WITHIN 0.05",
+    "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 5 PERCENT ASSUMING AT LEAST 100",
+    "SELECT sex, AVG(age) AS a FROM people GROUP BY sex HAVING a > 21 WITHIN 1 SIMULTANEOUS",
+    "SELECT COUNT(*) FROM (SELECT age FROM people GROUP BY age HAVING COUNT(*) > 40) WITHIN 2",
+    "SELECT COUNT(DISTINCT age) FROM people WITHIN 20",
+)
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url, limit="1000")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_a_statement_never_passes_its_quote_and_is_free_once_it_was_answered(
+    town: Deployment, text: str
+) -> None:
+    """Each request has a process of its own, and other questions come between."""
+    quote = explained(town, text)
+    answered(town, text)
+    assert 0 < spent(town) <= quote.price_nano
+    answered(town, "SELECT sex, age, COUNT(*), SUM(age) FROM people GROUP BY sex, age WITHIN 25")
+    before = spent(town)
+    answered(town, text)
+    assert spent(town) == before
+    price = explained(town, text)
+    assert (price.price_nano, price.kind, price.is_most) == (0, "free", False)
+
+
+def test_a_small_group_is_told_in_one_sentence_and_costs_nothing_again(town: Deployment) -> None:
+    text = f"SELECT AVG(age) FROM people {SMALL} WITHIN 0.1"
+    found = answered(town, text)
+    [cell] = found.cells[0]
+    assert cell.value.interval.low is not None
+    assert cell.value.interval.high is not None
+    half = (cell.value.interval.high - cell.value.interval.low) / 2
+    [remark] = found.asked.statement.remarks
+    assert remark.startswith(
+        f"The interval is longer than asked, up to ±{half:.4g} in place of ±0.1"
+    )
+    before = spent(town)
+    again = answered(town, text)
+    assert again.cells == found.cells
+    assert again.asked.statement.remarks == found.asked.statement.remarks
+    assert spent(town) == before
+
+
+def test_what_is_left_of_a_quote_bounds_the_steps_of_later_requests(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where next to nothing is left the rest is not bought, and its price is told."""
+    text = "SELECT AVG(age) FROM people WITHIN 0.1 ASSUMING AT LEAST 400"
+    quote = explained(town, text).price_nano
+    found = Statements(town.service()).run("people", text, wait_s=0)
+    assert isinstance(found, JobStatus)
+    town.work_off()
+    service = town.service()
+    steps = Statements(service).asked("people", parsed(service, text))
+    note = service.notes.of("people", digest_of(steps))
+    assert note == StatementNote(quote - spent(town))
+    service.notes.keep("people", digest_of(steps), StatementNote(1))
+    before = spent(town)
+    capped = answered(town, text)
+    assert spent(town) == before
+    [remark] = capped.asked.statement.remarks
+    assert "what was quoted is used up, and the rest would cost" in remark
+    assert explained(town, text).price_nano == 0
+
+
+def test_a_note_that_was_damaged_is_as_none(town: Deployment) -> None:
+    service = town.service()
+    service.notes.keep("people", "digest", StatementNote(5, (1.5, 2.0)))
+    assert service.notes.of("people", "digest") == StatementNote(5, (1.5, 2.0))
+    store, meta = service._store, town.meta
+    for text in ("[5, []]\n0123", "[5]", "x", "[1, 2, 3]", '{"left": 1}'):
+        store.keep_note(meta, "digest", text)
+        assert service.notes.of("people", "digest") is None
+    assert service.notes.of("people", "another") is None
+
+
+def parsed(service: Service, text: str) -> Statement:
+    return parse_statement(text, service.domain("people"), dataset="people")
