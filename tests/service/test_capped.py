@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -13,6 +14,7 @@ from qserver.service.quoted.notes import StatementNote, digest_of
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 from tests.deployment import Deployment
+from tests.postgres.client import connected
 from tests.service.test_statements import answered, explained, spent
 
 SMALL = "WHERE age BETWEEN 20 AND 22 AND sex = 'Male'"
@@ -56,6 +58,7 @@ def test_a_statement_never_passes_its_quote_and_is_free_once_it_was_answered(
     assert (price.price_nano, price.kind, price.is_most) == (0, "free", False)
 
 
+@pytest.mark.slow
 def test_a_small_group_is_told_in_one_sentence_and_costs_nothing_again(town: Deployment) -> None:
     text = f"SELECT AVG(age) FROM people {SMALL} WITHIN 0.1"
     found = answered(town, text)
@@ -74,8 +77,28 @@ def test_a_small_group_is_told_in_one_sentence_and_costs_nothing_again(town: Dep
     assert spent(town) == before
 
 
+@pytest.mark.slow
+def test_every_face_says_what_is_longer_and_asks_nothing_more(town: Deployment) -> None:
+    """HTTP, the web pages and the PostgreSQL port, each in a process of its own."""
+    text = f"SELECT AVG(age) FROM people {SMALL} WITHIN 0.1"
+    [remark] = answered(town, text).asked.statement.remarks
+    before, web = spent(town), town.web()
+    reply = web.post("/v1/datasets/people/sql", json={"sql": text, "spend": False})
+    assert reply.status_code == 200
+    assert reply.json["table"]["remarks"] == [remark]
+    assert reply.json["table"]["epsilon_charged"] == 0
+    form = urlencode({"text": text, "length": "100", "confidence": "95"})
+    page = web.get(f"/portal/datasets/people/answer?{form}").get_data(as_text=True)
+    assert remark[:50] in page
+    with connected(town.service()) as client:
+        client.start()
+        assert remark.encode() in b" ".join(client.query(text).of(b"N"))
+    assert spent(town) == before
+
+
+@pytest.mark.slow
 def test_what_is_left_of_a_quote_bounds_the_steps_of_later_requests(
-    town: Deployment, monkeypatch: pytest.MonkeyPatch
+    town: Deployment,
 ) -> None:
     """Where next to nothing is left the rest is not bought, and its price is told."""
     text = "SELECT AVG(age) FROM people WITHIN 0.1 ASSUMING AT LEAST 400"
