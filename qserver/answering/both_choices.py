@@ -9,14 +9,14 @@ from qserver.answering.replica import Replica
 from qserver.answering.retired import period_retired
 from qserver.errors import CapacityError
 from qserver.planning.planner import Plan
+from qserver.planning.purchase import Purchase
 from qserver.query.domain import Domain
 from qserver.query.looking import Looking
 from qserver.query.question import Question
-from qserver.records.answer import Answer, BothChoices
+from qserver.records.answer import BothChoices
 from qserver.records.plan import PlannedTable
 
 _MOST_NAMED = 3
-_LONGER = 1.0 + 1e-6
 
 
 def choices_of_question(replica: Replica, question: Question, plan: Plan) -> BothChoices:
@@ -38,26 +38,23 @@ def choices_of_question(replica: Replica, question: Question, plan: Plan) -> Bot
     )
 
 
-def independent_nano(replica: Replica, question: Question) -> int | None:
-    """The price of the question with fresh noise by itself; None where none can be had."""
+def independent_nano(replica: Replica, *questions: Question) -> int | None:
+    """The price of questions, each with fresh noise by itself; None where none can be had."""
+    fresh = [question.with_looking(Looking(independent=True)) for question in questions]
     with contextlib.suppress(CapacityError):
-        plan = replica.plan(question.with_looking(Looking(independent=True)))
-        return None if period_retired(plan, replica) else replica.price_nano(plan)
+        plans = [replica.plan(question) for question in fresh]
+        if any(period_retired(plan, replica) for plan in plans):
+            return None
+        [plan] = plans if len(plans) == 1 else [_together(replica, plans)]
+        return replica.price_nano(plan)
     return None
 
 
-def rest_nano(replica: Replica, question: Question, answer: Answer) -> int | None:
-    """What fresh noise of the asked length costs, where the answer's interval is longer."""
-    return independent_nano(replica, question) if leaves_rest(question, answer) else None
-
-
-def leaves_rest(question: Question, answer: Answer) -> bool:
-    """Whether an answer's interval is longer than was asked, by what fresh noise may buy off."""
-    reach = question.requirement.length * _LONGER
-    if answer.selected_from is not None or answer.high - answer.low <= reach:
-        return False
-    # What the numerical error of a method adds is not to be bought off.
-    return answer.statement.method == "auto"
+def _together(replica: Replica, plans: Sequence[Plan]) -> Plan:
+    """The plan that measures the rows of all these."""
+    rows = tuple(row for plan in plans for row in plan.rows)
+    priced = replica.holdings.priced(Purchase(rows))
+    return Plan("fresh", rows, priced.price_nano, priced.spent_after_nano, None)
 
 
 def tables_in_words(domain: Domain, tables: Sequence[PlannedTable]) -> str:

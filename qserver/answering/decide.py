@@ -5,10 +5,10 @@ The online side and the worker run the same code, each on a replica of the publi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from qserver.answering.answer import answer_from, exact_answer, offer, refusal
-from qserver.answering.both_choices import rest_nano
+from qserver.answering.longer import told, told_of_all
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload, offers
@@ -46,7 +46,7 @@ class ToAnswer:
     version: int
 
     def answer(self) -> Answer:
-        """The answer without the price of fresh noise; raises as `answer_from` does."""
+        """The answer without its remarks; raises as `answer_from` does."""
         return answer_from(
             self.question,
             self.estimate,
@@ -64,9 +64,8 @@ class ToAnswer:
         return (estimate.estimator(key),) if estimate.needs_storing else ()
 
     def free(self, replica: Replica, answer: Answer) -> Free:
-        """The answer with the price of fresh noise on the replica's present state."""
-        rest = rest_nano(replica, self.question, answer)
-        return Free(replace(answer, rest_nano=rest), self.estimators)
+        """The answer with its remarks, on the replica's present state."""
+        return Free(told(replica, self.question, answer), self.estimators)
 
 
 def decide(replica: Replica, asked: AnyAsked) -> Free | Plan:
@@ -173,4 +172,4 @@ def _free_workload(replica: Replica, workload: Workload, plan: WorkloadPlan) -> 
         cost=WorkloadCost(0, replica.present.remaining_nano, {}),
         version=replica.n_events,
     )
-    return Free(found.answer, found.estimators)
+    return Free(told_of_all(replica, workload, found.answer), found.estimators)

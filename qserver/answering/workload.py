@@ -121,6 +121,10 @@ class KnownNumber:
     estimate: RowEstimate | None = None
     estimator: Estimator | None = None
 
+    def meets(self, question: Question) -> bool:
+        """Whether it is as exact as the question asks, but for what released answers disagree."""
+        return self.estimate is None or self.estimate.half_width <= question.row_half_width
+
 
 @dataclass(frozen=True)
 class _Each:

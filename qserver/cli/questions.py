@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import WHERE_HELP, question_document
@@ -47,8 +46,6 @@ SOURCES = {
     "refined": "released before, refined now",
     "exact": "exact, without noise",
 }
-
-_LONGER = 1.0 + 1e-6
 
 
 def register(commands: Commands, runtime: Runtime) -> None:
@@ -117,8 +114,7 @@ def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     from qserver.client import requests
 
     asked = requests.query(args.dataset, question_of(args), **_exactness(args))
-    show = partial(_show_asked, length=args.length)
-    return show_reply(reply_to(asked, args, runtime), show, args, runtime)
+    return show_reply(reply_to(asked, args, runtime), _show_asked, args, runtime)
 
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -181,29 +177,19 @@ def question_of(args: argparse.Namespace) -> dict[str, Any]:
     return question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
 
 
-def _show_asked(console: Console, answer: Mapping[str, Any], *, length: float) -> None:
-    """An answer, with what its interval says where released answers disagree."""
+def _show_asked(console: Console, answer: Mapping[str, Any]) -> None:
+    """An answer, with what to know of it."""
     show_answer(console, answer)
     if answer.get("as_of"):
         console.line(f"counted up to {answer['as_of']}")
     _show_reading(console, answer)
-    told = answer.get("statement") or {}
-    if not told.get("disagreements"):
-        return
-    low, high = answer["interval"]
-    if answer.get("selected_from") is None and high - low > length * _LONGER:
-        reached = 100.0 * answer["confidence_attained"]
-        console.line(
-            f"longer than asked by what they disagree about: length {length:g} holds with "
-            f"{reached:.3g} percent"
-        )
-        _show_rest(console, answer)
+    show_remarks(console, answer)
 
 
-def _show_rest(console: Console, answer: Mapping[str, Any]) -> None:
-    rest = answer.get("epsilon_rest")
-    if rest is not None:
-        console.line(f"  fresh noise of that length (--independent): {cost_text(rest)} epsilon")
+def show_remarks(console: Console, answer: Mapping[str, Any]) -> None:
+    """What to know of an answer or of a workload's, a line each."""
+    for remark in answer.get("remarks", ()):
+        console.line(remark)
 
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:

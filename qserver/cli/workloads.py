@@ -11,7 +11,7 @@ from typing import Any
 
 from qserver.cli.conditions import read_json
 from qserver.cli.console import Console, cost_text, interval_text, percent_text
-from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price
+from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price, show_remarks
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
     add_looking,
@@ -138,14 +138,8 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
     if together is not None:
         percent = percent_text(_rounded_down(together["confidence"]))
         console.line(f"all at once with {percent} percent confidence ({together['method']})")
-        attained = together.get("attained")
-        if attained is not None and attained < together["confidence"]:
-            percent = percent_text(_rounded_down(attained))
-            console.line(
-                "longer than asked by what released answers disagree about: the asked lengths hold "
-                f"with {percent} percent"
-            )
     _show_looking(console, answer)
+    show_remarks(console, answer)
     show_cost(console, answer)
 
 

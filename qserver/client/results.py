@@ -102,6 +102,7 @@ class Answer(Framed, FromJson):
         rest: what an `independent` answer of the asked length costs, in epsilon, where released
             answers disagree so much that this interval is longer; else None.
         as_of: the last period that was counted, where data arrive over time; else None.
+        remarks: what to know of it, a sentence each, such as that it is longer than asked.
     """
 
     estimate: float
@@ -119,6 +120,7 @@ class Answer(Framed, FromJson):
     statement: Statement | None = None
     rest: float | None = field(default=None, metadata=at("epsilon_rest"))
     as_of: str | None = None
+    remarks: tuple[str, ...] = ()
 
     def __float__(self) -> float:
         return self.estimate
@@ -136,10 +138,10 @@ class Answer(Framed, FromJson):
         return plot_of_answer(self, title=title, sure=self._sure())
 
     def __repr__(self) -> str:
-        return f"<Answer {self._sentence()}; {self._paid()}>"
+        return f"<Answer {'; '.join([self._sentence(), self._paid(), *self.remarks])}>"
 
     def _repr_html_(self) -> str:
-        paid = escape(f"{self.source}; {self._paid()}")
+        paid = escape("; ".join([self.source, self._paid(), *self.remarks]))
         return f"<p><b>{escape(self._sentence())}</b><br>{paid}</p>"
 
     def _paid(self) -> str:

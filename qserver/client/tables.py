@@ -119,7 +119,7 @@ class Table(Listing, FromJson):
             asked for.
         selected_from: the choice that all intervals allow for; None if each holds by itself.
         as_of: the last period that was counted, where data arrive over time; else None.
-        remarks: of a text of SQL, what to know of its groups and conditions; a sentence each.
+        remarks: what to know of its numbers, groups and conditions, a sentence each.
         order: how frames and cursors order them: indices into `groups` and behind them `columns`;
             groups come first where it is empty.
     """

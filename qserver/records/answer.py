@@ -42,6 +42,7 @@ class Answer:
             disagree so much that the interval is longer; None where it is not, or nothing will do.
         statement: the law of the interval and of `confidence_attained`; OF_ESTIMATOR of old.
         as_of: the last period that was counted, where data arrive over time; else ''.
+        remarks: what its asker should know of it, a sentence each: that it is longer than asked.
     """
 
     estimate: float
@@ -59,6 +60,7 @@ class Answer:
     statement: Statement = OF_ESTIMATOR
     rest_nano: int | None = None
     as_of: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -78,6 +80,9 @@ class WorkloadAnswer:
         version: version of the history behind the answers.
         ends: per question the ends for readings after looking at all of them; empty for one
             question, and where all intervals hold at once already.
+        rest_nano: what fresh noise costs now for all that are longer than asked; None where none
+            is, nothing will do, or all intervals hold at once.
+        remarks: what its asker should know of the answers, a sentence each.
     """
 
     answers: tuple[Answer, ...]
@@ -86,6 +91,8 @@ class WorkloadAnswer:
     simultaneous: Simultaneous | None
     version: int
     ends: tuple[Ends, ...] = ()
+    rest_nano: int | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

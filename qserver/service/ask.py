@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from qserver.answering.both_choices import leaves_rest
 from qserver.answering.decide import Free, ToAnswer, to_answer
 from qserver.answering.reading import with_ends
 from qserver.config import Settings
@@ -248,8 +247,6 @@ def job_status(record: JobRecord) -> JobStatus:
 def _answered(opened: OpenDataset, found: ToAnswer) -> AnyAnswer:
     """The answer; other questions on the dataset do not wait while its law is computed."""
     answer = found.answer()
-    if not leaves_rest(found.question, answer):
-        return answer
     with opened.lock:
         return found.free(opened.replica, answer).answer
 

@@ -8,6 +8,7 @@ from threading import Lock
 
 from qserver.answering.answer import answer_from, as_read, exact_answer, offer_from
 from qserver.answering.decide import to_answer
+from qserver.answering.longer import told
 from qserver.answering.quotient import joint_parts
 from qserver.answering.quotient_posterior import (
     QuotientAsked,
@@ -128,6 +129,9 @@ class Insight:
             remaining_nano=present.remaining_nano,
             version=present.n_shown,
         )
+        is_met = estimate.half_width <= question.row_half_width
+        with opened.lock:
+            answer = told(opened.replica, question, answer, is_met=is_met)
         # A choice among many lengthens the interval, and leaves the law.
         found = as_read(replace(question, looking=NOTHING_SEEN), estimate, law.stated())
         return Known(answer, _curve(found, requirement.confidence))

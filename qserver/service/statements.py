@@ -46,6 +46,7 @@ from qserver.service.cells.answered import (
 )
 from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
+from qserver.service.cells.remarks import with_lengths
 from qserver.service.quoted.capped import CappedSteps
 from qserver.service.quotient_steps import QuotientSteps
 from qserver.service.service import Service
@@ -217,6 +218,7 @@ class Statements:
         plain = by_cell(questions, cell_of)
         cells = looked(questions, plain, estimates, ends)
         questions = with_remark(questions, plain, rest_nano=rest_nano)
+        questions = with_lengths(questions, found)
         together = found.simultaneous if isinstance(found, WorkloadAnswer) else None
         paid = (found.charged_nano, found.remaining_nano)
         return shaped(StatementAnswer(questions, cells, *paid, together, found.version))

@@ -33,6 +33,7 @@ FREE = Answer(
     version=7,
     statement=Statement("posterior", 0.0004, 2),
     rest_nano=40_000_001,
+    remarks=("It is longer than asked.",),
 )
 MANY = WorkloadAnswer(
     answers=(FREE, replace(FREE, source="measured", charged_nano=60_000_001)),

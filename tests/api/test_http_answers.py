@@ -63,6 +63,7 @@ def test_an_answer_holds_every_member_of_the_contract(caller: Caller) -> None:
         },
         "epsilon_rest": 0.040000001,
         "as_of": None,
+        "remarks": ["It is longer than asked."],
     }
 
 

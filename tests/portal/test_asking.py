@@ -127,7 +127,7 @@ def test_looking_at_an_answer_never_asks(browser: Browser) -> None:
     answered(browser)
     spent = browser.spent_nano()
     tighter = browser.text(f"{PEOPLE}/answer?from:age=22&to:age=24&length=1&confidence=95")
-    assert "The interval is longer than the 1 you asked for" in tighter
+    assert "The interval is longer than asked by what is known at no cost: " in tighter
     assert browser.spent_nano() == spent
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from qserver.answering.answer import answer_from
-from qserver.answering.both_choices import rest_nano
 from qserver.answering.decide import Free
+from qserver.answering.longer import told, told_of_all
 from qserver.answering.models.purchase import learnt
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload
@@ -82,8 +80,8 @@ def _question(replica: Replica, reservation: Reservation, asked: Question) -> Fr
         remaining_nano=_remaining_nano(replica, reservation),
         version=replica.n_events,
     )
-    answer = replace(answer, rest_nano=rest_nano(replica, asked, answer))
-    return Free(answer, () if estimate.is_kept else (estimate.estimator(asked.row.key),))
+    kept = () if estimate.is_kept else (estimate.estimator(asked.row.key),)
+    return Free(told(replica, asked, answer), kept)
 
 
 def _estimate(replica: Replica, reservation: Reservation, asked: Question) -> RowEstimate:
@@ -115,7 +113,7 @@ def _workload(replica: Replica, reservation: Reservation, asked: Workload) -> Fr
         ),
         version=replica.n_events,
     )
-    return Free(found.answer, found.estimators)
+    return Free(told_of_all(replica, asked, found.answer), found.estimators)
 
 
 def _remaining_nano(replica: Replica, reservation: Reservation) -> int:

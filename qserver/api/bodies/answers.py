@@ -102,6 +102,10 @@ class AnswerBody(RecordBody):
         "asked: the price of an `independent` one of the asked length; else null",
     )
     as_of: AsOf
+    remarks: list[str] = Field(
+        description="what to know of it, a sentence each: that it is longer than asked, or counts "
+        "records with missing values; of a workload they stand beside its answers"
+    )
 
 
 class ProbabilityBody(RecordBody):

@@ -121,8 +121,8 @@ def _of_statement(name: str) -> AliasPath:
 
 _CONFIDENCE = AliasPath("asked", "confidence")
 _REMARKS = (
-    "what to know of its groups, conditions and intervals, a sentence each, such as in which month "
-    "weeks count, or which intervals are longer than asked"
+    "what to know of its numbers, groups and conditions, a sentence each, such as in which month "
+    "weeks count, or that intervals are longer than asked"
 )
 
 

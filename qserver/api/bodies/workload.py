@@ -104,6 +104,15 @@ class WorkloadAnswerBody(RecordBody):
         description="null for one question, and where all intervals hold at once or allow for a "
         "choice already"
     )
+    epsilon_rest: Epsilon | None = Field(
+        validation_alias="rest_nano",
+        description="price of `independent` answers in place of all that are longer than asked; "
+        "null where none is, where it is not known, and where all intervals hold at once",
+    )
+    remarks: list[str] = Field(
+        description="what to know of the answers, a sentence each: that some are longer than "
+        "asked, or count records with missing values"
+    )
 
     @classmethod
     def of(cls, record: object, **more: object) -> Self:

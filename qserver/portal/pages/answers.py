@@ -14,7 +14,6 @@ from qserver.portal.describe import Heading
 from qserver.portal.faults import Fault
 from qserver.portal.render import csv_text
 from qserver.query.looking import chosen_text
-from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer
 from qserver.service.insight import Known
 
@@ -55,7 +54,6 @@ class AnswerView:
     """
 
     heading: Heading
-    requirement: Requirement
     answer: Answer
     known: Known | None
     query_part: str
@@ -92,18 +90,6 @@ class AnswerView:
     def source(self) -> str:
         """Where the answer comes from."""
         return SOURCES[self.answer.source]
-
-    @property
-    def is_longer(self) -> bool:
-        """Whether the interval is longer than was asked for, and not because of a choice."""
-        if self.answer.selected_from is not None:
-            return False
-        return self.answer.high - self.answer.low > self.requirement.length * (1 + 1e-6)
-
-    @property
-    def disagrees(self) -> bool:
-        """Whether the interval allows for disagreements among released answers."""
-        return self.answer.statement.disagreements > 0
 
     @property
     def has_moved(self) -> bool:
@@ -157,6 +143,7 @@ def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:
     body["selected_from"] = chosen_text(answer.selected_from).removeprefix(", ")
     row = {"dataset": dataset, "question": question, "low": low, "high": high, **body}
     row["evidence"] = " ".join(map(str, evidence))
+    row["remarks"] = " ".join(answer.remarks)
     return csv_text([row.keys(), row.values()])
 
 

@@ -255,7 +255,6 @@ def view_of(
     )
     view = AnswerView(
         heading=_heading(service.domain(dataset), question, asked),
-        requirement=asked.requirement,
         answer=known.answer,
         known=known,
         query_part=fields,

@@ -189,7 +189,6 @@ class JobPages:
         fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
         view = AnswerView(
             heading=self._heading(asked, status),
-            requirement=question.requirement,
             answer=answer,
             known=known,
             query_part=fields if request.query_string else "",

@@ -21,6 +21,7 @@ from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.service.ask import Idempotency
 from qserver.service.cells.answered import workload_of
+from qserver.service.cells.remarks import with_known_lengths
 from qserver.service.cells.said import looked_numbers
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service
@@ -214,10 +215,11 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
     statements = Statements(service)
     questions = statements.asked(dataset, statement)
     status = service.dataset(dataset)
+    known = service.insight.known_numbers(dataset, workload_of(questions))
     answer = statements.known_table(
         dataset,
-        questions,
-        service.insight.known_numbers(dataset, workload_of(questions)),
+        with_known_lengths(questions, known),
+        known,
         remaining_nano=status.remaining_nano,
         version=status.version,
     )

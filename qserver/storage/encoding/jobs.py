@@ -22,6 +22,8 @@ _STATES: dict[str, State] = {
     "failed": "failed",
 }
 _ENDS = {"done": "result", "failed": "problem"}
+_LEFT_OUT = ("selected_from", "as_of", "ends", "remarks")
+"""Earlier versions did not write these, where there are none."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +68,16 @@ class JobRecord:
 def answer_json(answer: AnyAnswer) -> str:
     """JSON text of an answer of any kind."""
     plain = asdict(answer)
-    for one in plain.get("answers", (plain,)):
-        if one.get("selected_from", ...) is None:
-            del one["selected_from"]  # earlier versions wrote none
+    for one in (plain, *plain.get("answers", ())):
+        for name in _LEFT_OUT:
+            if not one.get(name, ...):
+                del one[name]
         if one.get("rest_nano", ...) is None:
             del one["rest_nano"]
-        if not one.get("as_of", ...):
-            del one["as_of"]
         if "statement" in one:
             one["statement"] = _without_usual(one["statement"])
     if isinstance(answer, WorkloadAnswer) and answer.simultaneous is not None:
         plain["simultaneous"] = answer.simultaneous.to_plain()
-    if not plain.get("ends", ...):
-        del plain["ends"]
     return json.dumps(plain)
 
 
@@ -98,6 +97,8 @@ def answer_from_json(text: str) -> AnyAnswer:
         simultaneous=None if together is None else Simultaneous(**together),
         version=plain["version"],
         ends=tuple(Ends(**ends) for ends in plain.get("ends", ())),
+        rest_nano=plain.get("rest_nano"),
+        remarks=tuple(plain.get("remarks", ())),
     )
 
 
@@ -115,6 +116,7 @@ def _without_usual(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answer(plain: Mapping[str, Any]) -> Answer:
     found, chosen = {**plain, "evidence": tuple(plain["evidence"])}, plain.get("selected_from")
+    found["remarks"] = tuple(plain.get("remarks", ()))
     # Answers of earlier versions call the weights so, and have no statement.
     if "method" in plain:
         found["weights"] = found.pop("method")

@@ -41,6 +41,7 @@ from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shaping.windows import Over, Windows
 from qserver.query.sql.statement import Binning, Bounds, Cell, Course, Ratio, Row, Sum
+from qserver.query.sql.tables.missing import missing_in
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.text import SqlText
@@ -125,7 +126,7 @@ class SelectReading:
             columns.exact,
             tuple(zip(columns.grouping, columns.place, strict=True)),
             _course(groupings),
-            remarks_on(select, self._names),
+            (*remarks_on(select, self._names), *missing_in(select, self._names, rows)),
         )
 
     def _sets(self, items: Items) -> GroupingSets:

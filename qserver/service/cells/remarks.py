@@ -1,0 +1,63 @@
+"""What a statement says of its plain numbers, beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from qserver.answering.longer import longer, remark_on
+from qserver.answering.workload import KnownNumber
+from qserver.query.sql.cells import StatementQuestions
+from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.statement import Ratio
+from qserver.records.answer import Answer, WorkloadAnswer
+
+
+def with_lengths(
+    questions: StatementQuestions, found: Answer | WorkloadAnswer
+) -> StatementQuestions:
+    """The questions of a statement that says where plain numbers are longer than asked.
+
+    Lengths are written as half-widths, as WITHIN has them. What is asked in steps has no length of
+    its own to be held to.
+    """
+    answers = found.answers if isinstance(found, WorkloadAnswer) else (found,)
+    each = [longer(*pair) for pair in zip(questions.questions, answers, strict=True)]
+    plain = _plain(questions)
+    is_all = all(one is None or i in plain for i, one in enumerate(each))
+    said = remark_on(
+        [each[i] for i in plain],
+        together=found.simultaneous if isinstance(found, WorkloadAnswer) else None,
+        rest_nano=found.rest_nano if is_all else None,
+        halves=True,
+    )
+    return _with(questions, said)
+
+
+def with_known_lengths(
+    questions: StatementQuestions, known: Sequence[KnownNumber | None]
+) -> StatementQuestions:
+    """The same where nothing was asked yet, and the numbers are those known at no cost."""
+    numbers = [(questions.questions[i], known[i]) for i in _plain(questions)]
+    each = [
+        longer(question, one.answer, is_met=one.meets(question))
+        for question, one in numbers
+        if one is not None
+    ]
+    return _with(questions, remark_on(each, halves=True))
+
+
+def _with(questions: StatementQuestions, said: tuple[str, ...]) -> StatementQuestions:
+    statement = questions.statement
+    return replace(questions, statement=replace(statement, remarks=(*statement.remarks, *said)))
+
+
+def _plain(questions: StatementQuestions) -> list[int]:
+    """Places of the questions whose lengths are those that the text asks for."""
+    statement, found = questions.statement, set[int]()
+    for row, cells in zip(statement.rows, questions.cells, strict=True):
+        for k, (cell, asked) in enumerate(zip(row.cells, cells, strict=True)):
+            in_steps = isinstance(cell, Combined) and cell.function.has_steps
+            if not (isinstance(cell, Ratio) or in_steps or statement.exactness_of(k).part):
+                found.update(asked.parts)
+    return sorted(found)
