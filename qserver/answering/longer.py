@@ -17,7 +17,7 @@ from typing import Final
 from qserver.answering.both_choices import independent_nano
 from qserver.answering.replica import Replica
 from qserver.answering.workload import MOST_OFFERED
-from qserver.query.missing import kept_missing, remarks_on_missing
+from qserver.query.asking.missing import kept_missing, remarks_on_missing
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.records.statement import Simultaneous

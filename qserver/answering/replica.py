@@ -7,11 +7,11 @@ worker share this code. It is not thread-safe: its owner locks.
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
 from qserver.answering.checkpoint import Saved, note_ignored
-from qserver.answering.faults import note_fault
 from qserver.config import Settings
 from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
@@ -24,7 +24,7 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer, proven
-from qserver.planning.ways import OnFault
+from qserver.planning.ways import OnFault, WayFault
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
@@ -47,6 +47,14 @@ from qserver.storage.standings import Stamp
 from qserver.storage.store import Changes, Store
 
 A = TypeVar("A", Question, Workload, Question | Workload)
+_log = logging.getLogger(__name__)
+
+
+def note_fault(fault: WayFault) -> None:
+    """Write down for the operator which way of planning failed; the next one is taken."""
+    _log.error(
+        "planning by way of %s failed, and the next way is taken", fault.way, exc_info=fault.error
+    )
 
 
 class Replica:

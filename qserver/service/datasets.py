@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from prometheus_client import Counter
 
 from qserver.answering import checkpoint
-from qserver.answering.faults import note_fault
-from qserver.answering.replica import Replica
+from qserver.answering.replica import Replica, note_fault
 from qserver.checkpoint.folder import shared_folder
 from qserver.config import Settings
 from qserver.errors import NotFoundError

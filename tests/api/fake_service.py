@@ -22,7 +22,7 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import query_of
 from qserver.query.structured import parse_query
-from qserver.records.account import Allowance, Caller, Role
+from qserver.records.account import HERE, Allowance, Caller, Role
 from qserver.records.answer import (
     Answer,
     BothChoices,
@@ -318,7 +318,7 @@ class FakeService:
         ben = AccountSpending("ben", 0, 0, 0, None, Allowance())
         return SpendingReport("people", 10**9, 60_000_001, (ann, ben))
 
-    def job(self, job_id: str, *, reader: Caller, wait_s: float = 0.0) -> JobStatus:
+    def job(self, job_id: str, *, reader: Caller = HERE, wait_s: float = 0.0) -> JobStatus:
         self._enter("job", reader=reader)
         if job_id not in self.jobs:
             raise NotFoundError("job", job_id)

@@ -92,6 +92,7 @@ def test_every_error_of_the_tree_has_a_status_or_is_the_servers_own_fault() -> N
         "state_in_use",
         # Of the command line and of a client, which meet no request.
         "port_in_use",
+        "store_killed",
         "child_failed",
         "server_problem",
         "unreachable",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.answering.faults import note_fault
+from qserver.answering.replica import note_fault
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger

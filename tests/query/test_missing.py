@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qserver.query.asking.missing import kept_missing, remarks_on_missing
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import linear_query
-from qserver.query.missing import kept_missing, remarks_on_missing
 from qserver.query.structured import parse_query
 from qserver.query.weights import from_points
 

@@ -180,7 +180,7 @@ class World:
 @contextmanager
 def watched() -> Iterator[Faults]:
     """Faults of every way of planning in this process, too."""
-    faults, log = Faults(), logging.getLogger("qserver.answering.faults")
+    faults, log = Faults(), logging.getLogger("qserver.answering.replica")
     log.addHandler(faults)
     try:
         yield faults

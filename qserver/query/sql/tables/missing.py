@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from qserver.query.asking.missing import kept_missing, remarks_on_missing
 from qserver.query.linear import LinearQuery
-from qserver.query.missing import kept_missing, remarks_on_missing
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.statement import Cell, Row, Sum
