@@ -155,6 +155,11 @@ class Replica:
         return self._cursor.n_entries
 
     @property
+    def position(self) -> tuple[Cursor, Stamp]:
+        """What was read so far, and what may be spent: where both are equal, so is every plan."""
+        return self._cursor, self.present
+
+    @property
     def is_chained(self) -> bool:
         """Whether the history has a chain, so that a position in it can be told from others."""
         return self._cursor.head is not None

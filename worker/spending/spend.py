@@ -41,7 +41,7 @@ from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.checkpoints import Checkpoints
 from worker.spending.fencing import while_held
-from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
+from worker.spending.group.ahead import GroupPlanner, PlanInHand, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
 from worker.spending.group.planned import (
     Failed,
@@ -82,6 +82,7 @@ class Spender:
         wait_until: returns at a moment of the clock, to keep the publication slot.
         wall_clock: Unix time in seconds.
         planning_clock: seconds, monotonic: how long planning takes.
+        in_hand: the plan that an earlier connection to the store left.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Spender:
         wait_until: Callable[[float], None] = busy_until,
         wall_clock: Callable[[], float] = time.time,
         planning_clock: Callable[[], float] = time.monotonic,
+        in_hand: PlanInHand | None = None,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -116,6 +118,7 @@ class Spender:
             tables=trusted.tables,
             log=log,
             wall_clock=lambda: self._wall_clock(),
+            in_hand=in_hand or PlanInHand(),
         )
         self._answers = Answers(self._replicas, writer)
         self._spends = Spends(

@@ -50,11 +50,34 @@ from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, first_tables
 
 
+@dataclass
+class PlanInHand:
+    """The last plan that was found, and the state that it was found on.
+
+    A plan may take longer than a store lives that is killed every few seconds. It follows from the
+    job and the state alone, so it is as good once the store is found again as it was.
+    """
+
+    _job: str = ""
+    _position: object = None
+    _plan: Plan | None = None
+
+    def found(self, job: str, replica: Replica) -> Plan | None:
+        """The plan of this job on this very state, if it is in hand."""
+        is_known = job == self._job and replica.is_chained and replica.position == self._position
+        return self._plan if is_known else None
+
+    def keep(self, job: str, replica: Replica, plan: Plan) -> None:
+        """Keep a plan in place of the last one."""
+        self._job, self._position, self._plan = job, replica.position, plan
+
+
 @dataclass(frozen=True)
 class PlanningNeeds:
     """What planning needs of the worker.
 
     Args:
+        in_hand: outlives a connection to the store.
         wall_clock: Unix time in seconds.
     """
 
@@ -65,6 +88,7 @@ class PlanningNeeds:
     tables: Mapping[str, Tables]
     log: logging.Logger
     wall_clock: Callable[[], float]
+    in_hand: PlanInHand
 
     def forget(self, population: str) -> None:
         """Drop what followed charges that were not made as planned."""
@@ -146,7 +170,11 @@ class GroupPlanner:
         self._needs.replicas.get(request)  # refuses another domain
         replica = self._ahead.get(snapshot, present)
         replica.stand_at(present.present)
-        found = decide(replica, request.asked)
+        in_hand, is_blank = self._needs.in_hand, replica is not present
+        known = None if is_blank else in_hand.found(job.taken.job, replica)
+        found = known or decide(replica, request.asked)
+        if isinstance(found, Plan) and not is_blank:
+            in_hand.keep(job.taken.job, replica, found)
         if isinstance(found, Free):
             replica.keep(found.estimators)
             is_final = replica is present
