@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from qserver.errors import PrivateDataError
 from worker.sources.files import CsvFile, is_csv_name
-from worker.sources.source import Column, Days, named
+from worker.sources.source import Column, Days, listed, named
 
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 """What other programs write as the value of a folder of records without one."""
@@ -93,12 +93,13 @@ class CsvFolder:
         first = [*(c.name for c in self._files[0].columns), *self._values[0]]
         pairs = zip(self._files, self._values, strict=True)
         for i, (file, values) in enumerate(pairs):
-            own = {column.name for column in file.columns}
+            own = [column.name for column in file.columns]
             for name in first:
                 if name not in own and name not in values:
                     raise PrivateDataError(
                         f"{self._name}: file {i + 1} of {len(self._files)} lacks column {name}, "
-                        "which the first one has. Give all files one schema."
+                        f"which the first one has. It has {listed(own)}. "
+                        f"{file.advice} All files have one schema."
                     )
 
 

@@ -123,7 +123,8 @@ class ParquetFiles:
                     how = "lacks" if at < 0 else "has another type for"
                     raise PrivateDataError(
                         f"{self._name}: file {i + 1} of {len(schemas)} {how} column {field.name}, "
-                        "which the first one has. Give all files one schema."
+                        f"which the first one has. It has {listed(schema.names)}. Give all files "
+                        "one schema."
                     )
 
 

@@ -31,6 +31,7 @@ READ: dict[str, bytes] = {
     "an unwanted name of two lines": b'"b\nc",a,n\n1,x,1\n3,y,2\n',
     "separators in quotes": b'id;"p, q, t, u";a;n\n1;u;x;1\n2;u;y;2\n',
     "quoted separators of the same kind": b'"p;q",a,n\n1,x,1\n2,y,2\n',
+    "one row after a blank one at the end": b"a,n\nx,1\ny,2\n\n\n",
     "names with blanks": b' "a" , n \nx,1\ny,2\n',
 }
 
@@ -48,6 +49,16 @@ def test_a_later_file_of_a_folder_may_begin_with_a_blank_line(tmp_path: Path) ->
     (folder / "1.csv").write_bytes(READ["as usual"])
     (folder / "2.csv").write_bytes(READ["a blank line first"])
     assert codes_in_order(folder, TWO, folder=tmp_path) == [[0, 1, 0, 1], [1, 2, 1, 2]]
+
+
+def test_a_later_file_with_a_comment_is_refused_with_its_line(tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    folder.mkdir()
+    (folder / "1.csv").write_bytes(READ["as usual"])
+    (folder / "2.csv").write_bytes(b"\n# of May\na,n\nx,1\n")
+    told = r"file 2 of 2 lacks column a.* It has # of May.*2\.csv.* is line 2\. Delete comment"
+    with pytest.raises(PrivateDataError, match=told):
+        codes_in_order(folder, TWO, folder=tmp_path)
 
 
 REFUSED: dict[str, tuple[bytes, str]] = {
