@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from qserver.query.domain_file import domain_from_document
-from tests.deployment import LOG
+from tests.deployment import LOG, Deployment, write_people
 from tests.growing import Growing, Row, week
 from tests.worker.private.reading import KEY
 from worker.cli import main
 from worker.coding.tally import LostColumnError
 from worker.owner.arrivals.append import AppendRequest, append
+from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.private.snapshot import Snapshot, read_snapshot
 
@@ -104,3 +105,19 @@ def test_an_append_of_a_lost_column_seals_nothing_unless_told(
         pause=lambda _seconds: None,
     )
     assert done.sealed == 2
+
+
+def test_a_rotation_to_a_lost_column_replaces_nothing_unless_told(
+    tmp_path: Path, store_url: str
+) -> None:
+    town = Deployment.make(tmp_path, store_url)
+    data = write_people(tmp_path / "new.csv", [(999, "Male")] * 5)
+    with pytest.raises(LostColumnError, match=r"age .*Nothing was registered"):
+        rotated(town, RotateRequest("people", data))
+    assert town.registry.entry("people").snapshot == town.meta.snapshot
+    rotated(town, RotateRequest("people", data, as_it_is=True))
+    assert town.registry.entry("people").snapshot != town.meta.snapshot
+
+
+def rotated(town: Deployment, request: RotateRequest) -> None:
+    rotate(request, settings=town.settings, registry=town.registry, progress=print, log=LOG)
