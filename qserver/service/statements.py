@@ -176,6 +176,7 @@ class Statements:
         left = max(deadline - self._clock(), 0.0)
         answers = self._answered(name, last, wait_s=left, idempotency=idempotency, by=by)
         if isinstance(answers, JobStatus):
+            steps.asked_at_once()
             return answers
         steps.answered(last)
         rest = steps.rest_nano()

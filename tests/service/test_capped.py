@@ -119,6 +119,19 @@ def test_what_is_left_of_a_quote_bounds_the_steps_of_later_requests(
     assert explained(town, text).price_nano == 0
 
 
+@pytest.mark.slow
+def test_a_purchase_at_once_is_all_that_was_quoted(town: Deployment) -> None:
+    """Its average is known; what the count beside it tells may not open the steps again."""
+    answered(town, "SELECT AVG(age) FROM people WITHIN 0.5 ASSUMING AT LEAST 400")
+    text = "SELECT AVG(age), COUNT(*) WITHIN 5 FROM people WITHIN 0.5 ASSUMING AT LEAST 400"
+    before, quote = spent(town), explained(town, text)
+    assert not quote.is_most
+    assert isinstance(Statements(town.service()).run("people", text, wait_s=0), JobStatus)
+    town.work_off()
+    answered(town, text)
+    assert spent(town) - before == quote.price_nano
+
+
 def test_a_note_that_was_damaged_is_as_none(town: Deployment) -> None:
     service = town.service()
     service.notes.keep("people", "digest", StatementNote(5, (1.5, 2.0)))

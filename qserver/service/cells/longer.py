@@ -45,9 +45,8 @@ def with_remark(
     if not longer:
         return questions
     worst = max(longer, key=lambda one: one.reached / one.asked)
-    which = (
-        "The interval is" if len(reached) == 1 else f"{len(longer)} of {len(reached)} intervals are"
-    )
+    n, m = len(longer), len(reached)
+    which = "The interval is" if m == 1 else f"{n} of {m} intervals {'is' if n == 1 else 'are'}"
     said = (
         f"{which} longer than asked, up to {_half(worst.reached)} in place of {_half(worst.asked)}"
     )

@@ -70,6 +70,11 @@ class CappedSteps:
         self._n_taken += 1
         self._keep(StatementNote(self._left - self._price))
 
+    def asked_at_once(self) -> None:
+        """Note that what `last` gave is a job by now: its price was the quote."""
+        if self._note is None:
+            self._keep(StatementNote(0))
+
     def last(self) -> StatementQuestions:
         """The questions whose answers are the statement's, once no step is left."""
         if self.is_answered:
