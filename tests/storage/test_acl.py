@@ -14,6 +14,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.history import HistoryTable
+from qserver.service.quoted.notes import StatementNote
 from qserver.storage.accounts import AccountBook
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
@@ -75,6 +76,13 @@ def ask(town: Town, *, length: float, by: str = "") -> Answer:
     result = town.web.service().job(found.id).result
     assert isinstance(result, Answer)
     return result
+
+
+def test_the_web_user_notes_what_a_statement_may_still_be_charged(town: Town) -> None:
+    notes = town.web.service().notes
+    notes.keep("people", "digest", StatementNote(5))
+    notes.keep("people", "digest", StatementNote(0, (2.5,)))
+    assert town.web.service().notes.of("people", "digest") == StatementNote(0, (2.5,))
 
 
 def test_each_user_can_do_its_work(town: Town) -> None:
