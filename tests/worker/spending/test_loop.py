@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from qserver.answering.decide import decide
 from qserver.answering.replica import Replica
 from qserver.errors import StoreBehindError, StoreNotDurableError, StoreUnavailableError
 from qserver.query.question import Question
@@ -340,7 +341,7 @@ def test_a_plan_that_was_found_outlives_the_store_that_died_meanwhile(
 ) -> None:
     """Else a store that lives for less than planning takes would let nothing be finished."""
     planned, deaths = list[str](), [1]
-    decide, reserve = ahead.decide, SpendingStore.reserve
+    reserve = SpendingStore.reserve
 
     def counted(*of: Any) -> Any:
         planned.append("plan")
