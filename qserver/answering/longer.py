@@ -132,7 +132,8 @@ def sentence(
         halves: whether lengths are written as half-widths.
     """
     worst = max(found, key=lambda one: one.reached / one.asked)
-    which = "The interval is" if n == 1 else f"{len(found):,} of {n:,} intervals are"
+    is_or_are = "is" if len(found) == 1 else "are"
+    which = "The interval is" if n == 1 else f"{len(found):,} of {n:,} intervals {is_or_are}"
     up_to = "" if len(found) == 1 else "up to "
     lengths = f"{up_to}{_length(worst.reached, halves)} in place of {_length(worst.asked, halves)}"
     percent = f"{math.floor(worst.attained * 1000) / 10:g} percent"

@@ -50,7 +50,7 @@ def test_where_answers_disagree_it_tells_what_the_asked_lengths_reach(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     together = {"confidence": 0.95, "method": "posterior", "attained": 0.91239}
-    said = "1 of 2 intervals are longer than asked."
+    said = "1 of 2 intervals is longer than asked."
     server.reply({**ANSWERS, "simultaneous": together, "remarks": [said]})
     assert call(server, json.dumps(QUESTIONS), "--length", "100", "--simultaneous") == 0
     printed = capsys.readouterr().out.splitlines()

@@ -11,6 +11,7 @@ import pytest
 from qserver.answering import longer as longer_than_asked
 from qserver.answering.longer import told, told_of_all
 from qserver.answering.replica import Replica
+from qserver.api.bodies.workload import WorkloadAnswerBody
 from qserver.client.tables import Table
 from qserver.portal.pages.tables import known_view
 from qserver.postgres.session import Session
@@ -116,6 +117,9 @@ def test_a_workload_says_once_how_many_are_longer_and_what_all_of_them_cost(
     fresh = explained(town, Looking()).measure.independent_nano
     assert paid.rest_nano == again.rest_nano == paid.answers[1].rest_nano == fresh
     assert again.remarks == paid.remarks
+    document = WorkloadAnswerBody.of(paid, consistent=None).model_dump()
+    assert document["epsilon_rest"] == pytest.approx((fresh or 0) / 1e9)
+    assert said in Table.of_workload(document, ("a", "b")).notes()
 
 
 def test_intervals_that_hold_at_once_say_how_surely_the_asked_lengths_do(town: Deployment) -> None:
@@ -125,7 +129,7 @@ def test_intervals_that_hold_at_once_say_how_surely_the_asked_lengths_do(town: D
     found = WorkloadAnswer((short, longer), 0, 0, Simultaneous(0.95, "posterior", 0.91239), 1)
     (said,) = told_of_all(_replica(town), Workload(asked_of, simultaneous=True), found).remarks
     assert said == (
-        "1 of 2 intervals are longer than asked by what released answers disagree about: 40.4 in "
+        "1 of 2 intervals is longer than asked by what released answers disagree about: 40.4 in "
         "place of 40, which holds with 91.2 percent."
     )
 
