@@ -110,6 +110,7 @@ class Deployment:
             disclosure_cap=disclosure_cap,
             claims=claims,
             capacity=capacity,
+            as_it_is=True,  # what is nearly all lost is refused by default
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

@@ -93,6 +93,7 @@ class Growing(Deployment):
             to=week(n_first - 1),
             unit=unit,
             late=late,
+            as_it_is=True,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         town = cls(settings, registry, meta, data)
