@@ -12,8 +12,8 @@ from qserver.errors import QServerError
 T = TypeVar("T")
 
 WAIT_S = 30.0
-"""Seconds for which a start waits. What a killed server leaves behind held its port for half a
-second in 22 starts on two busy cores; a store that was killed loads its data anew."""
+"""Seconds for which a start waits. What a killed server leaves behind ends once the kernel tells
+it, and a store that was killed loads its data anew. Not measured."""
 _POLL_S = 0.1
 
 
