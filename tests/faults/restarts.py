@@ -133,7 +133,11 @@ def run(folder: Path, *, seed: int, every_s: float, seconds: float, victims: lis
                 report.kills[victim if demo.kill(victim, rng) else f"no {victim}"] += 1
                 due += every_s
             time.sleep(0.05)
-        report.finished_at = [round(at - begun, 1) for at in report.finished_at]
+        over.set()
+        asking.join()
+        inside = [at for at in report.finished_at if at <= begun + seconds]
+        report.finished = len(inside)
+        report.finished_at = [round(at - begun, 1) for at in inside]
     finally:
         over.set()
         demo.stop()
