@@ -87,10 +87,12 @@ class Deployment:
         claims: tuple[Claim, ...] = (),
         witness: WitnessSettings | None = None,
         capacity: int | None = None,
+        as_it_is: bool = True,
     ) -> Deployment:
         """Attach `people` under the given limit.
 
         Args:
+            as_it_is: unless it is said, columns that are nearly all lost are refused.
             phi: the default measures what is asked, row by row, before any table is bought.
         """
         settings = Settings(
@@ -110,7 +112,7 @@ class Deployment:
             disclosure_cap=disclosure_cap,
             claims=claims,
             capacity=capacity,
-            as_it_is=True,  # what is nearly all lost is refused by default
+            as_it_is=as_it_is,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

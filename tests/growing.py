@@ -72,6 +72,7 @@ class Growing(Deployment):
         unit: Unit = THE_PERSON,
         late: Late = "drop",
         domain: Domain = WEEKS,
+        as_it_is: bool = True,
     ) -> Growing:
         """Attach the first weeks."""
         settings = Settings(
@@ -93,7 +94,7 @@ class Growing(Deployment):
             to=week(n_first - 1),
             unit=unit,
             late=late,
-            as_it_is=True,
+            as_it_is=as_it_is,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         town = cls(settings, registry, meta, data)

@@ -92,7 +92,7 @@ def test_an_append_of_a_lost_column_seals_nothing_unless_told(
     tmp_path: Path, store_url: str
 ) -> None:
     """What was said at attach holds for appends, so that a rare thing stops none of them."""
-    town = Growing.begin(tmp_path, store_url, n_first=1)
+    town = Growing.begin(tmp_path, store_url, n_first=1, as_it_is=False)
     with pytest.raises(LostColumnError, match=r"sex .*itself tell something about them"):
         town.append(1, nobody_said(1))
     request = AppendRequest("people", tmp_path / "next.csv", week(1), as_it_is=True)
@@ -110,7 +110,7 @@ def test_an_append_of_a_lost_column_seals_nothing_unless_told(
 def test_a_rotation_to_a_lost_column_replaces_nothing_unless_told(
     tmp_path: Path, store_url: str
 ) -> None:
-    town = Deployment.make(tmp_path, store_url)
+    town = Deployment.make(tmp_path, store_url, as_it_is=False)
     data = write_people(tmp_path / "new.csv", [(999, "Male")] * 5)
     with pytest.raises(LostColumnError, match=r"age .*Nothing was registered"):
         rotated(town, RotateRequest("people", data))
