@@ -1,4 +1,4 @@
-"""A budget for each test: half a second of the processor, unless it is marked `slow`.
+"""A budget for each test: half a second of the processor, unless it is marked as of a stage.
 
 Time that others take from the processor does not count, nor do fixtures that several tests share.
 A test is held to a loop that is timed when it seems too dear: what a slow or busy machine adds to
@@ -19,6 +19,8 @@ import pytest
 
 BUDGET_S = 0.5
 ROOM = 2.0
+OF_STAGE = ("slow", "whole", "engines", "tools", "spark")
+"""Marks of what the README's command does not run."""
 _TURNS = 400_000
 _LOOP_S = 0.010
 """What the loop takes where half a second is half a second."""
@@ -60,11 +62,11 @@ def slowness() -> float:
 @pytest.fixture(autouse=True)
 def budget(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that used more; but whoever loads a library first does so for all others."""
-    is_slow = request.node.get_closest_marker("slow") is not None
+    is_of_stage = any(mark.name in OF_STAGE for mark in request.node.iter_markers())
     loaded, begin = len(sys.modules), used_s()
     yield
     used = used_s() - begin
-    if used > ROOM * BUDGET_S and not is_slow and len(sys.modules) == loaded:
+    if used > ROOM * BUDGET_S and not is_of_stage and len(sys.modules) == loaded:
         used /= slowness()
         if used > ROOM * BUDGET_S:
             pytest.fail(f"took {used:.2f} s of the processor: make it cheaper, or mark it `slow`")

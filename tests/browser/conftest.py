@@ -22,6 +22,11 @@ ROOT = Path(__file__).parents[2]
 expect.set_options(timeout=20_000)
 
 
+@pytest.fixture(autouse=True)
+def budget() -> None:
+    """None: pages are a stage of their own."""
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """The machine's own Chromium; QSERVER_CHROMIUM names another."""
