@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from worker.coding.names import earlier_names
 from worker.journal.files import sync_folder, write_all
 from worker.journal.owner_records import Retired, Sealed
 
@@ -134,6 +133,9 @@ def kept_so_far(
     """
     if people is None:
         return {}
+    # Appends alone come here: a worker that waits needs no readers of columns.
+    from worker.coding.names import earlier_names
+
     sums = dict[bytes, int]()
     for part in parts:
         for one, n in part.kept.items():
