@@ -89,6 +89,13 @@ ADDS_NOTHING = "adds nothing to the largest loss"
 """What a price of 0 says where some people are charged, but others have lost more."""
 
 
+def most_text(price: float, most: float | None) -> str:
+    """What an answer may cost beyond its price, as the end of a sentence; '' for nothing."""
+    if most is None or most <= price:
+        return ""
+    return f", up to {cost_text(most)} where released answers disagree"
+
+
 def price_text(price: Any, kind: str | None) -> str:
     """A price of a plan of this kind, None for an unknown one: `0.05991 epsilon`, `free`."""
     if kind in ("free", "exact"):

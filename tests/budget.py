@@ -1,5 +1,7 @@
 """A budget for each test: half a second of the processor, unless it is marked as of a stage.
 
+A whole run makes all of every sweep, so it has none.
+
 Time that others take from the processor does not count, nor do fixtures that several tests share.
 A test is held to a loop that is timed when it seems too dear: what a slow or busy machine adds to
 the test it adds to the loop. As much again is left for what the loop does not feel (caches, another
@@ -16,6 +18,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
+from tests.sweeps import is_whole
 
 BUDGET_S = 0.5
 ROOM = 2.0
@@ -62,11 +66,11 @@ def slowness() -> float:
 @pytest.fixture(autouse=True)
 def budget(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that used more; but whoever loads a library first does so for all others."""
-    is_of_stage = any(mark.name in OF_STAGE for mark in request.node.iter_markers())
+    is_free = is_whole() or any(mark.name in OF_STAGE for mark in request.node.iter_markers())
     loaded, begin = len(sys.modules), used_s()
     yield
     used = used_s() - begin
-    if used > ROOM * BUDGET_S and not is_of_stage and len(sys.modules) == loaded:
+    if used > ROOM * BUDGET_S and not is_free and len(sys.modules) == loaded:
         used /= slowness()
         if used > ROOM * BUDGET_S:
             pytest.fail(f"took {used:.2f} s of the processor: make it cheaper, or mark it `slow`")

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from qserver.answering.answer import offer, refusal
 from qserver.answering.both_choices import choices_of_question
+from qserver.answering.longer import room_nano
 from qserver.answering.models.bounded_kind import foretold_error
 from qserver.answering.models.kinds.model_work import ModelWork, WeighedKind
 from qserver.answering.models.kinds.registry import kind_of
@@ -85,9 +86,11 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
     if (retired := period_retired(plan, replica)) is not None:
         retired.free = offer(question, plan.estimate, replica.engine)
         raise retired
+    price = replica.price_nano(plan)
     explanation = Explanation(
         kind=plan.kind,
-        price_nano=replica.price_nano(plan),
+        price_nano=price,
+        most_nano=price + room_nano(question, price, n_history=replica.n_events),
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
         rows=tuple(map(_plan_row, plan.rows)),
@@ -125,6 +128,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
     explanation = WorkloadExplanation(
         kind=plan.kind,
         price_nano=price,
+        most_nano=price + room_nano(workload, price, n_history=replica.n_events),
         price_apart_nano=apart,
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,

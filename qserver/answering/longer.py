@@ -18,6 +18,7 @@ from qserver.answering.both_choices import independent_nano
 from qserver.answering.replica import Replica
 from qserver.answering.workload import MOST_OFFERED
 from qserver.query.asking.missing import kept_missing, remarks_on_missing
+from qserver.query.looking import NOTHING_SEEN
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.records.statement import Simultaneous
@@ -59,6 +60,25 @@ def longer(question: Question, answer: Answer, *, is_met: bool = True) -> Longer
     if not is_met:
         return replace(found, by="what is known at no cost")
     return found if answer.statement.method == "auto" else replace(found, by="its method's error")
+
+
+def is_refined(asked: Question | Workload) -> bool:
+    """Whether a paid answer is refined where it is longer than asked by what others disagree about.
+
+    It is not where a choice, or all intervals at once, make it longer, nor in a step.
+    """
+    if isinstance(asked, Question):
+        return asked.looking == NOTHING_SEEN
+    return not (asked.simultaneous or asked.selected_from or asked.as_drawn)
+
+
+def room_nano(asked: Question | Workload, price_nano: int, *, n_history: int) -> int:
+    """Most that refining a paid answer may cost: its price again, so that a quote is easily told.
+
+    Args:
+        n_history: events of the history that it was planned on. Nothing disagrees with the first.
+    """
+    return price_nano if n_history and is_refined(asked) else 0
 
 
 def told(replica: Replica, question: Question, answer: Answer, *, is_met: bool = True) -> Answer:

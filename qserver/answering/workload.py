@@ -86,7 +86,7 @@ def answer_workload(
         )
     read = after_looking(workload, list(zip(answers, (a.ends for a in found), strict=True)))
     answer = WorkloadAnswer(
-        _borne(read.answers, cost.charged_nano),
+        borne(read.answers, cost.charged_nano),
         cost.charged_nano,
         cost.remaining_nano,
         together,
@@ -247,7 +247,7 @@ def _source(estimate: RowEstimate, sources: Mapping[int, Source]) -> Source:
     return "refined" if "refined" in used else "measured" if used else "history"
 
 
-def _borne(answers: Sequence[Answer], charged_nano: int) -> tuple[Answer, ...]:
+def borne(answers: Sequence[Answer], charged_nano: int) -> tuple[Answer, ...]:
     """The answers; the first that was not free bears the whole price."""
     first = next((i for i, a in enumerate(answers) if a.source in ("measured", "refined")), 0)
     return tuple(

@@ -25,7 +25,7 @@ from qserver.cli.server import (
     show_reply,
 )
 from qserver.query.looking import chosen_text
-from qserver.text import ADDS_NOTHING, left_text, part_text
+from qserver.text import ADDS_NOTHING, left_text, most_text, part_text
 from qserver.text import price_text as price_of
 
 if TYPE_CHECKING:
@@ -260,6 +260,7 @@ def price_text(explanation: Mapping[str, Any]) -> str:
     """A price, and whether it can be paid."""
     price, left = explanation["price"], explanation["remaining"]
     said = price_of(price, explanation.get("kind"))
+    said += most_text(price, explanation.get("most"))
     return f"{said}{unpayable(price, left, explanation['affordable'])}"
 
 

@@ -14,7 +14,7 @@ from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of, url_of
 from qserver.errors import ConfigError
 from qserver.query.sql.plain.reads import MAX_CHARACTERS, explains
-from qserver.text import price_text
+from qserver.text import most_text, price_text
 
 if TYPE_CHECKING:
     from qserver.client import Price, Table
@@ -112,6 +112,7 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
         console.json(
             {
                 "price": price.price,
+                "most": price.most,
                 "at_most": price.at_most,
                 "whole_table": price.whole_table,
                 "remaining": price.remaining,
@@ -125,7 +126,8 @@ def _show_price(console: Console, price: Price, *, as_json: bool) -> None:
         return
     fits = unpayable(price.price, price.remaining, price.affordable)
     most = "up to about " if price.at_most else ""
-    console.line(f"price: {most}{price_text(price.price, price.kind)}{fits}")
+    said = f"{price_text(price.price, price.kind)}{most_text(price.price, price.most)}"
+    console.line(f"price: {most}{said}{fits}")
     if price.whole_table:
         console.line("that is for the whole table; which rows are shown follows from its numbers")
     for remark in price.remarks:

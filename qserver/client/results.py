@@ -14,7 +14,7 @@ from qserver.client.facts.statement import Statement
 from qserver.client.frames import Column, Framed
 from qserver.client.reading import FromJson, at
 from qserver.query.looking import Selection, chosen_text
-from qserver.text import ADDS_NOTHING, cost_text, interval_text, left_text, percent_text
+from qserver.text import ADDS_NOTHING, cost_text, interval_text, left_text, most_text, percent_text
 
 
 @dataclass(frozen=True)
@@ -222,6 +222,8 @@ class Price(FromJson):
 
     Args:
         price, remaining: in epsilon.
+        most: most that may be charged, in epsilon: an interval that is longer than asked, since
+            released answers disagree, is refined within it; None from an earlier server.
         at_most: whether the price is that of asking all at once in the worst case, as for averages;
             measured in steps they nearly always cost far less, and never more.
         free: the interval known without charge, or None, for each question in order.
@@ -244,6 +246,7 @@ class Price(FromJson):
         metadata=at("curve", by=lambda points: points or ())
     )
     version: int
+    most: float | None = None
     at_most: bool = False
     measure: BothChoices | None = None
     whole_table: bool = False
@@ -263,6 +266,7 @@ class Price(FromJson):
         price = f"{'up to about ' if self.at_most else ''}{cost_text(self.price)}"
         if not self.price and self.kind not in ("free", "exact"):
             price = f"{price} ({ADDS_NOTHING})"
+        price += most_text(self.price, self.most)
         choices = f"; {self.measure}" if self.measure is not None and self.measure.buys else ""
         return (
             f"{price} of {left_text(self.remaining)} epsilon left{fits}; "

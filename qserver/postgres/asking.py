@@ -35,6 +35,7 @@ _PRICE = (
     Column("affordable", BOOL),
     Column("at_most", BOOL),
     Column("kind", TEXT),
+    Column("most", FLOAT8),
 )
 _CLAUSES = frozenset(
     (
@@ -149,7 +150,7 @@ def parsed(text: str, domain: Domain, dataset: str) -> Statement:
 
 def _price_row(found: StatementExplanation) -> tuple[Any, ...]:
     price, left = found.price_nano / 1e9, found.remaining_nano / 1e9
-    return (price, left, found.affordable, found.is_most, found.kind)
+    return (price, left, found.affordable, found.is_most, found.kind, found.most_nano / 1e9)
 
 
 def described(text: Text) -> Text:

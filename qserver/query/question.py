@@ -119,6 +119,8 @@ class Workload:
             of the estimates' errors in place of the posteriors.
         marks: places of questions whose answers matter only by their side of two numbers. Where
             the law of the error decides that, nobody needs their posteriors either.
+        as_drawn: whether nothing is refined after the draw where an interval is longer than asked:
+            whoever asks goes on by what was drawn.
 
     Raises:
         RequirementError: there are none, or `simultaneous` with several confidences, or with one
@@ -133,6 +135,7 @@ class Workload:
     selected_from: Selection | None = None
     for_quotients: tuple[int, ...] = ()
     marks: tuple[tuple[int, Marks], ...] = ()
+    as_drawn: bool = False
 
     def __post_init__(self) -> None:
         if not self.questions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,13 @@ from qserver.records.statement import OF_ESTIMATOR, Law, Simultaneous, Statement
 Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]
 PlanKind = Literal["free", "exact", "fresh", "combined", "refined", "blocks"]
+_DEAREST_FIRST: tuple[Source, ...] = ("measured", "refined", "history", "exact")
+
+
+def dearest(sources: Iterable[Source]) -> Source:
+    """The source that cost most."""
+    among = set(sources)
+    return next(source for source in _DEAREST_FIRST if source in among)
 
 
 @dataclass(frozen=True)
@@ -206,6 +213,8 @@ class Explanation:
     Args:
         kind: `free`, `exact`, `fresh`, `combined`, `refined` or `blocks`.
         price_nano: rise of the ledger, in nano-epsilon.
+        most_nano: most that may be charged: an interval that is longer than asked, since released
+            answers disagree, is refined within it.
         affordable: whether the price fits into the rest.
         free: the best free interval, or None.
         curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
@@ -218,6 +227,7 @@ class Explanation:
 
     kind: PlanKind
     price_nano: int
+    most_nano: int
     remaining_nano: int
     affordable: bool
     rows: tuple[PlanRow, ...]
@@ -250,6 +260,7 @@ class WorkloadExplanation:
     """The price of a workload and the way to answer it; nothing was spent.
 
     Args:
+        most_nano: as of Explanation.
         price_apart_nano: sum of the prices of the questions one by one, each for itself alone on
             the present state; None if there was no time to plan them all.
         free: per question the best free interval, or None.
@@ -264,6 +275,7 @@ class WorkloadExplanation:
 
     kind: PlanKind
     price_nano: int
+    most_nano: int
     price_apart_nano: int | None
     remaining_nano: int
     affordable: bool

@@ -102,6 +102,7 @@ class StatementExplanation:
     Args:
         is_most: whether the price is only the most that the answer costs: averages and quotients
             are measured as exactly as what is found out on the way lets them need be.
+        most_nano: as of Explanation; where `is_most`, the price.
         price_apart_nano: sum of the prices of its questions asked one by one; None where there is
             one question, or was no time.
         known: per group and column what is known at no cost, or None.
@@ -114,6 +115,7 @@ class StatementExplanation:
     asked: StatementQuestions
     kind: PlanKind
     price_nano: int
+    most_nano: int
     price_apart_nano: int | None
     remaining_nano: int
     affordable: bool

@@ -296,7 +296,7 @@ class Statements:
         found = self._explained(name, steps.quoted, by)
         left = steps.left_nano
         price = found.price_nano if left is None else min(found.price_nano, left)
-        return replace(found, price_nano=price, is_most=steps.goes_on)
+        return replace(found, price_nano=price, most_nano=price, is_most=steps.goes_on)
 
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
         """The questions of a statement that suffice in every case, by what history says."""
@@ -384,6 +384,7 @@ class Statements:
             questions,
             found.kind,
             found.price_nano,
+            found.most_nano,
             apart,
             found.remaining_nano,
             found.affordable,

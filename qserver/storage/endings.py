@@ -18,7 +18,7 @@ from qserver.storage.encoding.records import (
     kept_estimator,
 )
 from qserver.storage.encoding.sealed import reading, sealed, unsealed
-from qserver.storage.keys import GROUP, Keys
+from qserver.storage.keys import GROUP, Keys, next_round
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import Scripts, StoreClient
 
@@ -32,6 +32,7 @@ class Outcome:
         keep_s: seconds to keep the job, 0 = for ever.
         n_show: events of the snapshot's history to show from now on.
         estimators: certified weights of answered rows that nobody would find again.
+        refines: JSON of the request whose job refines the answer; '' where it is as short as asked.
     """
 
     state: Literal["done", "failed"]
@@ -40,11 +41,15 @@ class Outcome:
     n_show: int
     keep_s: int
     estimators: tuple[Estimator, ...] = ()
+    refines: str = ""
 
     def to_json(self) -> str:
         """Canonical JSON."""
         kept = list(map(estimator_json, self.estimators))
-        return json.dumps({**asdict(self), "estimators": kept}, sort_keys=True)
+        plain = {**asdict(self), "estimators": kept}
+        if not self.refines:
+            del plain["refines"]  # earlier versions wrote none
+        return json.dumps(plain, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Outcome:
@@ -102,13 +107,15 @@ class Endings:
         )
 
 
-def _keys(keys: Keys, one: Ended) -> tuple[str, str, str]:
-    taken = one.taken
-    return keys.job(taken.job), keys.jobs(taken.dataset), keys.estimators(one.outcome.snapshot)
+def _keys(keys: Keys, one: Ended) -> tuple[str, ...]:
+    job, queue = keys.job(one.taken.job), keys.jobs(one.taken.dataset)
+    after = keys.job(next_round(one.taken.job))
+    return job, queue, keys.estimators(one.outcome.snapshot), after
 
 
 def _arguments(one: Ended) -> list[str | int | bytes]:
     taken, outcome = one.taken, one.outcome
+    after = next_round(taken.job)
     return [
         taken.job,
         taken.entry,
@@ -117,6 +124,9 @@ def _arguments(one: Ended) -> list[str | int | bytes]:
         outcome.snapshot,
         outcome.n_show,
         outcome.keep_s,
+        taken.dataset,
+        after,
+        sealed(outcome.refines, name=after) if outcome.refines else "",
         len(outcome.estimators),
         *map(kept_estimator, outcome.estimators),
     ]

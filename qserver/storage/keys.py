@@ -11,6 +11,8 @@ GROUP = "workers"
 ACCOUNTS = "qs:accounts"
 TOKENS = "qs:tokens"
 AUDIT = "qs:audit"
+MOST_ROUNDS = 4
+"""How often the answer of a job may be refined after its draw, where it is longer than asked."""
 
 
 @dataclass(frozen=True)
@@ -151,3 +153,17 @@ def population_of_job(job_id: str) -> str:
 def job_id(population: str, unique: str) -> str:
     """A job's id. It names the population, so that the id alone finds the job."""
     return f"{population}~{unique}"
+
+
+def next_round(job_id: str) -> str:
+    """The id of the job that refines the answer of a worker's job; '' after the last round."""
+    first, _, n = job_id.rpartition("~")[2].partition(".")
+    after = int(n or 0) + 1
+    return "" if after > MOST_ROUNDS else f"{population_of_job(job_id)}~{first}.{after}"
+
+
+def all_rounds(job_id: str) -> list[str]:
+    """A job's id, then those of the jobs that may refine its answer, in turn."""
+    if "." in job_id.rpartition("~")[2]:
+        return [job_id]
+    return [job_id, *(f"{job_id}.{n}" for n in range(1, MOST_ROUNDS + 1))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import chain, islice
+from typing import Any
 
 from qserver.config import Settings
 from qserver.errors import (
@@ -22,7 +23,7 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.cursor import Cursor, Entries
-from qserver.storage.encoding.jobs import JobRecord
+from qserver.storage.encoding.jobs import JobRecord, State, state_with_rounds, with_rounds
 from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.records import (
     kept_estimator,
@@ -33,7 +34,7 @@ from qserver.storage.encoding.records import (
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, PAID, reading, sealed, unsealed
 from qserver.storage.history_chain import check_charges, check_history
-from qserver.storage.keys import DATASETS, SCHEMA, Keys, job_id, population_of_job
+from qserver.storage.keys import DATASETS, SCHEMA, Keys, all_rounds, job_id, population_of_job
 from qserver.storage.model_records import ModelStore
 from qserver.storage.saving.saved import SavedQuestions
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
@@ -258,18 +259,32 @@ class Store:
         return Submission(str(reply[1]), joined=code == 2)
 
     def job(self, job: str) -> JobRecord:
-        """A job.
+        """A job as its asker sees it: it ends when its answer is refined, where that is longer.
 
         Raises:
             NotFoundError: there is none of this id.
         """
-        population = population_of_job(job)
+        own, *rounds = self._jobs(all_rounds(job))
+        if own is None:
+            raise NotFoundError("job", job)
+        return with_rounds(own, [one for one in rounds if one is not None])
+
+    def own_job(self, job: str) -> JobRecord:
+        """A job without the rounds that refine its answer; NotFoundError."""
+        [own] = self._jobs([job])
+        if own is None:
+            raise NotFoundError("job", job)
+        return own
+
+    def _jobs(self, jobs: Sequence[str]) -> list[JobRecord | None]:
+        """Jobs of one population; None where there is none."""
+        population, pipe = population_of_job(jobs[0]), self._client.pipeline(transaction=False)
         if not population or set("{}") & set(population):
-            raise NotFoundError("job", job)
-        fields: dict[Any, Any] = self._client.hgetall(Keys(population).job(job))
-        if not fields:
-            raise NotFoundError("job", job)
-        return JobRecord.from_fields(job, fields)
+            raise NotFoundError("job", jobs[0])
+        for job in jobs:
+            pipe.hgetall(Keys(population).job(job))
+        found = zip(jobs, pipe.execute(), strict=True)
+        return [JobRecord.from_fields(job, fields) if fields else None for job, fields in found]
 
     def taken_jobs(self, population: str, jobs: Sequence[str]) -> list[TakenJob]:
         """What the store has of jobs of one population; one round trip."""
@@ -281,18 +296,21 @@ class Store:
         found = pipe.execute()
         return list(map(TakenJob, found[::2], found[1::2]))
 
-    def job_state(self, job: str) -> Literal["queued", "running", "done", "failed"] | None:
-        """The state of a job, or None; one small round trip for a waiting caller."""
-        state: Any = self._client.hget(Keys(population_of_job(job)).job(job), "state")
-        return state  # type: ignore[no-any-return]
+    def job_state(self, job: str) -> State | None:
+        """The state of a job as its asker sees it, or None; one round trip for whoever waits."""
+        return self._states([job])[job]
 
     def ended(self, jobs: Collection[str]) -> set[str]:
         """Those of these jobs that are done, failed or forgotten; one round trip."""
-        names, states = list(jobs), self._client.pipeline(transaction=False)
-        for job in names:
-            states.hget(Keys(population_of_job(job)).job(job), "state")
-        found = zip(names, states.execute(), strict=True)
-        return {job for job, state in found if state not in ("queued", "running")}
+        states = self._states(jobs)
+        return {job for job, state in states.items() if state not in ("queued", "running")}
+
+    def _states(self, jobs: Collection[str]) -> dict[str, State | None]:
+        pipe, rounds = self._client.pipeline(transaction=False), list(map(all_rounds, jobs))
+        for job in chain(*rounds):
+            pipe.hget(Keys(population_of_job(job)).job(job), "state")
+        found = iter(pipe.execute())
+        return {one[0]: state_with_rounds(list(islice(found, len(one)))) for one in rounds}
 
     def remember(self, meta: DatasetMeta, estimator: Estimator) -> None:
         """Keep the certified weights of a free answer, up to a bound."""

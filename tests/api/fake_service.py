@@ -194,6 +194,7 @@ class FakeService:
         return WorkloadExplanation(
             kind="blocks",
             price_nano=60_000_001,
+            most_nano=60_000_001,
             price_apart_nano=120_000_002,
             remaining_nano=1_234_567,
             affordable=False,
@@ -238,6 +239,7 @@ class FakeService:
         return Explanation(
             kind="fresh",
             price_nano=60_000_001,
+            most_nano=60_000_001,
             remaining_nano=1_234_567,
             affordable=False,
             rows=(

@@ -161,6 +161,7 @@ def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> 
     assert found == {
         "kind": "fresh",
         "price": 0.060000001,
+        "most": 0.060000001,
         "remaining": 0.001234567,
         "affordable": False,
         "free": {

@@ -168,6 +168,17 @@ HEADLINES: Mapping[str, Headline] = {
             "most": "most",
         }
     ),
+    "refining": Headline(
+        {
+            "asked": "asked",
+            "paid": "paid",
+            "longer as drawn": "longer as drawn",
+            "longer once refined": "longer once refined",
+            "spent on it, percent": "spent on it, percent",
+            "refined intervals": "refined intervals",
+            "of them hold": "of them hold",
+        }
+    ),
     "disagreements": Headline(
         {
             "design": "design",

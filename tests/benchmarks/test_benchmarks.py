@@ -42,6 +42,7 @@ NAMES = [
     "posterior",
     "ranges",
     "ratio",
+    "refining",
     "replayed",
     "serve",
     "spend",

@@ -44,6 +44,7 @@ from worker.noise.randomness import Entropy
 from worker.owner.attach import MAX_PHI
 from worker.private.registry import Registry
 from worker.private.tables import Tables, table_from_columns
+from worker.spending.group import answers
 from worker.spending.spend import Spender, Trusted
 
 CONFIDENCE = 0.95
@@ -157,7 +158,9 @@ class Town:
                 return anew(replica, question)  # what the rest would cost: nothing is bought
             return self._plan(lambda: anew(replica, question))
 
-        with mock.patch.object(Replica, "plan", plan):
+        # What refines an answer depends on it, and plans shall be known beforehand.
+        drawn_only = mock.patch.object(answers, "next_request", return_value=None)
+        with mock.patch.object(Replica, "plan", plan), drawn_only:
             return self._answer(query, length)
 
     def _plan(self, anew: Callable[[], Plan]) -> Plan:

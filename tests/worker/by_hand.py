@@ -22,6 +22,7 @@ from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.store import Changes, Store
 from tests.deployment import PEOPLE, ROWS, Deployment
+from worker.spending.group import answers
 from worker.spending.spend import Spender
 
 LABELS = ("Female", "Male", "other")
@@ -95,8 +96,9 @@ class ByHand:
 
     @contextmanager
     def planning(self, *tables: PlannedTable, rows: Sequence[PlannedRow] = ()) -> Iterator[None]:
-        """Plan just this, whatever is asked, while it lasts."""
+        """Plan just this, whatever is asked, while it lasts; nothing is refined after its draw."""
         with self.monkeypatch.context() as patched:
+            patched.setattr(answers, "next_request", lambda *_: None)
             patched.setattr(Replica, "plan", _plan_of(tuple(rows), tables))
             yield
 

@@ -121,7 +121,7 @@ class Damage:
         """Charged jobs, which are kept for ever, and the models that they learnt."""
         for job in self._journal.state.released:
             try:
-                record = self._reader.job(job)
+                record = self._reader.own_job(job)
                 request = json.loads(record.request)
                 is_there = record.state in ("done", "failed") and (
                     "model" not in request or self._has_model(request["snapshot"], job)

@@ -25,6 +25,7 @@ from qserver.storage.encoding.records import measurement_json
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.endings import Outcome
 from worker.journal.sections import Drawn
+from worker.spending.group.refining import next_request
 from worker.spending.live import Live, Origin
 from worker.spending.measure import in_turn
 from worker.spending.reservation import answer_spent, charges_of
@@ -67,7 +68,9 @@ def rehearse(reservation: Reservation, replica: Replica) -> Rehearsed:
     found = answer_spent(after, drawn.reservation)
     text = answer_json(found.answer)
     answer_from_json(text)
-    outcome = Outcome("done", text, replica.meta.snapshot, after.n_events, 0, found.estimators)
+    more = next_request(after, drawn.reservation, found.answer)
+    refines, kept = "" if more is None else more.to_json(), found.estimators
+    outcome = Outcome("done", text, replica.meta.snapshot, after.n_events, 0, kept, refines)
     return Rehearsed(Outcome.from_json(outcome.to_json()), after)
 
 

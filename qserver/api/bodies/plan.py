@@ -72,6 +72,10 @@ class BothChoicesBody(RecordBody):
     )
 
 
+MOST = (
+    "most that may be charged: an interval that is longer than asked, since released answers "
+    "disagree, is refined within it"
+)
 PROTECTED = "of whom the price is the loss, in words, for a domain with periods; else null"
 
 
@@ -84,6 +88,7 @@ class ExplanationBody(RecordBody):
         "will answer later questions too"
     )
     price: Epsilon = Field(description="rise of the ledger, in epsilon")
+    most: Epsilon = Field(description=MOST)
     remaining: Epsilon
     affordable: bool
     plan: list[PlanRowBody | PlanTableBody] = Field(description="what would be measured or refined")

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
 from qserver.api.bodies.answers import SelectionBody, StatementBody
-from qserver.api.bodies.plan import PROTECTED, BothChoicesBody, OwnPriceBody
+from qserver.api.bodies.plan import MOST, PROTECTED, BothChoicesBody, OwnPriceBody
 from qserver.api.bodies.record_body import AsOf, Epsilon, OpenInterval, RecordBody
 from qserver.api.bodies.requests import AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
@@ -194,6 +194,7 @@ class SqlPriceBody(RecordBody):
     n_questions: int = Field(description="linear queries that answer it")
     kind: PlanKind
     price: Epsilon
+    most: Epsilon = Field(description=MOST)
     at_most: bool = Field(
         description="whether `price` is that of asking all at once, as exactly as the worst case "
         "needs: averages and quotients are measured in steps, which nearly always cost far less, "

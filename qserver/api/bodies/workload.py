@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from qserver.api.bodies.answers import AnswerBody, OfferBody
 from qserver.api.bodies.model import LearntBody
 from qserver.api.bodies.plan import (
+    MOST,
     PROTECTED,
     BothChoicesBody,
     OwnPriceBody,
@@ -126,6 +127,7 @@ class WorkloadExplanationBody(RecordBody):
 
     kind: PlanKind
     price: Epsilon
+    most: Epsilon = Field(description=MOST)
     price_apart: Epsilon | None = Field(
         description="sum of the prices of the questions asked one by one, each for itself alone on "
         "the present state; null where there was no time to plan them all"

@@ -213,4 +213,5 @@ def _price_columns(price: Price) -> list[Column]:
         Column("affordable", "text", [affordable]),
         Column("at_most", "text", ["yes" if price.at_most else "no"]),
         Column("kind", "text", [price.kind]),
+        Column("most", "number", [price.price if price.most is None else price.most]),
     ]

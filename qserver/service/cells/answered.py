@@ -14,12 +14,12 @@ from qserver.query.sql.cells import (
     StatementQuestions,
     cell_value,
     consistent_value,
+    has_steps,
 )
 from qserver.query.sql.tables.intervals import CellInterval
-from qserver.records.answer import Answer, Offer
+from qserver.records.answer import Answer, Offer, dearest
 from qserver.records.statement import DECIDED, OF_ESTIMATOR, Statement, joined
 from qserver.service.statement_answers import AnsweredCell
-from qserver.service.unmeasured.steps import dearest
 
 UNKNOWN = CellInterval(None, None)
 
@@ -126,4 +126,5 @@ def workload_of(questions: StatementQuestions) -> Workload:
         selected_from=questions.statement.clauses.looking.selected_from,
         for_quotients=for_quotients(questions),
         marks=marks_of(questions),
+        as_drawn=has_steps(questions.statement),
     )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from qserver.query.question import Workload
-from qserver.records.answer import Answer, JobStatus, Source, WorkloadAnswer
+from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, dearest
 from qserver.service.ask import Idempotency
 from qserver.service.quotient_steps import MOST_STEPS
 from qserver.service.service import Service
-
-_DEAREST_FIRST: tuple[Source, ...] = ("measured", "refined", "history", "exact")
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,3 @@ def with_earlier(
         for i, answer in enumerate(found.answers)
     )
     return replace(found, answers=answers, charged_nano=charged)
-
-
-def dearest(sources: Iterable[Source]) -> Source:
-    """The source that cost most."""
-    among = set(sources)
-    return next(source for source in _DEAREST_FIRST if source in among)

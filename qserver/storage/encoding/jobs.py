@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from qserver.errors import StoreCorruptError
@@ -63,6 +63,29 @@ class JobRecord:
             raise StoreCorruptError(f"The store's job {job} has no outcome. {ADVICE}")
         by = str(plain.get("by", ""))
         return cls(job, _STATES[state], dataset, request, texts["result"], texts["problem"], by)
+
+
+def with_rounds(job: JobRecord, rounds: Sequence[JobRecord]) -> JobRecord:
+    """The job as its asker sees it: running while its answer is refined, then with the last one.
+
+    A round that failed leaves the answer before it.
+
+    Args:
+        rounds: the jobs that refine its answer, in turn.
+    """
+    found = job
+    for one in rounds:
+        if one.state in ("queued", "running"):
+            return replace(job, state="running", result=None)
+        if one.state == "done":
+            found = replace(job, result=one.result)
+    return found
+
+
+def state_with_rounds(states: Sequence[State | None]) -> State | None:
+    """The state of `with_rounds`, by those of the job and its rounds; None is no job."""
+    is_refined = states[0] == "done" and {"queued", "running"} & set(states[1:])
+    return "running" if is_refined else states[0]
 
 
 def answer_json(answer: AnyAnswer) -> str:

@@ -33,11 +33,29 @@ from qserver.storage.encoding.records import (
 
 
 @dataclass(frozen=True)
+class Tightened:
+    """That a paid answer was longer than asked, so that it is bought anew, with a shorter error.
+
+    Args:
+        lengths, sources: per question the length of the error to plan for, and where the answer
+            that is longer came from.
+        charged_nano: what was charged before.
+        most_nano: most that may still be charged.
+    """
+
+    lengths: tuple[float, ...]
+    sources: tuple[Source, ...]
+    charged_nano: int
+    most_nano: int
+
+
+@dataclass(frozen=True)
 class Request:
     """A question, a workload or a model that waits for a worker, in exact terms.
 
     Args:
         by: account that asked first and pays; '' if there are no accounts.
+        tightened: of what refines the answer of an earlier job; else None.
 
     Raises:
         InputError: its questions are on different domains.
@@ -47,6 +65,7 @@ class Request:
     snapshot: str
     asked: AnyAsked
     by: str = ""
+    tightened: Tightened | None = None
 
     def __post_init__(self) -> None:
         if any(q.query.sizes != self.sizes for q in self.asked.questions):
@@ -59,14 +78,28 @@ class Request:
             return self.asked.sizes
         return self.asked.questions[0].query.sizes
 
+    @property
+    def to_plan(self) -> AnyAsked:
+        """What is planned for: what was asked, or the same with shorter errors and nothing else."""
+        asked = self.asked
+        if self.tightened is None or isinstance(asked, ModelAsked):
+            return asked
+        shorter = tuple(
+            q.with_requirement(Requirement(length, q.confidence)).with_measure("only_this")
+            for q, length in zip(asked.questions, self.tightened.lengths, strict=True)
+        )
+        return replace(asked, questions=shorter) if isinstance(asked, Workload) else shorter[0]
+
     def to_json(self) -> str:
         """The request as JSON text."""
-        head = {
+        head: dict[str, Any] = {
             "dataset": self.dataset,
             "snapshot": self.snapshot,
             "sizes": list(self.sizes),
             "by": self.by,
         }
+        if self.tightened is not None:
+            head["tightened"] = asdict(self.tightened)
         if isinstance(self.asked, ModelAsked):
             return json.dumps({**head, "model": _model_plain(self.asked)})
         if self.asked.measure == "only_this":
@@ -78,6 +111,8 @@ class Request:
         looked = Looking(self.asked.selected_from).to_plain()
         if self.asked.for_quotients:
             together["for_quotients"] = list(self.asked.for_quotients)
+        if self.asked.as_drawn:
+            together["as_drawn"] = True
         if self.asked.marks:
             together["marks"] = [[i, m.low, m.high] for i, m in self.asked.marks]
         return json.dumps({**head, **together, **looked})
@@ -104,7 +139,13 @@ def _from_json(text: str) -> Request:
         snapshot=plain["snapshot"],
         asked=_asked(plain),
         by=str(plain.get("by", "")),
+        tightened=_tightened(plain["tightened"]) if "tightened" in plain else None,
     )
+
+
+def _tightened(plain: Mapping[str, Any]) -> Tightened:
+    lengths, sources = tuple(map(float, plain["lengths"])), tuple(plain["sources"])
+    return Tightened(lengths, sources, int(plain["charged_nano"]), int(plain["most_nano"]))
 
 
 def _asked(plain: Mapping[str, Any]) -> AnyAsked:
@@ -153,6 +194,7 @@ def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Worklo
         selected_from=Looking.from_plain(plain).selected_from,
         for_quotients=tuple(plain.get("for_quotients", ())),
         marks=tuple((i, Marks(float(low), float(high))) for i, low, high in plain.get("marks", ())),
+        as_drawn=bool(plain.get("as_drawn", False)),
     )
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qserver.answering.decide import Free, decide
 from qserver.answering.replica import Replica
 from qserver.errors import (
     BooksError,
+    BudgetExhaustedError,
     FencedError,
     JournalError,
     MeasurementError,
@@ -172,13 +173,15 @@ class GroupPlanner:
         replica.stand_at(present.present)
         in_hand, is_blank = self._needs.in_hand, replica is not present
         known = None if is_blank else in_hand.found(job.taken.job, replica)
-        found = known or decide(replica, request.asked)
+        found = known or decide(replica, request.to_plan)
         if isinstance(found, Plan) and not is_blank:
             in_hand.keep(job.taken.job, replica, found)
         if isinstance(found, Free):
             replica.keep(found.estimators)
-            is_final = replica is present
+            is_final = replica is present and request.tightened is None
             return FromHistory(job.taken, request, found if is_final else None, present.present)
+        if request.tightened is not None:
+            found = _within(found, replica.price_nano(found), request.tightened.most_nano)
         return self._tried(job, replica, found)
 
     def _tried(self, job: OpenJob, replica: Replica, plan: Plan) -> _Tried | None:
@@ -248,6 +251,13 @@ class GroupPlanner:
         self._needs.trails.expect(self._lease.population, spend.entries)
         self._needs.bookkeeper.expect(self._lease.population)
         return spend
+
+
+def _within(plan: Plan, price_nano: int, most_nano: int) -> Plan:
+    """The plan of what refines an answer, if the quote pays it; the question is written down."""
+    if price_nano > most_nano:
+        raise BudgetExhaustedError(price_nano=price_nano, remaining_nano=most_nano)
+    return replace(plan, paid=())
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from qserver.storage.spend import SpendingStore
 from worker.constants import WORKER
 from worker.journal.sections import Drawn
 from worker.spending.group.planned import Decided, Failed, FromHistory, Spend
+from worker.spending.group.refining import next_request, of_all_rounds
 from worker.spending.group.replicas import Replicas
 from worker.spending.reservation import answer_spent
 
@@ -47,7 +48,9 @@ class Answers:
                 raise MeasurementError
             replica.follow_release(events_of(found.reservation, found.indices))
             answer = answer_spent(replica, found.reservation)
-            return self.succeeded(one.taken, one.request, answer, keep_s=0)
+            after = next_request(replica, found.reservation, answer.answer)
+            refines = "" if after is None else after.to_json()
+            return self.succeeded(one.taken, one.request, answer, keep_s=0, refines=refines)
         free = one.found or _free_then(replica, one)
         if free is None:
             return None
@@ -62,20 +65,24 @@ class Answers:
             error.free = offered(self._replicas.get(refused), refused.asked)
         return error
 
-    def succeeded(self, taken: Taken, request: Request, found: Free, *, keep_s: int) -> Ended:
+    def succeeded(
+        self, taken: Taken, request: Request, found: Free, *, keep_s: int, refines: str = ""
+    ) -> Ended:
         """A job that ends with this answer.
 
         Args:
             keep_s: seconds to keep the job; 0 for ever.
+            refines: as of Outcome.
         """
-        answer, replica = found.answer, self._replicas.get(request)
+        answer, replica = of_all_rounds(request, found.answer), self._replicas.get(request)
         replica.keep(found.estimators)
         if isinstance(answer, ModelAnswer):
             # Before the job is shown as done. If it is settled twice, the first model stays.
             answer = replace(answer, id=taken.job)
             self._models.keep(taken.population, request, answer)
         text, n_show = answer_json(answer), replica.n_events
-        outcome = Outcome("done", text, request.snapshot, n_show, keep_s, found.estimators)
+        snapshot, kept = request.snapshot, found.estimators
+        outcome = Outcome("done", text, snapshot, n_show, keep_s, kept, refines)
         return Ended(taken, outcome)
 
 
