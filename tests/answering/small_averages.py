@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,11 +14,8 @@ from qserver.answering.quotient_posterior import (
     parts_given,
     quotient_posterior,
 )
-from qserver.inference.engine import InferenceEngine
 from qserver.planning.holdings import estimate_of
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import total_query
-from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.sql.cells import (
     CellValue,
@@ -33,14 +29,10 @@ from qserver.query.sql.parts import Halves, KnownQuotient, KnownRange
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.charge import Relation
-from qserver.records.history import Measurement
-from worker.noise.mechanism import release, release_refined
-from worker.noise.randomness import SystemEntropy
+from tests.answering.own_noise import Measured
 
 LEAST, MOST = 17, 90
-STEP = Fraction(1, 1 << 12)
 _MOST_STEPS, _ROOM = 12, 1.0 + 1e-6
-_OTHERS = 500
 DOMAIN = Domain(
     (
         Attribute(
@@ -82,15 +74,11 @@ class Group:
     values: list[int]
     relation: Relation
     rng: random.Random
-    _engine: InferenceEngine = field(init=False)
-    _rows: dict[str, Measurement] = field(default_factory=dict)
+    measured: Measured = field(init=False)
 
     def __post_init__(self) -> None:
-        self._engine = InferenceEngine(DOMAIN.sizes)
-        self._entropy = SystemEntropy(self.rng.randbytes)
-        if self.relation == "replace-one":
-            row, n = primitive(total_query(DOMAIN.sizes)), len(self.values) + _OTHERS
-            self._take("", Measurement(0, row.row, row.key, 0, Fraction(1), n))
+        records = [(value - LEAST, 0) for value in self.values]
+        self.measured = Measured(DOMAIN, records, self.relation, self.rng)
 
     @property
     def truth(self) -> float | None:
@@ -104,7 +92,7 @@ class Group:
         for _ in range(_MOST_STEPS):
             step = target.next_step(known)
             for question in self._asked(step).questions:
-                self._measure(question)
+                self.measured.measure(question)
             known = self._known()
             if target.is_enough(known):
                 break
@@ -131,49 +119,20 @@ class Group:
         cell, estimates = questions.cells[0][0], [self._estimate(q) for q in questions.questions]
         ends = [CellInterval(*self._ends(question)) for question in questions.questions]
         value = cell_value(cell, estimates, ends)
-        joint = partial(joint_parts, self._engine)
+        joint = partial(joint_parts, self.measured.engine)
         return joint_value(questions, cell, value, estimates, joint)
 
     def _posterior(self, quotient: QuotientAsked) -> QuotientPosterior | None:
-        given = parts_given(self._engine, quotient)
+        given = parts_given(self.measured.engine, quotient)
         return None if given is None else quotient_posterior(given, quotient)
 
     def _estimate(self, question: Question) -> float:
-        found = estimate_of(self._engine, question)
+        found = estimate_of(self.measured.engine, question)
         assert found is not None
         return found.posterior.estimate * float(question.row.multiplier)
 
     def _ends(self, question: Question) -> tuple[float, float]:
-        found = estimate_of(self._engine, question)
+        found = estimate_of(self.measured.engine, question)
         assert found is not None
         ends = found.posterior.scaled(question.row.multiplier).interval(question.confidence)
         return ends.low, ends.high
-
-    def _measure(self, question: Question) -> None:
-        """Measure the question's row so exactly, where it is not known so."""
-        row = question.row
-        half = question.roomy_half_width / (1.0 + 1e-3)
-        alpha = math.ceil(-1e9 * math.log1p(-question.confidence) / half)
-        old = self._rows.get(row.key)
-        if old is not None and old.alpha_nano >= alpha:
-            return
-        step = STEP / row.row.denominator
-        sums = [row.row.value_at((value - LEAST, 0)) for value in self.values]
-        truth = sum(sums, Fraction(0))
-        if old is None:
-            drawn = release(truth, step=step, alpha_nano=alpha, entropy=self._entropy)
-        else:
-            drawn = release_refined(
-                truth,
-                released_index=old.index,
-                step=step,
-                old_alpha_nano=old.alpha_nano,
-                new_alpha_nano=alpha,
-                entropy=self._entropy,
-            )
-        number = len(self._rows) if old is None else old.id
-        self._take(row.key, Measurement(number, row.row, row.key, alpha, step, drawn))
-
-    def _take(self, key: str, measured: Measurement) -> None:
-        self._rows[key] = measured
-        self._engine.extend([measured])
