@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from flask import Flask
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -97,6 +98,23 @@ def test_requests_are_summed_over_processes_and_outlive_them(watched: Watched) -
     assert values["qserver_http_requests_total", ("GET", "/v1/datasets/<dataset>", "404")] == 3
     assert values["qserver_http_problems_total", ("not_found",)] >= 3
     assert not any("x" * 20 in str(k) or "BREW" in str(k) or "yyy" in str(k) for k in values)
+
+
+def test_requests_are_observed_where_they_are_counted_or_logged(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By either variable alone, and by none of them not at all."""
+    monkeypatch.setenv("QSERVER_REDIS_URL", store_url)
+    monkeypatch.setattr("qserver.api.app.create_app", lambda *_, **__: Flask("empty"))
+    names = {"QSERVER_METRICS_DIR": str(tmp_path), "QSERVER_LOG_REQUESTS": "1"}
+    from qserver.wsgi import app_from_environment
+
+    for chosen in ((), *((name,) for name in names), names):
+        with monkeypatch.context() as patch:
+            for name in chosen:
+                patch.setenv(name, names[name])
+            app = app_from_environment()
+        assert isinstance(app.wsgi_app, Observed) == bool(chosen)
 
 
 @pytest.mark.slow

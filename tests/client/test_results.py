@@ -43,6 +43,13 @@ def table(n_rows: int = 2, **members: Any) -> Table:
     return Table.of({**document, **members})
 
 
+def test_the_same_table_at_a_later_version_is_equal() -> None:
+    """Versions rise with every answer on the dataset, whatever it is about."""
+    assert table() == table(version=9)
+    assert table() != table(epsilon_remaining=1.4)
+    assert table() != table(n_rows=3)
+
+
 def test_an_answer_reads_as_a_sentence() -> None:
     answer = Answer.of(ANSWER)
     assert repr(answer) == (

@@ -5,6 +5,7 @@ A period whose cell of a table has less noise than the common level once got a w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -95,3 +96,31 @@ def test_a_way_period_by_period_is_met_by_the_rows_that_it_buys(name: str, lengt
             assert all(i < holdings.engine.n_measurements + len(new) for i, _ in found.weights)
             assert is_met(question, holdings, found)
     assert n_ways
+
+
+def looser(found: Candidate, part: float) -> Candidate:
+    """The same way with this part of each alpha."""
+    rows = [replace(row, alpha_nano=round(part * row.alpha_nano)) for row in found.rows]
+    return replace(found, rows=tuple(rows))
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_way_period_by_period_is_no_more_exact_than_it_needs_to_be(step: int) -> None:
+    """At lengths a quarter apart, so that no start of a search helps all of them."""
+    holdings = history(0.0001, n_weeks=1, own={})
+    question = Question(weeks(0, SEALED), Requirement(20.0 * 1.25**step, 0.95))
+    [found] = PeriodWays(question, holdings, 0).candidates()
+    assert is_met(question, holdings, found)
+    assert not is_met(question, holdings, looser(found, 0.99))
+
+
+def test_a_way_that_refines_a_row_is_called_so_also_with_new_rows() -> None:
+    holdings = history(0.0001, n_weeks=1, own={2: 0.01})
+    kinds = []
+    for low in (2, 3):
+        question = Question(weeks(low, SEALED), Requirement(20.0, 0.95))
+        [found] = PeriodWays(question, holdings, 0).candidates()
+        is_old = [row.refines is not None for row in found.rows]
+        assert is_old == [week == 2 for week in range(low, SEALED)]
+        kinds.append(found.kind)
+    assert kinds == ["refined", "combined"]

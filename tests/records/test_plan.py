@@ -130,12 +130,20 @@ def test_a_cell_pays_what_its_own_row_has_not_paid() -> None:
     TableCharge(plan.partition, plan.charge_nano, plan.paid, "job")
 
 
-@pytest.mark.parametrize("paid", [((0, 0),), ((0, 201),), ((1, 5), (0, 5)), ((2, 5),)])
+@pytest.mark.parametrize(
+    "paid",
+    [((0, 0),), ((0, 201),), ((1, 5), (0, 5)), ((1, 5), (1, 5)), ((2, 5),), ((-1, 5), (0, 5))],
+)
 def test_a_table_charge_with_more_paid_than_charged_is_refused(
     paid: tuple[tuple[int, int], ...],
 ) -> None:
     with pytest.raises(InputError):
         TableCharge(HALVES, 200, paid, "job")
+
+
+@pytest.mark.parametrize("paid", [(), ((0, 1),), ((0, 200), (1, 1)), ((1, 200),)])
+def test_cells_pay_from_a_nano_epsilon_up_to_all_of_it(paid: tuple[tuple[int, int], ...]) -> None:
+    assert TableCharge(HALVES, 200, paid, "job").paid == paid
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from qserver.query.measure import MEASURES
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.storage.encoding.cursor import Cursor
@@ -122,3 +123,11 @@ def test_a_request_of_an_earlier_version_is_read_and_written_as_it_was(town: Dep
     assert isinstance(found, JobStatus)
     text = Store.open(town.settings).job(found.id).request
     assert "measure" not in json.loads(text)
+
+
+def test_an_explained_workload_names_the_choice_that_was_made(town: Deployment) -> None:
+    """Where nothing is said it is that of the dataset."""
+    workload = town.workload([{"age": 25}, {"sex": "Female"}])
+    chosen = [workload, *(workload.with_measure(measure) for measure in MEASURES)]
+    found = [town.service().explain_workload("people", one).measure.chosen for one in chosen]
+    assert found == ["auto", "auto", "only_this"]

@@ -169,6 +169,34 @@ def test_a_copy_that_tries_rows_changes_nothing():
             assert new.noise.scales.tolist() == old.noise.scales.tolist()
 
 
+@pytest.mark.parametrize("weigh", [lambda _: 1, lambda i: i + 1, lambda i: 2 * i - 13])
+def test_rows_that_were_refined_are_weighed_as_if_measured_so_at_once(weigh):
+    """Counts, and sums whose rows have fractions: their corners are in other units than records."""
+    ends = ((0, 12), (8, 20), (0, 20), (8, 12), (0, 5))
+    queries = [
+        primitive(
+            linear_query(
+                (20,),
+                [(1, {0: scaled_weights([0] * a + [*map(weigh, range(a, b))] + [0] * (20 - b))})],
+            )
+        ).row
+        for a, b in ends
+    ]
+    first = [measured(i, q, scale=90 - 11 * i) for i, q in enumerate(queries)]
+    last = [replace(m, alpha_nano=m.alpha_nano * (1 + 3 * (m.id % 3))) for m in first]
+    grown, at_once = trial(first[:3]), trial(last)
+    for row in (*first[3:], *last):
+        if row not in first[:3]:
+            grown.extend([row])
+    for query in (*queries, queries[0] + queries[1], queries[2] - queries[0]):
+        spread = []
+        for one in (grown, at_once):
+            found = one.combinations(query)
+            assert found is not None
+            spread.append(float(np.linalg.norm(found.least * found.noise.scales)))
+        assert spread[0] == pytest.approx(spread[1], rel=VARIANCE)
+
+
 def _forgery() -> tuple[LinearQuery, LinearQuery]:
     """A row, and a query that is a multiple of it modulo a prime of 26 bits only."""
     row = linear_query((3,), [(1, {0: scaled_weights([1, 67_108_859, 0])})])

@@ -253,6 +253,28 @@ def test_older_lines_are_not_verified(tmp_path: Path) -> None:
     assert other.judge(row(0, 10), share=10) == NOT_VERIFIED
 
 
+def test_what_is_charged_and_not_drawn_yet_counts_as_drawn(hand: Hand) -> None:
+    """A row of 10 is open, and a table of 20 of the other attribute crosses it."""
+    other = PlannedTable(product_partition(SIZES, {1: [0, 1]}), 20, STEP)
+    hand.reserve(hand.plan(row(0, 10), share=10))
+    assert hand.judge(other, share=30) == VERIFIED
+    with pytest.raises(BookFaultError, match="loses"):
+        hand.judge(other, share=29)
+
+
+def test_beside_an_open_plan_of_two_stages_nothing_is_verified(hand: Hand) -> None:
+    """What it will draw is decided by its sample."""
+    hand.reserve(hand.plan(table(20), share=40, sampled={"alpha_nano": 20}), nominal_nano=3)
+    assert hand.judge(row(0, 1), share=50) == NOT_VERIFIED
+
+
+def test_what_follows_facts_that_are_unknown_is_no_fault(hand: Hand) -> None:
+    """An older charge may have drawn the row that is refined."""
+    hand.file.append(Reserved("old", 1, 1, (ChargeLine("x", 1),)))
+    hand.write(row(0, 25, refines=0, old_alpha_nano=10), share=30)
+    assert hand.accountant.examine()[0].text.startswith(NOT_VERIFIED)
+
+
 def test_a_line_that_was_changed_moved_or_cut_is_refused(hand: Hand) -> None:
     hand.write(row(0, 10), share=10)
     path = hand.file.path

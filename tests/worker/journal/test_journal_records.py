@@ -10,12 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import JournalError
-from worker.journal.owner_records import ClaimsSet, LimitRaised, MeasureSet
+from worker.journal.owner_records import (
+    Adopted,
+    ClaimsSet,
+    LimitRaised,
+    MeasureSet,
+    Retired,
+    Sealed,
+)
 from worker.journal.records import (
     GENESIS,
     Attached,
     Burnt,
     ChargeLine,
+    HistoryChained,
     Opened,
     Record,
     Released,
@@ -251,3 +259,32 @@ def test_a_raised_limit_can_be_spent() -> None:
     state = state_of(LimitRaised(1000, 2000), reserved("new", 4, spent_nano=2000))
     assert state.spent_nano == 2000
     assert state.limit_nano == 2000
+
+
+@pytest.mark.parametrize(
+    ("build", "least"),
+    [
+        (lambda n: Opened("p", n), 1),
+        (lambda n: Attached("d", "s", n, "add-remove", "00"), 1),
+        (lambda n: ChargeLine("row", n), 1),
+        (lambda n: Reserved("job", n, 1, (ChargeLine("row", 1),)), 1),
+        (lambda n: Reserved("job", 1, n, (ChargeLine("row", 1),)), 0),
+        (lambda n: ReleasedRow("row", (1,), n), 0),
+        (lambda n: HistoryChained("s", "", n), 0),
+        (lambda n: LimitRaised(n, 9), 1),
+        (lambda n: LimitRaised(4, n), 5),
+        (lambda n: Adopted(n, 7), 0),
+        (lambda n: Adopted(7, n), 0),
+        (lambda n: Sealed("s", n, 9, "file", "00"), 0),
+        (lambda n: Sealed("s", 3, n, "file", "00"), 4),
+        (lambda n: Retired("s", n, 9, "file", "00"), 1),
+        (lambda n: Retired("s", 3, n, "file", "00"), 3),
+    ],
+)
+def test_a_number_is_taken_from_its_least_value_on(
+    build: Callable[[int], Record], least: int
+) -> None:
+    """A store that was adopted before anything was charged has spent 0, for example."""
+    build(least)
+    with pytest.raises(JournalError, match=f"must be an int >= {least}"):
+        build(least - 1)

@@ -19,6 +19,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.worker.forge import forge_end_of_charges, forge_ledger
+from worker.books.faults import UnknownFactsError
 from worker.cli import main
 from worker.owner.checks.audit import audit
 from worker.spending.bookkeeper import Bookkeeper
@@ -108,6 +109,19 @@ def test_a_fault_of_the_ledger_that_the_verifier_shares_is_found(
     town.ask({"sex": "Male"})
     assert failed(check_export(export(town))) == {}
     assert "a person has lost" in failed(audit(town.registry, town.settings))["books of town"]
+
+
+def test_books_of_more_datasets_than_they_can_add_up_are_said_to_be_not_verified(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_many(*_args: object) -> int:
+        raise UnknownFactsError("there are too many datasets")
+
+    monkeypatch.setattr("worker.books.accountant.heaviest", too_many)
+    checks = audit(town.registry, town.settings)
+    assert failed(checks) == {}
+    [books] = [check.text for check in checks if check.subject == "books of town"]
+    assert books == "not verified: there are too many datasets"
 
 
 def test_a_population_without_its_journal_is_named(town: Deployment, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.worker.codes import codes_of
@@ -48,6 +48,8 @@ def test_every_person_has_one_number_however_the_pieces_come(pieces: list[list[s
 
 
 @given(st.lists(NAMES, max_size=9), st.integers(1, 7))
+@example([["ann", "bob"]], 1)
+@example([["ann", "bob", "eve", "zoë", "bob"]], 2)
 def test_no_person_is_in_two_parts(pieces: list[list[str]], most: int) -> None:
     names = [name for piece in pieces for name in piece]
     seen: list[int] = []

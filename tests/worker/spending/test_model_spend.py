@@ -98,7 +98,7 @@ def test_a_second_network_raises_the_tables_of_the_first(at: Deployment) -> None
     first = learn(at, 0.3)
     second = learn(at, 0.2)
     assert second.tables == first.tables
-    assert second.charged_nano <= 0.2 * NANO
+    assert 0.2 * NANO - 4 <= second.charged_nano <= 0.2 * NANO
     released = Store.open(at.settings).models.history(at.meta, second.version)
     alphas = [m.alpha_nano for m in released if isinstance(m, TableMeasurement)]
     assert sum(alphas) == first.charged_nano + second.charged_nano
