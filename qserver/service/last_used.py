@@ -19,6 +19,17 @@ class LastUsed(Generic[_K, _V]):
         self._kept: OrderedDict[_K, _V] = OrderedDict()
         self._lock = threading.Lock()
 
+    def find(self, key: _K) -> _V | None:
+        """The value of a key, if it is kept."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def keep(self, key: _K, value: _V) -> None:
+        """Keep a value, the first one of its key."""
+        self.get(key, lambda: value)
+
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
         """The value of a key; made without a lock, so two threads may make it at once."""
         with self._lock:

@@ -35,14 +35,17 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.disclosure import known_at_most
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import Asking, Idempotency, narrowed
+from qserver.service.cells.kept import MOST_KEPT, StatementKey
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import ReleasedHistory
 from qserver.service.insight import Insight
 from qserver.service.integrity import Integrity
+from qserver.service.last_used import LastUsed
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quoted.notes import StatementNotes
 from qserver.service.saving.saved import SavedViews
+from qserver.service.statement_answers import AnyStatement
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 
@@ -102,6 +105,7 @@ class Service:
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)
         self.notes = StatementNotes(store, self._datasets)
+        self.kept_statements = LastUsed[StatementKey, AnyStatement](MOST_KEPT)
 
     def datasets(self) -> list[DatasetStatus]:
         """The public face of every dataset, by name."""
@@ -112,6 +116,14 @@ class Service:
             except NotFoundError:
                 continue  # detached between the two readings
         return found
+
+    def state(self, name: str) -> Stamp:
+        """What every answer on a dataset depends on; one small round trip; NotFoundError."""
+        return self._datasets.stamp(name)
+
+    def is_new(self, name: str, idempotency: Idempotency) -> bool:
+        """Whether nothing was asked under a key; IdempotencyError if it has another body."""
+        return self._asking.asked_before(name, idempotency, wait_s=0) is None
 
     def dataset(self, name: str) -> DatasetStatus:
         """The public face of a dataset; NotFoundError."""

@@ -44,6 +44,7 @@ from qserver.service.cells.answered import (
     step_of,
     workload_of,
 )
+from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
@@ -101,20 +102,40 @@ class Statements:
             SqlError: the text cannot be answered; points at the place.
             NotFoundError, BudgetExhaustedError and others: as of `ask` and `ask_workload`.
         """
+        service = self._questions
+        state = service.state(name)
+        key = StatementKey(name, state, text, at, measure, default, explain, spends, by)
+        known = service.kept_statements.find(key)
+        if known is not None and (idempotency is None or service.is_new(name, idempotency)):
+            return known
+        found = self._run(key, wait_s=wait_s, idempotency=idempotency)
+        if not isinstance(found, JobStatus) and key.keeps(found):
+            service.kept_statements.keep(key, found)
+        return found
+
+    def _run(
+        self,
+        asked: StatementKey,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None,
+    ) -> AnyStatement | JobStatus:
+        """As `run`, computed anew."""
+        name, text, at, spends, by = asked.name, asked.text, asked.at, asked.spends, asked.by
         domain = self._questions.domain(name, at=at)
         facts = catalogue_statement(text, domain, dataset=name)
-        statement = facts or parse_statement(text, domain, dataset=name).measuring(measure)
+        statement = facts or parse_statement(text, domain, dataset=name).measuring(asked.measure)
         if not statement.columns or not statement.rows:
-            return facts_table(statement, self._questions.dataset(name), explains=explain)
+            return facts_table(statement, self._questions.dataset(name), explains=asked.explain)
         if statement.bounds:
-            if explain:
+            if asked.explain:
                 raise statement.without_price()
             reading = statement.clauses.reading
             probability = partial(self._questions.insight.probability, name, reading=reading)
             return probability_table(statement, probability, self._questions.dataset(name))
-        said = with_default(statement, default)
+        said = with_default(statement, asked.default)
         statement = by_owner(said, self._questions.within(name))
-        is_explained = explain or statement.explains
+        is_explained = asked.explain or statement.explains
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
         if not (statement.has_lengths and (spends or is_explained)) and says_none(said):
             return from_history(self, self._questions, name, said, is_priced=is_explained, by=by)

@@ -43,9 +43,14 @@ from qserver.records.claims.status import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.people.unit import UnitStatus
 from qserver.records.plan import PlanRow, PlanTable
+from qserver.records.standing import Standing
+from qserver.service.cells.kept import StatementKey
+from qserver.service.last_used import LastUsed
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.quoted.notes import StatementNote
 from qserver.service.service import Idempotency, Price
+from qserver.service.statement_answers import AnyStatement
+from qserver.storage.standings import Budget, Stamp
 from tests.api.fake_answers import DOMAIN, FREE, MANY, WIDE_CELLS, released
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
 
@@ -107,6 +112,19 @@ class FakeService:
     def version(self, name: str) -> int:
         self._enter("version", name)
         return self.stamp
+
+    @property
+    def kept_statements(self) -> LastUsed[StatementKey, AnyStatement]:
+        """Nothing is kept."""
+        return LastUsed(0)
+
+    def state(self, name: str) -> Stamp:
+        self._enter("state", name)
+        return Stamp(Budget(0, 0, 0), name, -1, Standing(0, 0, 0, 0))
+
+    def is_new(self, name: str, idempotency: Idempotency) -> bool:
+        self._enter("is_new", name, idempotency=idempotency)
+        return True
 
     def domain(self, name: str, *, at: str = "") -> Domain:
         self._enter("domain", name, at=at)

@@ -1,0 +1,45 @@
+"""Statements that were answered for nothing, by all that their answers depend on.
+
+A statement is sent again whenever a page is drawn anew. Then nothing of it is computed again, as
+long as nothing has changed that any answer on the dataset depends on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from qserver.query.measure import Measure
+from qserver.query.sql.tables.exactness import Exactness
+from qserver.service.statement_answers import AnyStatement, StatementAnswer
+from qserver.storage.standings import Stamp
+
+MOST_KEPT: Final = 64
+"""Most statements that are kept: those of a page or two of a dashboard. Not measured."""
+_MOST_CELLS: Final = 2_000
+"""Most numbers of one of them, so that all take some tens of megabytes. Not measured."""
+
+
+@dataclass(frozen=True)
+class StatementKey:
+    """A statement as it was sent, and the state that it is answered in."""
+
+    name: str
+    stamp: Stamp
+    text: str
+    at: str
+    measure: Measure | None
+    default: Exactness
+    explain: bool
+    spends: bool
+    by: str
+
+    def keeps(self, found: AnyStatement) -> bool:
+        """Whether it cost nothing, and depends on this state alone.
+
+        An account's price depends on its allowance, which is not in the stamp.
+        """
+        is_of_all = not found.charged_nano if isinstance(found, StatementAnswer) else not self.by
+        state = found.version, found.remaining_nano
+        is_of_state = state == (self.stamp.n_shown, self.stamp.remaining_nano)
+        return is_of_all and is_of_state and len(found.asked.questions) <= _MOST_CELLS

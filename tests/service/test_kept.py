@@ -1,0 +1,102 @@
+"""Statements that are sent again: nothing is computed anew as long as nothing has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qserver.service.ask import Idempotency
+from qserver.service.service import Service
+from qserver.service.statement_answers import StatementAnswer, StatementExplanation
+from qserver.service.statements import Statements
+from tests.deployment import Deployment
+
+BY_SEX = "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 20"
+Run = Callable[..., StatementAnswer | StatementExplanation]
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str) -> Deployment:
+    return Deployment.make(tmp_path, store_url, limit="100")
+
+
+@pytest.fixture
+def service(town: Deployment) -> Service:
+    """One process, which the statement was asked of: it is paid for."""
+    found = town.service()
+    Statements(found).run("people", BY_SEX, wait_s=0)
+    town.work_off()
+    return found
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts of statements that are computed."""
+    texts, compute = list[str](), Statements._run
+
+    def noted(statements: Statements, asked: Any, **more: Any) -> Any:
+        texts.append(asked.text)
+        return compute(statements, asked, **more)
+
+    monkeypatch.setattr(Statements, "_run", noted)
+    return texts
+
+
+def run(service: Service, text: str = BY_SEX, **more: Any) -> Any:
+    return Statements(service).run("people", text, wait_s=0, **more)
+
+
+def test_what_was_answered_for_nothing_is_not_computed_again(
+    service: Service, computed: list[str]
+) -> None:
+    first = run(service)
+    assert isinstance(first, StatementAnswer)
+    assert first.charged_nano == 0
+    assert run(service) is first
+    assert run(service, idempotency=Idempotency("new", "body")) is first
+    assert computed == [BY_SEX]
+    other = run(service, BY_SEX.replace("20", "25"))
+    assert isinstance(other, StatementAnswer)
+    assert len(computed) == 2
+
+
+def test_what_history_says_anew_is_computed_anew(
+    town: Deployment, service: Service, computed: list[str]
+) -> None:
+    before = run(service)
+    town.ask({"sex": "Male"}, length=10)
+    after = run(service)
+    assert len(computed) == 2
+    assert after.version > before.version
+    [male] = [
+        cells
+        for row, cells in zip(after.asked.statement.rows, after.cells, strict=True)
+        if row.group == ("Male",)
+    ]
+    assert male[0].value.interval.high - male[0].value.interval.low <= 10
+
+
+def test_what_was_charged_is_not_said_twice(town: Deployment, computed: list[str]) -> None:
+    service, key = town.service(), Idempotency("k", "body")
+    run(service, idempotency=key)
+    town.work_off()
+    paid = run(service, idempotency=key)
+    assert paid.charged_nano > 0
+    assert run(service).charged_nano == 0
+    assert run(service).charged_nano == 0
+    assert len(computed) == 3
+    # Under its key it says what it was charged, whatever is kept.
+    assert run(service, idempotency=key).charged_nano == paid.charged_nano
+
+
+def test_a_price_is_kept_for_nobody_in_particular(service: Service, computed: list[str]) -> None:
+    text = BY_SEX.replace("20", "10")
+    first = run(service, text, explain=True)
+    assert isinstance(first, StatementExplanation)
+    assert run(service, text, explain=True) is first
+    for _ in range(2):
+        assert run(service, text, explain=True, by="ann") is not first
+    assert len(computed) == 3
