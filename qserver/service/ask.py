@@ -21,7 +21,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.visits import Parked, Visit, present_visit
-from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
+from qserver.storage.encoding.jobs import JobRecord, answer_from_json
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store
@@ -104,22 +104,30 @@ class Asking:
         idempotency: Idempotency | None,
         by: str,
     ) -> AnyAnswer | JobStatus:
-        """The answer, or the job that is finding it, perhaps since an earlier request."""
-        if idempotency is None:
-            return self._start(name, asked, wait_s, by)
-        meta = self._datasets.meta(name)
-        earlier = self._bind(meta, idempotency, "")
-        if earlier:
+        """The answer, or the job that is finding it, perhaps since an earlier request.
+
+        A key is bound only where something may be charged: what is free is free again.
+        """
+        if idempotency is not None and (earlier := self._earlier(name, idempotency)):
             return _outcome_of(earlier)
-        found = self._start(name, asked, wait_s, by)
-        self._bind(meta, idempotency, _outcome_json(found))
-        return found
+        opened, asked, answer = self._free(name, asked)
+        if answer is not None:
+            return answer
+        meta, need_worker = opened.meta, self._needs_worker(wait_s)
+        request = Request(meta.name, meta.snapshot, asked, by)
+        if idempotency is None:
+            return self._submit(meta, request, need_worker=need_worker)
+        if earlier := self._bind(meta, idempotency, ""):
+            return _outcome_of(earlier)
+        job = self._submit(meta, request, need_worker=need_worker)
+        self._bind(meta, idempotency, json.dumps({"job": job.id}))
+        return job
 
     def asked_before(
         self, name: str, idempotency: Idempotency, *, wait_s: float
     ) -> AnyAnswer | JobStatus | None:
         """What was asked under a key: its answer, its job after `wait_s`; None for nothing."""
-        outcome = self._bind(self._datasets.meta(name), idempotency, "")
+        outcome = self._earlier(name, idempotency)
         if not outcome:
             return None
         found = _outcome_of(outcome)
@@ -146,7 +154,13 @@ class Asking:
             return self.job(job_id)
         raise Parked(job=job_id, wait_s=wait_s, ended=self._store.ended)
 
-    def _start(self, name: str, asked: AnyAsked, wait_s: float, by: str) -> AnyAnswer | JobStatus:
+    def _earlier(self, name: str, idempotency: Idempotency) -> str:
+        """The outcome that a key is bound to; '' for none."""
+        meta, key = self._datasets.meta(name), idempotency.key
+        return self._store.bound(meta, key=key, body_digest=idempotency.body_digest)
+
+    def _free(self, name: str, asked: AnyAsked) -> tuple[OpenDataset, AnyAsked, AnyAnswer | None]:
+        """The dataset, what is asked as it is read there, and what history answers."""
         is_many = isinstance(asked, Workload)
         opened = (self._workloads if is_many else self._datasets).refresh(name)
         with opened.lock:
@@ -157,15 +171,14 @@ class Asking:
                 asked = with_ends(opened.replica, opened.replica.chosen(asked))
                 found = to_answer(opened.replica, asked)
         if found is None:
-            request = Request(opened.meta.name, opened.meta.snapshot, asked, by)
-            return self._submit(opened.meta, request, need_worker=self._needs_worker(wait_s))
+            return opened, asked, None
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
         # Weights that are the only ones are found again: inference starts from them as well.
         for estimator in found.estimators:
             # A store without room answers all the same; the weights are found again.
             with contextlib.suppress(StoreNotDurableError):
                 self._store.remember(opened.meta, estimator)
-        return answer
+        return opened, asked, answer
 
     def _submit(self, meta: DatasetMeta, request: Request, *, need_worker: bool) -> JobStatus:
         submission = self._store.submit(
@@ -251,14 +264,8 @@ def _answered(opened: OpenDataset, found: ToAnswer) -> AnyAnswer:
         return found.free(opened.replica, answer).answer
 
 
-def _outcome_json(found: AnyAnswer | JobStatus) -> str:
-    if isinstance(found, JobStatus):
-        return json.dumps({"job": found.id})
-    return json.dumps({"answer": answer_json(found)})
-
-
 def _outcome_of(text: str) -> AnyAnswer | JobStatus:
-    """What `_outcome_json` wrote; the state of a job is not in it."""
+    """The job that a key is bound to, without its state; an answer by an earlier version."""
     with reading("idempotency key"):
         plain = json.loads(text)
         answer, job = plain.get("answer"), str(plain.get("job"))

@@ -350,10 +350,26 @@ class Store:
             args=[body_digest, outcome, STORE.idempotency_s],
         )
         if reply_code(reply) == 0:
-            raise IdempotencyError(
-                "`Idempotency-Key` must come with the same body as before. Use a new key."
-            )
+            raise _other_body()
         return Binding(str(reply[1]))
+
+    def bound(self, meta: DatasetMeta, *, key: str, body_digest: str) -> str:
+        """The outcome that an idempotency key is bound to, else ''; nothing is written.
+
+        Raises:
+            IdempotencyError: the key is bound to another body.
+        """
+        bound = Keys(meta.population).idempotency(meta.name, key)
+        body, outcome = self._client.hmget(bound, ["body", "outcome"])
+        if body is not None and body != body_digest:
+            raise _other_body()
+        return str(outcome or "")
+
+
+def _other_body() -> IdempotencyError:
+    return IdempotencyError(
+        "`Idempotency-Key` must come with the same body as before. Use a new key."
+    )
 
 
 @reading("paid questions")

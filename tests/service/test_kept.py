@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from qserver.errors import IdempotencyError
+from qserver.query.requirement import Requirement
+from qserver.records.answer import Answer, JobStatus
 from qserver.service.ask import Idempotency
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
 
 BY_SEX = "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 20"
@@ -90,6 +95,27 @@ def test_what_was_charged_is_not_said_twice(town: Deployment, computed: list[str
     assert len(computed) == 3
     # Under its key it says what it was charged, whatever is kept.
     assert run(service, idempotency=key).charged_nano == paid.charged_nano
+
+
+def test_what_is_free_binds_no_key_and_what_may_be_charged_does(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    service, key = town.service(), Idempotency("k", "body")
+    query, requirement = service.parse("people", {"where": {}}), Requirement(40.0, 0.95)
+    bound = Keys("town").idempotency("people", "k")
+    town.ask({}, length=40)
+    free = service.ask("people", query, requirement, wait_s=0, idempotency=key)
+    assert isinstance(free, Answer)
+    assert not redis_client.exists(bound)
+    shorter = Requirement(30.0, 0.95)
+    job = service.ask("people", query, shorter, wait_s=0, idempotency=key)
+    assert isinstance(job, JobStatus)
+    town.work_off()
+    paid = service.ask("people", query, shorter, wait_s=0, idempotency=key)
+    assert isinstance(paid, Answer)
+    assert paid.charged_nano > 0
+    with pytest.raises(IdempotencyError):
+        service.ask("people", query, shorter, wait_s=0, idempotency=Idempotency("k", "other"))
 
 
 def test_a_price_is_kept_for_nobody_in_particular(service: Service, computed: list[str]) -> None:
