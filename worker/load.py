@@ -69,7 +69,11 @@ class AttachedData:
         self._registry.sweep_parts()
         self._tables = tables
         trusted = Trusted(
-            dict(tables), dict(self._journals), SystemEntropy(), self._registry.checkpoints()
+            dict(tables),
+            dict(self._journals),
+            SystemEntropy(),
+            self._registry.checkpoints(),
+            self._registry.plans(),
         )
         return Loaded(trusted, tuple(refused))
 

@@ -41,7 +41,7 @@ def kept(saved: Saved, folder: CheckpointFolder, meta: DatasetMeta, settings: Se
     cursor = asdict(saved.cursor)
     name = name_of({k: cursor[k] for k in ("head", "charges_head", "paid_head")})
     state = saved.state
-    head = {**state.head, "of": _facts(meta, settings), "cursor": cursor}
+    head = {**state.head, "of": facts_of(meta, settings), "cursor": cursor}
     folder.keep(meta.snapshot, name, State(head, state.arrays))
 
 
@@ -60,7 +60,7 @@ def found(folder: CheckpointFolder | None, meta: DatasetMeta, settings: Settings
     except (CheckpointError, KeyError, TypeError) as exc:
         note_ignored(meta, str(exc))
         return None
-    if of != _facts(meta, settings):
+    if of != facts_of(meta, settings):
         note_ignored(meta, "it was made by other code, or for other facts or settings")
         return None
     return Saved(cursor, state)
@@ -71,6 +71,6 @@ def note_ignored(meta: DatasetMeta, reason: str) -> None:
     _log.warning("the checkpoint of snapshot %s is ignored: %s", meta.snapshot, reason)
 
 
-def _facts(meta: DatasetMeta, settings: Settings) -> Mapping[str, Any]:
+def facts_of(meta: DatasetMeta, settings: Settings) -> Mapping[str, Any]:
     """What the figures depend on besides the store's lists."""
     return {"code": code_version(), "meta": meta.to_json(), "max_rows": settings.max_rows}

@@ -124,6 +124,11 @@ class Registry:
         key = hmac.digest(self.key(), b"checkpoints", "sha256")
         return CheckpointFolder(self.folder / "checkpoints", key)
 
+    def plans(self) -> CheckpointFolder:
+        """The last plan of each snapshot, sealed likewise."""
+        key = hmac.digest(self.key(), b"plans", "sha256")
+        return CheckpointFolder(self.folder / "plans", key)
+
     def mark(self) -> tuple[int, int] | None:
         """A mark that differs after each change of the attached datasets."""
         try:

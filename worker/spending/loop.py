@@ -25,7 +25,7 @@ from qserver.storage.server.connection import public_address
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
-from worker.spending.group.ahead import PlanInHand
+from worker.spending.group.in_hand import PlanInHand
 from worker.spending.presence import Presence
 from worker.spending.spend import Spender, Trusted
 from worker.wait import Waiting
@@ -134,7 +134,7 @@ class Loop:
         self._waiting = waiting_for(settings, stopping=self._stopping, say=say)
         # By population: the jobs that were taken and not worked on yet, oldest first.
         self._held: dict[str, list[Taken]] = {}
-        self._last, self._in_hand = "", PlanInHand()
+        self._last, self._in_hand = "", PlanInHand(settings, trusted.plans, log)
         self._next_claim = self._next_look = 0.0
         self._connect()
 

@@ -41,8 +41,9 @@ from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.checkpoints import Checkpoints
 from worker.spending.fencing import while_held
-from worker.spending.group.ahead import GroupPlanner, PlanInHand, PlanningNeeds
+from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
+from worker.spending.group.in_hand import PlanInHand
 from worker.spending.group.planned import (
     Failed,
     OpenJob,
@@ -62,12 +63,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Trusted:
-    """The trusted side: tables by snapshot, journals by population, entropy, checkpoints."""
+    """The trusted side: tables by snapshot, journals by population, entropy, checkpoints, plans."""
 
     tables: MutableMapping[str, Tables]
     journals: Mapping[str, Journal]
     entropy: Entropy
     checkpoints: CheckpointFolder | None = None
+    plans: CheckpointFolder | None = None
 
 
 class Spender:
@@ -118,7 +120,7 @@ class Spender:
             tables=trusted.tables,
             log=log,
             wall_clock=lambda: self._wall_clock(),
-            in_hand=in_hand or PlanInHand(),
+            in_hand=in_hand or PlanInHand(settings, trusted.plans, log),
         )
         self._answers = Answers(self._replicas, writer)
         self._spends = Spends(

@@ -10,16 +10,13 @@ from typing import Any
 import pytest
 
 from qserver.answering.decide import decide
-from qserver.answering.replica import Replica
 from qserver.errors import StoreBehindError, StoreNotDurableError, StoreUnavailableError
-from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.storage.endings import Ended
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
-from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from tests.worker.forge import forge_ledger
 from worker.load import AttachedData
@@ -28,8 +25,6 @@ from worker.private.registry import Registry
 from worker.spending.group import ahead
 from worker.spending.loop import Loop
 from worker.spending.spend import Spender
-
-NARROW = Requirement(40, 0.95)
 
 
 @pytest.fixture
@@ -360,18 +355,3 @@ def test_a_plan_that_was_found_outlives_the_store_that_died_meanwhile(
     run_until_acknowledged(loop, monkeypatch)
     assert town.service().job(job).state == "done"
     assert (deaths, planned) == ([], ["plan"])
-
-
-def test_a_plan_in_hand_is_of_no_use_once_the_state_moved_on(town: Deployment) -> None:
-    first, second = (submit_to(town, "people", age) for age in (20, 21))
-    meta, store = town.meta, Store.open(town.settings)
-    replica = Replica(meta, town.settings, shown_only=False)
-    replica.refresh(store)
-    plan = replica.plan(Question(town.service().parse("people", {"where": {"age": 20}}), NARROW))
-    in_hand = ahead.PlanInHand()
-    in_hand.keep(first, replica, plan)
-    assert in_hand.found(first, replica) is plan
-    assert in_hand.found(second, replica) is None
-    town.work_off()
-    replica.refresh(store)
-    assert in_hand.found(first, replica) is None

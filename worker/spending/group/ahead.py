@@ -33,6 +33,7 @@ from worker.private.growing import GrowingTable
 from worker.private.tables import RemoteTables, Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.fencing import while_held
+from worker.spending.group.in_hand import PlanInHand
 from worker.spending.group.planned import (
     Decided,
     Failed,
@@ -49,28 +50,6 @@ from worker.spending.reservation import charges_of, reservation_of
 from worker.spending.slot import slots_of_job
 from worker.spending.trail import ChargePayment, Trails
 from worker.spending.two_stages import SampledTables, first_tables
-
-
-@dataclass
-class PlanInHand:
-    """The last plan that was found, and the state that it was found on.
-
-    A plan may take longer than a store lives that is killed every few seconds. It follows from the
-    job and the state alone, so it is as good once the store is found again as it was.
-    """
-
-    _job: str = ""
-    _position: object = None
-    _plan: Plan | None = None
-
-    def found(self, job: str, replica: Replica) -> Plan | None:
-        """The plan of this job on this very state, if it is in hand."""
-        is_known = job == self._job and replica.is_chained and replica.position == self._position
-        return self._plan if is_known else None
-
-    def keep(self, job: str, replica: Replica, plan: Plan) -> None:
-        """Keep a plan in place of the last one."""
-        self._job, self._position, self._plan = job, replica.position, plan
 
 
 @dataclass(frozen=True)
@@ -172,31 +151,36 @@ class GroupPlanner:
         replica = self._ahead.get(snapshot, present)
         replica.stand_at(present.present)
         in_hand, is_blank = self._needs.in_hand, replica is not present
-        known = None if is_blank else in_hand.found(job.taken.job, replica)
-        found = known or decide(replica, request.to_plan)
-        if isinstance(found, Plan) and not is_blank:
-            in_hand.keep(job.taken.job, replica, found)
+        known = None if is_blank else in_hand.found(job.taken.job, request, replica)
+        if known is not None:
+            return self._tried(job, replica, known)
+        begun = in_hand.clock()
+        found = decide(replica, request.to_plan)
         if isinstance(found, Free):
             replica.keep(found.estimators)
             is_final = replica is present and request.tightened is None
             return FromHistory(job.taken, request, found if is_final else None, present.present)
         if request.tightened is not None:
             found = _within(found, replica.price_nano(found), request.tightened.most_nano)
-        return self._tried(job, replica, found)
+        plan = reservation_of(found, job=job.taken.job, request=request, replica=replica)
+        if not is_blank:
+            in_hand.keep(plan, replica, took_s=in_hand.clock() - begun)
+        return self._tried(job, replica, plan)
 
-    def _tried(self, job: OpenJob, replica: Replica, plan: Plan) -> _Tried | None:
+    def _tried(self, job: OpenJob, replica: Replica, reservation: Reservation) -> _Tried | None:
         """The spend of a plan, checked and rehearsed; None if the group has no room for it."""
         table = self._needs.tables.get(job.request.snapshot)
-        if table is None or (plan.sampled is not None and not isinstance(table, SampledTables)):
+        is_sampled = reservation.sampled is not None
+        if table is None or (is_sampled and not isinstance(table, SampledTables)):
             # The private data are missing or changed, or they cannot be sampled. Refuse before
             # anything is charged.
             raise MeasurementError
-        counted = [*(r.row for r in plan.rows), *(t.partition.inside for t in plan.tables)]
+        counted = [r.row for r in reservation.rows]
+        counted += [t.partition.inside for t in reservation.tables]
         if isinstance(table, GrowingTable) and not all(map(table.holds, counted)):
             # A question that was not clipped to the sealed periods would be answered falsely.
             raise MeasurementError
-        Live(replica.measurements).check((*plan.rows, *plan.tables))
-        reservation = reservation_of(plan, job=job.taken.job, request=job.request, replica=replica)
+        Live(replica.measurements).check(reservation.planned)
         n_slots = slots_of_job(reservation, replica.meta)
         spends = [one for one in self._planned if isinstance(one, Spend)]
         if not has_room(spends, reservation, n_slots):
