@@ -115,7 +115,7 @@ def test_a_workload_buys_nothing_for_others_so_both_choices_cost_the_same(
     assert auto.price_nano == only.price_nano
     assert only.measure.only_this_nano == only.measure.auto_nano == only.price_nano
     charged = town.ask_workload(workload.with_measure("only_this")).charged_nano
-    assert charged == only.price_nano
+    assert only.price_nano <= charged <= only.most_nano
 
 
 def test_a_request_of_an_earlier_version_is_read_and_written_as_it_was(town: Deployment) -> None:

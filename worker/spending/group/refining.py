@@ -76,8 +76,10 @@ def _refinable(request: Request, answer: AnyAnswer) -> Sequence[tuple[Question, 
 def _tightened(replica: Replica, question: Question, answer: Answer, planned: float) -> float:
     """The length to plan for: shorter by as much as the interval is too long."""
     found = longer(question, answer)
+    if found is None or found.by != DISAGREEING:
+        return planned
     estimate = estimate_of(replica.engine, question)
-    if found is None or found.by != DISAGREEING or estimate is None:
+    if estimate is None:
         return planned
     own = question.requirement.length * estimate.half_width / question.row_half_width
     return min(planned, own) * found.asked / found.reached * WORKER.refining_share
