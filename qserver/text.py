@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
@@ -145,9 +145,14 @@ class IntervalText:
     high: str
 
 
-def group_text(name: str | None) -> str:
-    """A group's value as people read it; None stands for all values together."""
-    return "(all)" if name is None else name
+def group_texts(group: Sequence[str | None], together: Container[int]) -> tuple[str, ...]:
+    """A group's values as people read them.
+
+    Args:
+        together: the places where None stands for all values together; elsewhere it is NULL.
+    """
+    texts = {True: "(all)", False: "NULL"}
+    return tuple(texts[k in together] if n is None else n for k, n in enumerate(group))
 
 
 def interval_text(*, estimate: float | None, low: float, high: float) -> IntervalText:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from qserver.client.drawing.bands import plot_of_table
@@ -23,7 +24,7 @@ from qserver.errors import ConfigError
 from qserver.query.looking import Rule, Selection, chosen_text
 from qserver.text import (
     LookedNumber,
-    group_text,
+    group_texts,
     interval_text,
     laws_text,
     looking_text,
@@ -111,7 +112,8 @@ class Table(Listing, FromJson):
     Args:
         groups: names of the columns that identify the groups.
         columns: names of the columns with numbers.
-        keys: for each row, a value of each of `groups`; None for all values together.
+        keys: for each row, a value of each of `groups`; None for a missing value, which is NULL,
+            and for all values together.
         cells: for each row, a cell of each of `columns`.
         confidence: of each interval; the least where columns differ.
         confidences: per column, where they differ; else None.
@@ -122,6 +124,7 @@ class Table(Listing, FromJson):
         remarks: what to know of its numbers, groups and conditions, a sentence each.
         order: how frames and cursors order them: indices into `groups` and behind them `columns`;
             groups come first where it is empty.
+        together: for each row the places in its key where None is all values together.
     """
 
     groups: tuple[str, ...]
@@ -143,6 +146,9 @@ class Table(Listing, FromJson):
     confidences: tuple[float, ...] | None = None
     remarks: tuple[str, ...] = ()
     order: tuple[int, ...] = ()
+    together: tuple[tuple[int, ...], ...] = field(
+        default=(), metadata=at("rows", by=lambda rows: [row.get("together", ()) for row in rows])
+    )
 
     @classmethod
     def of_workload(cls, document: Mapping[str, Any], names: Sequence[str]) -> Self:
@@ -302,8 +308,12 @@ class Table(Listing, FromJson):
 
         They are in the order of SELECT. With consistent values, each column also has that text.
         """
-        for group, cells in zip(self.keys, self.cells, strict=True):
-            yield self._flat(([group_text(value)] for value in group), map(self._texts, cells))
+        for group, cells in zip(self.group_texts(), self.cells, strict=True):
+            yield self._flat(([text] for text in group), map(self._texts, cells))
+
+    def group_texts(self) -> Iterator[tuple[str, ...]]:
+        """For each row its key as people read it: (all) for all values together, NULL for none."""
+        return map(group_texts, self.keys, self.together or ((),) * len(self.keys))
 
     def _texts(self, cell: Cell) -> list[str]:
         found = list(cell.texts())
@@ -364,9 +374,9 @@ class Table(Listing, FromJson):
                 yield LookedNumber(cell.interval.length, looked.at_once.length, reach)
 
     def _lines(self) -> Iterator[list[str]]:
-        for group, cells in zip(self.keys[:MOST_SHOWN], self.cells, strict=False):
+        for group, cells in islice(zip(self.group_texts(), self.cells, strict=True), MOST_SHOWN):
             numbers = ([self._line_of(cell)] for cell in cells)
-            yield self._flat(([group_text(value)] for value in group), numbers)
+            yield self._flat(([text] for text in group), numbers)
 
     def _line_of(self, cell: Cell) -> str:
         estimate, _, _, *consistent = self._texts(cell)

@@ -184,6 +184,11 @@ class Attribute:
         return "other" in (self.outside, self.missing)
 
     @property
+    def null(self) -> int:
+        """Mask of the value that SQL calls NULL: `other`, where missing values count under it."""
+        return 1 << self.n_regular if self.missing == "other" else 0
+
+    @property
     def is_numeric(self) -> bool:
         """Whether the values are bins of numbers."""
         return self.kind in ("integer", "real")

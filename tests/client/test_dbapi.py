@@ -41,7 +41,7 @@ def test_columns_come_in_the_order_of_select(demo_url: str) -> None:
         cursor.execute("SELECT COUNT(*) AS n, sex FROM adult GROUP BY sex WITHIN 200")
         names = [column[0] for column in cursor.description or ()]
         assert names == ["n", "n_low", "n_high", "sex"]
-        assert {row[-1] for row in cursor.fetchall()} == {"Female", "Male", "unknown"}
+        assert {row[-1] for row in cursor.fetchall()} == {"Female", "Male", None}
         cursor.execute("SELECT COUNT(*) AS n FROM adult GROUP BY sex WITHIN 200")
         # What SELECT does not name stands behind.
         assert [column[0] for column in cursor.description or ()][-1] == "sex"
@@ -77,7 +77,7 @@ def test_a_statement_is_priced_paid_fetched_and_asked_again_for_nothing(demo_url
         assert first[0] == "Female"
         assert first[2] < first[1] < first[3]
         assert [row[0] for row in cursor.fetchmany()] == ["Male"]
-        assert [row[0] for row in cursor.fetchmany(5)] == ["unknown"]
+        assert [row[0] for row in cursor.fetchmany(5)] == [None]
         assert (cursor.fetchone(), cursor.fetchmany(5), cursor.fetchall()) == (None, [], [])
         assert pyarrow.table(cursor).num_rows == 3
         assert cursor.to_arrow().column_names == ["sex", "n", "n_low", "n_high"]
@@ -145,5 +145,5 @@ def test_the_examples_of_the_page_run(demo_url: str, capsys: pytest.CaptureFixtu
     exec(example.replace("http://127.0.0.1:8000", demo_url), {})
     [price, *rows, cost] = capsys.readouterr().out.splitlines()
     assert price.endswith("of 2.0")
-    assert [row.split()[0] for row in rows] == ["Female", "Male", "unknown"]
+    assert [row.split()[0] for row in rows] == ["Female", "Male", "None"]
     assert cost.startswith("cost 0.")

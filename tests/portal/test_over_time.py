@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from qserver.portal.drawing.over_time import MOST_PANELS, Number, OverTime, over_time
-from qserver.query.sql.statement import Course
+from qserver.query.sql.statement import Course, Row
 from tests.growing import Growing, week
 from tests.portal.portal_site import PEOPLE, Browser, browser_on
 
@@ -19,9 +19,14 @@ Group = tuple[str | None, ...]
 
 
 def drawn(rows: Sequence[tuple[Group, Number]], course: Course = COURSE) -> OverTime:
-    found = over_time("n", course, [group for group, _ in rows], [number for _, number in rows])
+    found = over_time("n", course, [_row(group) for group, _ in rows], [n for _, n in rows])
     assert found is not None
     return found
+
+
+def _row(group: Group) -> Row:
+    """A row in which None stands for all values together."""
+    return Row(group, (), tuple(k for k, name in enumerate(group) if name is None))
 
 
 def about(value: float) -> Number:
@@ -93,7 +98,15 @@ def test_only_so_many_groups_are_drawn_and_the_rest_is_counted() -> None:
 
 
 def test_one_period_is_no_line() -> None:
-    assert over_time("n", COURSE, [("W1", "F"), ("W1", "M")], [about(1), about(2)]) is None
+    rows = [Row(("W1", sex), ()) for sex in ("F", "M")]
+    assert over_time("n", COURSE, rows, [about(1), about(2)]) is None
+
+
+def test_a_group_of_missing_values_has_a_panel_and_is_no_total() -> None:
+    rows = [Row((period, sex), ()) for sex in ("F", None) for period in ("W1", "W2")]
+    found = over_time("n", COURSE, rows, [about(i) for i in range(4)])
+    assert found is not None
+    assert [panel.name for panel in found.panels] == ["F", "NULL"]
 
 
 def test_long_courses_name_few_periods_and_fewer_on_a_phone() -> None:

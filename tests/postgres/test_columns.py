@@ -21,7 +21,7 @@ def test_columns_stand_in_the_order_of_select(client: RawClient) -> None:
     )
     ends = [[name, f"{name}_low", f"{name}_high"] for name in "nsr"]
     assert reply.columns == [*ends[0], "sex", *ends[1], *ends[2], "age"]
-    assert {row[3] for row in reply.rows} == {"Female", "Male", "other"}
+    assert {row[3] for row in reply.rows} == {"Female", "Male", None}
 
 
 @pytest.mark.slow
@@ -77,3 +77,62 @@ def test_no_rows_are_described_and_cost_nothing(client: RawClient) -> None:
     assert (reply.columns, reply.rows) == (["sex", "n", "n_low", "n_high"], [])
     reply = client.query('SELECT TRUE AS "_" FROM "public"."people" WHERE 1 <> 1 LIMIT 0')
     assert (reply.columns, reply.rows) == (["_"], [])
+
+
+FILTERS = [
+    # Metabase: a breakdown, "is not", "is empty", "not empty".
+    (
+        'SELECT "public"."people"."sex" AS "sex", COUNT(*) AS "count" FROM "public"."people" '
+        'GROUP BY "public"."people"."sex" ORDER BY "public"."people"."sex" ASC',
+        ["Female", "Male", None],
+    ),
+    (
+        'SELECT "public"."people"."sex" AS "sex", COUNT(*) AS "count" FROM "public"."people" '
+        'WHERE ("public"."people"."sex" <> \'Male\') OR ("public"."people"."sex" IS NULL) '
+        'GROUP BY "public"."people"."sex" ORDER BY "count" DESC',
+        ["Female", None],
+    ),
+    (
+        'SELECT "public"."people"."sex" AS "sex", COUNT(*) AS "count" FROM "public"."people" '
+        'WHERE "public"."people"."sex" IS NULL GROUP BY "public"."people"."sex"',
+        [None],
+    ),
+    # Superset: a chart with all rows, and one that leaves NULL out.
+    (
+        "SELECT sex AS sex, COUNT(*) AS count FROM public.people GROUP BY sex ORDER BY count DESC "
+        "LIMIT 1000",
+        ["Female", "Male", None],
+    ),
+    (
+        "SELECT sex AS sex, COUNT(*) AS count FROM public.people WHERE sex IS NOT NULL AND "
+        "sex NOT IN ('Female') GROUP BY sex ORDER BY count DESC LIMIT 1000",
+        ["Male"],
+    ),
+    # Tableau: a filter that keeps NULL, and a group with a name for it.
+    (
+        'SELECT "people"."sex" AS "sex", COUNT(1) AS "cnt:people:ok" FROM "public"."people" '
+        '"people" WHERE (NOT ("people"."sex" = \'Male\') OR ("people"."sex" IS NULL)) '
+        "GROUP BY 1",
+        ["Female", None],
+    ),
+    (
+        "SELECT (CASE WHEN (people.sex IS NULL) THEN 'none' ELSE people.sex END) AS sex, "
+        "COUNT(*) AS n FROM public.people GROUP BY 1",
+        ["none", "Female", "Male"],
+    ),
+]
+
+
+def test_missing_values_are_null_in_what_tools_send(town: Deployment) -> None:
+    """After one table all of it is free."""
+    answered(town, "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex WITHIN 10")
+    with connected(town.service()) as client:
+        client.start()
+        client.query("SET qserver.within = 20")
+        for text, groups in FILTERS:
+            reply = client.query(text)
+            assert [row[0] for row in reply.rows] == groups, text
+        # None of these people lacks a sex.
+        [[n, low, high]] = client.query("SELECT COUNT(*) - COUNT(sex) AS n FROM people").rows
+    assert float(low or 0) <= 0 <= float(high or 0)
+    assert float(n or 0) == pytest.approx(0, abs=20)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from qserver.api.bodies.sql import SqlBody
+from qserver.query.sql.cells import CellValue
 from qserver.query.sql.shaping.ranks import Rank, ranked
+from qserver.query.sql.tables.intervals import CellInterval
 from tests.deployment import ROWS, Deployment
 from tests.service.test_statements import SURE, answered, explained, interval, spent
 
@@ -51,7 +53,8 @@ def test_totals_stand_below_their_groups_as_null(town: Deployment) -> None:
         town, f"SELECT sex, COUNT(*) FROM people GROUP BY ROLLUP (sex) WITHIN 20 {SURE}"
     )
     rows = SqlBody.of(found).model_dump(mode="json")["table"]["rows"]
-    assert [row["group"] for row in rows] == [["Female"], ["Male"], ["other"], [None]]
+    assert [row["group"] for row in rows] == [["Female"], ["Male"], [None], [None]]
+    assert [row["together"] for row in rows] == [[], [], [], [0]]
     low, high = rows[3]["cells"][0]["interval"]
     assert low <= N <= high
 
@@ -74,15 +77,18 @@ def test_ranks_have_intervals_that_hold_at_once_and_cost_nothing(town: Deploymen
     assert spent(town) == before
     assert found.asked.statement.columns == ("n", "place")
     assert [row[1].value.estimate for row in found.cells] == [1.0, 2.0, 3.0]
-    n_groups = len(whole.cells)
+    n_groups = len(whole.cells) - 1  # the missing ages have no rank
     for row in found.cells:
         low, high = row[1].value.interval.low, row[1].value.interval.high
-        # All ages but one have the same number of people, so no rank among them is known.
-        assert (low, high) == (1.0, n_groups - 1.0)
+        # All ages have the same number of people, so no rank among them is known.
+        assert (low, high) == (1.0, n_groups)
     [last] = answered(town, f"{text} ORDER BY place DESC LIMIT 1 WITHIN 2 {SURE}").cells
     ends = last[1].value.interval
-    assert (last[1].value.estimate, ends.low, ends.high) == (n_groups, n_groups, n_groups)
+    assert (last[1].value.estimate, ends.low, ends.high) == (n_groups, 1.0, n_groups)
     SqlBody.of(found)
+    [*named, missing] = answered(town, f"{text} WITHIN 2 {SURE}").cells
+    assert sorted(row[1].value.estimate or 0.0 for row in named) == [*range(1, n_groups + 1)]
+    assert missing[1].value == CellValue(None, CellInterval(None, None))
 
 
 def test_a_rank_within_a_partition_is_among_its_rows_alone(town: Deployment) -> None:
@@ -95,7 +101,8 @@ def test_a_rank_within_a_partition_is_among_its_rows_alone(town: Deployment) -> 
     by_sex: dict[str | None, list[float | None]] = {}
     for row, cells in zip(found.asked.statement.rows, found.cells, strict=True):
         by_sex.setdefault(row.group[0], []).append(cells[1].value.estimate)
-    assert [sorted(found) for found in by_sex.values()] == [[1.0, 2.0, 3.0]] * 3  # type: ignore[type-var]
+    assert by_sex.pop(None) == [None] * 3
+    assert [sorted(found) for found in by_sex.values()] == [[1.0, 2.0, 3.0]] * 2  # type: ignore[type-var]
 
 
 def test_ranks_hold_for_every_table_within_the_intervals() -> None:

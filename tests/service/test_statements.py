@@ -85,7 +85,7 @@ def test_groups_are_one_workload_and_each_holds_its_truth(town: Deployment) -> N
     assert [row.group for row in found.asked.statement.rows] == [
         ("Female",),
         ("Male",),
-        ("other",),
+        (None,),
     ]
     for i, sex in enumerate(("Female", "Male", "other")):
         ages = [age for age, own in ROWS if own == sex]

@@ -110,9 +110,13 @@ class SqlRowBody(BaseModel):
     """One group with its numbers."""
 
     group: list[str | None] = Field(
-        description="a value of each of `groups`; null for all values together, as in a total"
+        description="a value of each of `groups`; null for a missing value, and for all values "
+        "together, as in a total"
     )
     cells: list[SqlCellBody]
+    together: list[int] = Field(
+        description="the places in `group` where null is all values together"
+    )
 
 
 def _of_statement(name: str) -> AliasPath:
@@ -170,6 +174,7 @@ class SqlTableBody(RecordBody):
                     SqlCellBody.of(answered, binning=cell.binning)
                     for answered, cell in zip(cells, row.cells, strict=True)
                 ],
+                together=list(row.together),
             )
             for row, cells in zip(found.asked.statement.rows, found.cells, strict=True)
         ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from qserver.answering.plots.intervals import IntervalChart, Panel, Row, svg_of_intervals
 from qserver.client.drawing.plot import Plot
 from qserver.errors import ConfigError
-from qserver.text import group_text, interval_text
+from qserver.text import interval_text
 
 if TYPE_CHECKING:
     from qserver.client.results import Answer, Interval
@@ -32,7 +33,7 @@ def plot_of_table(table: Table, *, title: str | None) -> Plot:
     """
     if not (table.columns and table.cells):
         raise ConfigError("table", "have numbers to be plotted")
-    names = [", ".join(map(group_text, key)) for key in table.keys[:MOST_ROWS]]
+    names = [", ".join(texts) for texts in islice(table.group_texts(), MOST_ROWS)]
     panels = tuple(
         Panel(
             column,

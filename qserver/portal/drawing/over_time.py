@@ -13,7 +13,8 @@ from itertools import pairwise
 from qserver.answering.plots.ticks import nice_ticks
 from qserver.portal import words
 from qserver.portal.drawing.whiskers import Scale
-from qserver.query.sql.statement import Course
+from qserver.query.sql.statement import Course, Row
+from qserver.text import group_texts
 
 MOST_PANELS = 12
 _MOST_TICKS = 10
@@ -83,24 +84,23 @@ class OverTime:
 def over_time(
     column: str,
     course: Course,
-    groups: Sequence[tuple[str | None, ...]],
+    rows: Sequence[Row],
     numbers: Sequence[Number],
 ) -> OverTime | None:
     """The drawing of a column of a table, or None where no group has two periods.
 
     Args:
         course: which part of a group is its period.
-        groups, numbers: of each row; those of all periods together are left out, and totals
+        rows, numbers: of each group; those of all periods together are left out, and totals
             beside their parts.
     """
     place = {name: i for i, name in enumerate(course.names)}
-    series: dict[tuple[str | None, ...], dict[int, Number]] = {}
-    for group, number in zip(groups, numbers, strict=True):
-        period = group[course.group]
+    series: dict[Row, dict[int, Number]] = {}
+    for row, number in zip(rows, numbers, strict=True):
+        period = row.group[course.group]
         if period in place:
-            rest = (*group[: course.group], *group[course.group + 1 :])
-            series.setdefault(rest, {})[place[period]] = number
-    parts = {rest: line for rest, line in series.items() if None not in rest}
+            series.setdefault(_without(row, course.group), {})[place[period]] = number
+    parts = {rest: line for rest, line in series.items() if not rest.together}
     # Totals beside their parts would press these against the axis.
     drawn = list((parts or series).items())
     shown = drawn[:MOST_PANELS]
@@ -159,11 +159,15 @@ def _scale(numbers: Sequence[Number]) -> Scale:
     return Scale.of(ends, with_zero=with_zero)
 
 
-def _panel(
-    column: str, rest: tuple[str | None, ...], line: dict[int, Number], frame: _Frame
-) -> Panel:
+def _without(row: Row, k: int) -> Row:
+    """The group without its k-th value, and without numbers."""
+    rest = (*row.group[:k], *row.group[k + 1 :])
+    return Row(rest, (), tuple(i - (i > k) for i in row.together if i != k))
+
+
+def _panel(column: str, rest: Row, line: dict[int, Number], frame: _Frame) -> Panel:
     known = sorted((i, number) for i, number in line.items() if number[0] is not None)
-    name = ", ".join("(all)" if part is None else part for part in rest)
+    name = ", ".join(group_texts(rest.group, rest.together))
     dots = tuple(
         Dot(frame.x(i), frame.y(number[0] or 0.0), f"{_name(i, frame)}: {_said(number)}")
         for i, number in known

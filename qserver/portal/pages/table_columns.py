@@ -11,7 +11,7 @@ from qserver.portal.drawing.over_time import MOST_PANELS, OverTime, over_time
 from qserver.portal.drawing.whiskers import Scale, Whisker, whiskers
 from qserver.query.sql.statement import Binning, Sum
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
-from qserver.text import group_text
+from qserver.text import group_texts
 
 # A panel of fewer lines says less than a row.
 _LEAST_IN_PANELS = 2
@@ -94,15 +94,14 @@ def column_of(answer: StatementAnswer, k: int) -> TableColumn:
     texts, values = list(map(_texts, cells)), [cell.value.estimate for cell in cells]
     in_line = [words.in_line([text[i] for text in texts]) for i in range(3)]
     lines = tuple(
-        TableLine(tuple(map(group_text, row.group)), *line)
+        TableLine(group_texts(row.group, row.together), *line)
         for row, *line in zip(statement.rows, values, *in_line, drawn, strict=True)
     )
     found = [b for b in (row.cells[k].binning for row in statement.rows) if b is not None]
     drawing = None
     if statement.course is not None:
-        groups = [row.group for row in statement.rows]
         numbers = [numbers_of(cell) for cell in cells]
-        drawing = over_time(statement.columns[k], statement.course, groups, numbers)
+        drawing = over_time(statement.columns[k], statement.course, statement.rows, numbers)
     return TableColumn(statement.columns[k], scale, lines, _note(found), drawing)
 
 

@@ -35,11 +35,11 @@ def remarks_on_missing(domain: Domain, axes: Iterable[int]) -> tuple[str, ...]:
 def _keeps(query: LinearQuery, axis: int, missing: int) -> bool:
     if all(_is_only(term.by_axis.get(axis), missing) for term in query.terms):
         return False  # the missing ones are what is asked for
-    among = linear_query(query.sizes, (_at(term, axis, missing) for term in query.terms))
+    among = linear_query(query.sizes, (at_value(term, axis, missing) for term in query.terms))
     return not among.is_zero
 
 
-def _at(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Weights]]:
+def at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Weights]]:
     """A term on the records with one value of an attribute."""
     others = dict(term.by_axis)
     own = others.pop(axis, None)

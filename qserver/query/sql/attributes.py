@@ -30,11 +30,17 @@ class Names:
 
     Args:
         tables: the dataset's names before a dot: its name and its alias.
+        as_before: read missing values as one more value, as earlier versions did.
     """
 
     domain: Domain
     source: SqlText
     tables: tuple[str, ...] = ()
+    as_before: bool = False
+
+    def null(self, axis: int) -> int:
+        """Mask of the value of an attribute that is NULL; 0 for none."""
+        return 0 if self.as_before else self.domain.attributes[axis].null
 
     def axis(self, node: exp.Column) -> int:
         """Index of the attribute that a column names.
@@ -163,7 +169,7 @@ class LikePattern:
         return bool(reached >> len(text) & 1)
 
 
-def matching_mask(attribute: Attribute, node: exp.Literal, source: SqlText, *, folds: bool) -> int:
+def matching_mask(names: Names, axis: int, node: exp.Literal, *, folds: bool) -> int:
     """The mask of the labels that a pattern of LIKE fits.
 
     Args:
@@ -172,15 +178,16 @@ def matching_mask(attribute: Attribute, node: exp.Literal, source: SqlText, *, f
     Raises:
         SqlError: it fits none, which is nearly always a mistake, or there are no labels.
     """
-    name = quoted(attribute.name)
+    attribute = names.domain.attributes[axis]
     if attribute.kind != "labels":
-        raise source.refuse(
+        raise names.source.refuse(
             f"use LIKE with labels: `{attribute.name}` has none",
             node,
-            hint=f"Nearest: {name} BETWEEN ... AND ...",
+            hint=f"Nearest: {quoted(attribute.name)} BETWEEN ... AND ...",
         )
     masks = {label: 1 << i for i, label in enumerate(attribute.value_names)}
-    return fitting_mask(attribute.name, masks, node, source, folds=folds)
+    masks = {label: mask for label, mask in masks.items() if mask != names.null(axis)}
+    return fitting_mask(attribute.name, masks, node, names.source, folds=folds)
 
 
 def fitting_mask(

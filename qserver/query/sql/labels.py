@@ -1,6 +1,7 @@
 """Functions of a label: what UPPER, LEFT, SUBSTRING, || and their like make of its text.
 
-Labels are public, so each is a table from labels to texts, or to numbers for LENGTH.
+Labels are public, so each is a table from labels to texts, or to numbers for LENGTH. None stands
+for NULL, of which they make NULL; but for CONCAT, which leaves it out, and COALESCE.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _TEXTS = (
     exp.DPipe,
 )
 _NUMBERS = (exp.Length, exp.StrPosition)
+_OF_NULL = (exp.Coalesce, exp.Nullif)
 _CAPITALS: dict[type[exp.Expr], Callable[[str], str]] = {
     exp.Upper: str.upper,
     exp.Lower: str.lower,
@@ -37,7 +39,7 @@ MOST_CHARACTERS = 4096
 
 def is_of_labels(node: exp.Expr) -> bool:
     """Whether an expression is such a function of an attribute."""
-    return isinstance(node, (*_TEXTS, *_NUMBERS)) and node.find(exp.Column) is not None
+    return isinstance(node, (*_TEXTS, *_NUMBERS, *_OF_NULL)) and node.find(exp.Column) is not None
 
 
 def is_fixed(node: exp.Expr) -> bool:
@@ -57,54 +59,92 @@ def joined_parts(node: exp.Expr) -> list[exp.Expr]:
     return [part.unnest() for part in node.flatten()]
 
 
-def value_of(node: exp.Expr, label: str, source: SqlText) -> str | int:
+def value_of(node: exp.Expr, label: str | None, source: SqlText) -> str | int | None:
     """What an expression is where its column has this label.
 
     Raises:
         SqlError: it has a part that is no function of labels, or makes too long a text.
     """
     node = node.unnest()
-    if isinstance(node, exp.Length):
-        return len(_text(node.this, label, source))
-    if isinstance(node, exp.StrPosition):
-        return _text(node.this, label, source).find(_text(node.args["substr"], label, source)) + 1
+    match node:
+        case exp.Null():
+            return None
+        case exp.Coalesce():
+            values = (value_of(part, label, source) for part in (node.this, *node.expressions))
+            return next((value for value in values if value is not None), None)
+        case exp.Nullif():
+            found = value_of(node.this, label, source)
+            return None if found == value_of(node.expression, label, source) else found
+        case exp.Length():
+            text = _text(node.this, label, source)
+            return None if text is None else len(text)
+        case exp.StrPosition():
+            text, part = (_text(one, label, source) for one in (node.this, node.args["substr"]))
+            return None if text is None or part is None else text.find(part) + 1
+        case exp.Literal() if not node.is_string:
+            return _whole(node, source)
     return _text(node, label, source)
 
 
-def _text(node: exp.Expr, label: str, source: SqlText) -> str:
+def _text(node: exp.Expr, label: str | None, source: SqlText) -> str | None:
     found = _changed(node.unnest(), label, source)
-    if len(found) > MOST_CHARACTERS:
+    if found is not None and len(found) > MOST_CHARACTERS:
         raise source.refuse(f"make texts of at most {MOST_CHARACTERS:,} characters", node)
     return found
 
 
-def _changed(node: exp.Expr, label: str, source: SqlText) -> str:
-    def of(part: exp.Expr) -> str:
-        return _text(part, label, source)
-
+def _changed(node: exp.Expr, label: str | None, source: SqlText) -> str | None:
     if isinstance(node, exp.Column):
         return label
     if isinstance(node, exp.Literal) and node.is_string:
         return str(node.this)
-    if (capitals := _CAPITALS.get(type(node))) is not None:
-        return capitals(of(node.this))
+    if isinstance(node, (exp.Null, *_OF_NULL)):
+        found = value_of(node, label, source)
+        if isinstance(found, int):
+            raise source.refuse("give texts here", node)
+        return found
+    parts = [_text(part, label, source) for part in _parts(node, source)]
+    if isinstance(node, exp.Concat):
+        return "".join(part for part in parts if part is not None)
+    known = [part for part in parts if part is not None]
+    return _made(node, known, source) if len(known) == len(parts) else None
+
+
+def _parts(node: exp.Expr, source: SqlText) -> list[exp.Expr]:
+    """The texts that a function is of."""
     match node:
         case exp.Trim() if not node.args.get("expression") and not node.args.get("position"):
-            return of(node.this).strip(" ")
-        case exp.Left() | exp.Right():
-            return _end(of(node.this), _whole(node.expression, source), node)
+            return [node.this]
+        case exp.Upper() | exp.Lower() | exp.Initcap() | exp.Left() | exp.Right():
+            return [node.this]
         case exp.Substring():
-            return _substring(of(node.this), node, source)
+            return [node.this]
         case exp.Replace():
-            return _replaced(of(node.this), of(node.expression), of(node.args["replacement"]))
+            return [node.this, node.expression, node.args["replacement"]]
         case exp.Concat() | exp.DPipe():
-            return "".join(of(part) for part in joined_parts(node))
+            return joined_parts(node)
     raise source.refuse(
         "use functions of labels alone here: UPPER, LOWER, INITCAP, TRIM, LEFT, RIGHT, SUBSTRING, "
-        "REPLACE, CONCAT and ||",
+        "REPLACE, CONCAT, ||, COALESCE and NULLIF",
         node,
         hint="Nearest: CASE WHEN a IN ('x', 'y') THEN 'z' ELSE a END.",
     )
+
+
+def _made(node: exp.Expr, of: list[str], source: SqlText) -> str:
+    """What a function makes of its texts."""
+    if (capitals := _CAPITALS.get(type(node))) is not None:
+        return capitals(of[0])
+    match node:
+        case exp.Trim():
+            return of[0].strip(" ")
+        case exp.Left() | exp.Right():
+            return _end(of[0], _whole(node.expression, source), node)
+        case exp.Substring():
+            return _substring(of[0], node, source)
+        case exp.Replace():
+            return _replaced(*of)
+    return "".join(of)
 
 
 def _replaced(text: str, old: str, new: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.sql.attributes import Names, constant, quoted
+from qserver.query.sql.conditions.branches import Branching, branches_of, is_branching
+from qserver.query.sql.conditions.predicates import Predicates
+from qserver.query.sql.conditions.truth import NOT_TRUE, TRUE, Truth
 from qserver.query.sql.functions import (
     ABSENT,
     ONE,
@@ -17,7 +19,7 @@ from qserver.query.sql.functions import (
     RecordFunction,
     constant_function,
 )
-from qserver.query.sql.predicates import Predicates
+from qserver.query.sql.periods.derived import derived
 from qserver.query.sql.regions import ALL, Region, Regions
 
 # A union of at most this many boxes has no fewer terms as a complement.
@@ -44,10 +46,10 @@ class RecordExpressions:
             SqlError: it is not a condition on this domain, or it cuts through a bin.
             CapacityError: both forms take too many terms or steps.
         """
-        meets = self._attempt(node, negated=False)
+        meets = self._attempt(node, TRUE)
         if not isinstance(meets, CapacityError) and len(meets) <= _FEW:
             return self._functions.indicator(meets)
-        fails = self._attempt(node, negated=True)
+        fails = self._attempt(node, NOT_TRUE)
         if isinstance(fails, CapacityError):
             if isinstance(meets, CapacityError):
                 raise meets
@@ -57,13 +59,13 @@ class RecordExpressions:
         rest = self._functions.indicator(fails)
         return (*ONE, *(ProductTerm(-t.coefficient, t.factors) for t in rest))
 
-    def region(self, node: exp.Expr, *, negated: bool = False) -> Region:
-        """The cells on which a condition holds, or does not; raises as `indicator` does."""
-        return self._predicates.region(node, negated=negated)
+    def region(self, node: exp.Expr, asked: Truth = TRUE) -> Region:
+        """The cells on which a condition has what is asked for; raises as `indicator` does."""
+        return self._predicates.region(node, asked)
 
     def cells(self, node: exp.Expr | None) -> Region:
         """The cells that meet a condition, or all if it takes too many boxes."""
-        region = ALL if node is None else self._attempt(node, negated=False)
+        region = ALL if node is None else self._attempt(node, TRUE)
         return ALL if isinstance(region, CapacityError) else region
 
     def possible(self, node: exp.Expr | None, axis: int) -> int:
@@ -77,19 +79,14 @@ class RecordExpressions:
             found |= box.get(axis, everything)
         return found
 
-    def _attempt(self, node: exp.Expr, *, negated: bool) -> Region | CapacityError:
+    def _attempt(self, node: exp.Expr, asked: Truth) -> Region | CapacityError:
         try:
-            return self._predicates.region(node, negated=negated)
+            return self._predicates.region(node, asked)
         except CapacityError as exc:
             return exc
 
     def counted(self, node: exp.Expr) -> Region:
         """The records on which an expression has a value, so that COUNT counts them."""
-        node = node.unnest()
-        if isinstance(node, exp.Column) and not self._is_numeric(node):
-            return ALL
-        if isinstance(node, exp.Literal):
-            return ALL
         return self.function(node, counts_only=True).present
 
     def function(self, node: exp.Expr, *, counts_only: bool = False) -> RecordFunction:
@@ -117,11 +114,13 @@ class RecordExpressions:
         value = constant(node, self._source)
         if value is not None:
             return constant_function(value)
+        if counts_only and (present := self._present(node)) is not None:
+            return self._functions.restricted(constant_function(Fraction(1)), present)
         if isinstance(node, exp.Column):
             return self._attribute(node)
         if isinstance(node, exp.Neg):
             return self._functions.scaled(self.function(node.this), Fraction(-1))
-        if isinstance(node, exp.Case | exp.If):
+        if is_branching(node):
             return self._case(node, counts_only=counts_only)
         if isinstance(node, _ARITHMETIC):
             return self._arithmetic(node)
@@ -156,24 +155,30 @@ class RecordExpressions:
             right = self._functions.scaled(right, Fraction(-1))
         return self._functions.plus(left, right)
 
-    def _case(self, node: exp.Case | exp.If, *, counts_only: bool) -> RecordFunction:
-        """The first branch whose condition holds."""
-        rest, found = ALL, ABSENT
-        for condition, meant in branches_of(node):
+    def _present(self, node: exp.Expr) -> Region | None:
+        """The records on which a label, or what follows from one, is not NULL; None for others."""
+        names = self._names
+        if (found := derived(node, names)) is not None:
+            axis, null = found.axis, found.null
+        elif isinstance(node, exp.Column):
+            axis = names.axis(node)
+            null = names.null(axis)
+            if names.domain.attributes[axis].is_numeric:
+                return None
+        else:
+            return None
+        return self._regions.of_mask(axis, ((1 << self._regions.sizes[axis]) - 1) & ~null)
+
+    def _case(self, node: Branching, *, counts_only: bool) -> RecordFunction:
+        """The first branch whose condition is true."""
+        rest, found, branches = ALL, ABSENT, branches_of(node)
+        for condition, meant in branches.pairs:
             here = self._regions.both(rest, self._predicates.region(condition))
             value = self.function(meant, counts_only=counts_only)
             found = self._functions.joined(found, self._functions.restricted(value, here))
-            rest = self._regions.both(rest, self._predicates.region(condition, negated=True))
-        default = node.args.get("default" if isinstance(node, exp.Case) else "false")
-        if default is None:
-            return found
-        value = self.function(default, counts_only=counts_only)
+            rest = self._regions.both(rest, self._predicates.region(condition, NOT_TRUE))
+        value = self.function(branches.default, counts_only=counts_only)
         return self._functions.joined(found, self._functions.restricted(value, rest))
-
-    def _is_numeric(self, node: exp.Column) -> bool:
-        if self._names.level(node) is not None:
-            return False
-        return self._names.domain.attributes[self._names.axis(node)].is_numeric
 
     def _refused(self, node: exp.Expr) -> SqlError:
         shown = self._source.source(node)
@@ -185,14 +190,3 @@ class RecordExpressions:
         return self._source.refuse(
             "sum numbers, numeric attributes, CASE, and + - * of these", node, hint=f"Got {shown}."
         )
-
-
-def branches_of(node: exp.Case | exp.If) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """Condition and value of each branch; CASE x WHEN v is read as WHEN x = v."""
-    for branch in node.args["ifs"] if isinstance(node, exp.Case) else [node]:
-        condition: exp.Expr = branch.this
-        if isinstance(node, exp.Case) and node.this is not None:
-            # No copy: the parts keep their places in the text.
-            condition = exp.EQ()
-            condition.args = {"this": node.this, "expression": branch.this}
-        yield condition, branch.args["true"]

@@ -93,11 +93,19 @@ class Row:
     """One group, and a cell per column.
 
     Args:
-        group: the names of its values, in the order of GROUP BY; None for all values together.
+        group: the names of its values, in the order of GROUP BY; None for NULL, and for all values
+            together.
+        together: the places of those of which all values are together, and have no name.
     """
 
     group: tuple[str | None, ...]
     cells: tuple[Cell, ...]
+    together: tuple[int, ...] = ()
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether NULL is among its values."""
+        return any(n is None and k not in self.together for k, n in enumerate(self.group))
 
 
 @dataclass(frozen=True)

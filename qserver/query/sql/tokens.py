@@ -271,12 +271,10 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
     for i, token in enumerate(tokens):
         kind = token.token_type
         before = tokens[i - 1].token_type if i else TokenType.L_PAREN
-        # SELECT DISTINCT leaves groups as they are; COUNT(DISTINCT x) counts groups.
-        is_count = [one.text.upper() for one in tokens[max(i - 2, 0) : i]] == ["COUNT", "("]
-        is_plain = before in (TokenType.SELECT, TokenType.UNION) or is_count
-        is_plain = is_plain and kind is TokenType.DISTINCT
+        is_plain = kind is TokenType.DISTINCT and _is_distinct(tokens, i)
         is_call = kind in _FUNCTIONS and _is_opening(tokens[i + 1 : i + 2])
-        is_known = kind in _ALLOWED | _ALSO_NAMES or is_plain or is_call
+        is_truth = kind is TokenType.UNKNOWN and before in (TokenType.IS, TokenType.NOT)
+        is_known = kind in _ALLOWED | _ALSO_NAMES or is_plain or is_call or is_truth
         if kind is TokenType.DATE and tokens[i + 1 : i + 2]:
             is_known = tokens[i + 1].token_type is not TokenType.STRING
         if not is_known or (kind is TokenType.SELECT and before not in _BEFORE_SELECT):
@@ -287,6 +285,19 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
         n_signs = n_signs + 1 if kind in (TokenType.NOT, TokenType.DASH, TokenType.PLUS) else 0
         if depth + n_signs > MAX_NESTING:
             raise CapacityError(f"A text of SQL is nested at most {MAX_NESTING} deep.")
+
+
+def _is_distinct(tokens: Sequence[Token], i: int) -> bool:
+    """Whether DISTINCT stands where it means something.
+
+    SELECT DISTINCT leaves groups as they are, COUNT(DISTINCT x) counts groups, and IS DISTINCT FROM
+    compares.
+    """
+    before = tokens[i - 1].token_type if i else None
+    if before in (TokenType.IS, TokenType.NOT):
+        return [token.token_type for token in tokens[i + 1 : i + 2]] == [TokenType.FROM]
+    is_count = [one.text.upper() for one in tokens[max(i - 2, 0) : i]] == ["COUNT", "("]
+    return is_count or before in (TokenType.SELECT, TokenType.UNION)
 
 
 def _is_opening(tokens: Sequence[Token]) -> bool:

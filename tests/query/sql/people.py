@@ -17,7 +17,9 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 
 AGES = range(20, 28)
-REGIONS = ("North", "South", "East", "other")
+MISSING = "other"
+"""What the domain calls a missing region, which is NULL in DuckDB."""
+REGIONS = ("North", "South", "East", MISSING)
 SEXES = ("Female", "Male")
 DOMAIN = Domain(
     (
@@ -56,7 +58,10 @@ class People:
             "CREATE TABLE people (age INT, income INT, height DECIMAL(9, 2), region TEXT, "
             '"sex-at-birth" TEXT)'
         )
-        values = ", ".join(f"({a}, {i}, {float(h):.2f}, '{r}', '{s}')" for a, i, h, r, s in rows)
+        values = ", ".join(
+            f"({a}, {i}, {float(h):.2f}, NULLIF('{r}', '{MISSING}'), '{s}')"
+            for a, i, h, r, s in rows
+        )
         connection.execute(f"INSERT INTO people VALUES {values}")
         return cls(connection, Counter(_cell(row) for row in rows))
 

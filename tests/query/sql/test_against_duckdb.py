@@ -86,10 +86,10 @@ CONDITIONS = [
     "height > 1.1",
     "height <= 2.5",
     "region = 'North'",
-    "region = 'other'",
+    "region IS NULL",
     "region <> 'North'",
     "region IN ('North', 'South')",
-    "region NOT IN ('North', 'South', 'other')",
+    "region NOT IN ('North', 'South') AND region IS NOT NULL",
     "\"sex-at-birth\" = 'Female'",
     "age < 22 AND region = 'North' AND income < 10",
     "age < 22 OR region = 'North' OR income < 10",
@@ -105,8 +105,8 @@ CONDITIONS = [
     "region LIKE '_o%'",
     "UPPER(region) = 'EAST'",
     "LOWER(region) LIKE '%o%t%'",
-    "LOWER(region) IN ('north', 'other')",
-    "LOWER(region) LIKE LOWER('%O' || 'TH%')",
+    "LOWER(region) IN ('north', 'east')",
+    "LOWER(region) LIKE LOWER('%O' || 'RTH%')",
     "LENGTH(region) > 4",
     "LENGTH(region) BETWEEN 4 AND 4",
     "LEFT(region, 1) <> 'N'",
@@ -126,8 +126,6 @@ CONDITIONS = [
     "UPPER(LEFT(region, 2)) || '-' = 'NO-'",
     "region NOT LIKE 'N%'",
     "region ILIKE 'nORTH'",
-    "(age, region) IN ((21, 'North'), (22, 'East'))",
-    "(age, region) NOT IN ((21, 'North'), (22, 'East'))",
 ]
 
 
@@ -181,7 +179,10 @@ def test_groups_are_duckdbs_and_the_empty_ones_are_zero(
     text = f"SELECT {group}, COUNT(*), SUM(age) FROM people WHERE {where} GROUP BY {group}"
     n_keys = group.count(",") + 1
     expected = {
-        tuple(map(str, row[:n_keys])): tuple(map(int, row[n_keys:])) for row in people.duck(text)
+        tuple(None if key is None else str(key) for key in row[:n_keys]): tuple(
+            map(int, row[n_keys:])
+        )
+        for row in people.duck(text)
     }
     found = {
         row.group: tuple(int(people.value(c.query)) for c in row.cells if isinstance(c, Sum))
@@ -222,7 +223,7 @@ _atoms = st.one_of(
     st.builds("age BETWEEN {} AND {}".format, st.integers(18, 30), st.integers(18, 30)),
     st.builds("income {} {}".format, st.sampled_from(["<", ">="]), st.sampled_from([0, 10, 25])),
     st.builds("height {} {}".format, st.sampled_from(["<", ">="]), st.sampled_from([1.5, 1.75])),
-    st.lists(st.sampled_from(["North", "South", "East", "other"]), min_size=1).map(
+    st.lists(st.sampled_from(["North", "South", "East"]), min_size=1).map(
         lambda names: "region IN (" + ", ".join(f"'{n}'" for n in names) + ")"
     ),
 )

@@ -35,19 +35,21 @@ def days(**more: object) -> dict[str, object]:
     return {"name": "d", "kind": "date", "every": "day", "first": first, "count": N_DAYS, **more}
 
 
-def groups(by: str, item: dict[str, Any], *, n_sealed: int | None = None) -> dict[str, list[int]]:
-    """In order, the values of the only attribute that each group has."""
+def groups(
+    by: str, item: dict[str, Any], *, n_sealed: int | None = None
+) -> dict[str | None, list[int]]:
+    """In order, the values of the only attribute that each group has; None for NULL."""
     domain = domain_from_document({"attributes": [item]})
     if n_sealed is not None:
         domain = sealed_domain(domain, item["name"], n_sealed)
     text = f"SELECT {by} AS g, COUNT(*) FROM v GROUP BY g"
-    found = dict[str, list[int]]()
+    found = dict[str | None, list[int]]()
     for row in parse_statement(text, domain, dataset="v").rows:
         [cell], [name] = row.cells, row.group
         assert isinstance(cell, Sum)
         [term] = cell.query.terms
         weights = term.factors[0].weights.dense if term.factors else [1] * domain.sizes[0]
-        found[str(name)] = [i for i, weight in enumerate(weights) if weight]
+        found[name] = [i for i, weight in enumerate(weights) if weight]
     return found
 
 
@@ -89,8 +91,8 @@ def test_dates_outside_are_a_group_of_their_own_at_the_end_or_in_the_rest(
     if "CASE" in by:
         assert of_other == ["since"]
     else:
-        assert list(found)[-1] == "other"
-        assert found["other"] == [N_DAYS]
+        assert list(found)[-1] is None
+        assert found[None] == [N_DAYS]
         assert len(found) == n_groups + 1
 
 
@@ -167,7 +169,7 @@ def test_an_attribute_goes_before_a_name_of_select() -> None:
     with pytest.raises(SqlError):
         read(text.format("age"))
     named = read("SELECT region AS age, region AS r, COUNT(*) FROM people GROUP BY region")
-    assert {row.group[0] for row in named.rows} == {"North", "South", "East", "other"}
+    assert {row.group[0] for row in named.rows} == {"North", "South", "East", None}
 
 
 @pytest.mark.parametrize(
@@ -197,11 +199,15 @@ def test_a_group_is_called_what_select_calls_it(text: str, names: tuple[str, ...
 @pytest.mark.parametrize(
     ("said", "rows"),
     [
-        ("COALESCE(region, 'all')", ["North", "South", "East", "other", "all"]),
-        ("COALESCE((region), 'all')", ["North", "South", "East", "other", "all"]),
+        ("COALESCE(region, 'all')", ["North", "South", "East", "all", "all"]),
+        ("COALESCE((region), 'all')", ["North", "South", "East", "all", "all"]),
+        (
+            "CASE WHEN GROUPING(region) = 1 THEN 'all' ELSE region END",
+            ["North", "South", "East", None, "all"],
+        ),
     ],
 )
-def test_all_groups_together_have_the_name_of_the_text(said: str, rows: list[str]) -> None:
+def test_all_groups_together_have_the_name_of_the_text(said: str, rows: list[str | None]) -> None:
     text = f"SELECT {said} AS r, COUNT(*) FROM people GROUP BY ROLLUP (region)"
     assert [row.group[0] for row in read(text).rows] == rows
 
@@ -219,8 +225,6 @@ def test_what_takes_other_values_is_no_name_of_a_total(said: str) -> None:
         ("3 + 4", "not by one value"),
         ("COUNT(*)", "public of a record"),
         ("SUM(age)", "public of a record"),
-        ("CASE WHEN age < 22 THEN 'a' END", "have an ELSE in a CASE that groups"),
-        ("CASE WHEN age < 22 THEN NULL ELSE 'b' END", "not by NULL"),
         ("FLOOR(region / 2)", "`region` has labels"),
         ("SQRT(age)", "group by attributes, CASE, conditions"),
     ],
@@ -236,9 +240,19 @@ def test_a_case_that_leaves_nothing_over_needs_no_else() -> None:
     assert [row.group for row in rows] == [("a",), ("b",)]
 
 
+@pytest.mark.parametrize(
+    "case", ["CASE WHEN age < 22 THEN 'a' END", "CASE WHEN age < 22 THEN 'a' ELSE NULL END"]
+)
+def test_a_case_that_leaves_something_over_has_a_group_of_null(case: str) -> None:
+    rows = read(f"SELECT {case} AS g, COUNT(*) FROM people GROUP BY g").rows
+    assert [row.group for row in rows] == [("a",), (None,)]
+
+
 def test_values_that_are_no_number_keep_their_name_in_steps() -> None:
     item = {"name": "n", "kind": "integer", "range": [0, 3], "outside": "other"}
-    assert groups("FLOOR(n / 2)", item) == {"0": [0, 1], "1": [2, 3], "other": [4]}
+    assert groups("FLOOR(n / 2)", item) == {"0": [0, 1], "1": [2, 3], None: [4]}
+    named = {**item, "missing": "drop"}
+    assert groups("FLOOR(n / 2)", named) == {"0": [0, 1], "1": [2, 3], "other": [4]}
     assert groups("-n", {**item, "outside": "drop"}) == {
         "-3": [3], "-2": [2], "-1": [1], "0": [0]
     }  # fmt: skip
@@ -315,6 +329,7 @@ LEVELLED = {
     "name": "s",
     "labels": ["a", "bb", "c", "dddd"],
     "outside": "other",
+    "missing": "drop",
     "levels": {"above": {"North": ["a", "dddd"], "South": ["bb", "c"]}},
 }
 
@@ -332,6 +347,24 @@ def test_other_labels_are_a_group_of_their_own_on_every_level(
     by: str, found: dict[str, list[int]]
 ) -> None:
     assert groups(by, LEVELLED) == found
+
+
+@pytest.mark.parametrize(
+    ("by", "found"),
+    [
+        ("above", {"North": [0, 3], "South": [1, 2], None: [4]}),
+        ("UPPER(above)", {"NORTH": [0, 3], "SOUTH": [1, 2], None: [4]}),
+        ("LENGTH(s)", {"1": [0, 2], "2": [1], "4": [3], None: [4]}),
+        ("CONCAT(s, '!')", {"a!": [0], "bb!": [1], "c!": [2], "dddd!": [3], "!": [4]}),
+        ("s || '!'", {"a!": [0], "bb!": [1], "c!": [2], "dddd!": [3], None: [4]}),
+        ("COALESCE(UPPER(above), 'NORTH')", {"NORTH": [0, 3, 4], "SOUTH": [1, 2]}),
+        ("NULLIF(above, 'North')", {"South": [1, 2], None: [0, 3, 4]}),
+    ],
+)
+def test_a_missing_label_is_null_on_every_level(
+    by: str, found: dict[str | None, list[int]]
+) -> None:
+    assert groups(by, {**LEVELLED, "missing": "other"}) == found
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ SAME = [
     "SELECT * FROM (SELECT region, COUNT(*) AS n FROM people GROUP BY region) AS t "
     "WHERE n > 70 ORDER BY n DESC",
     "SELECT r, n + 1 AS m FROM (SELECT region AS r, COUNT(*) AS n FROM people GROUP BY 1) AS t "
-    "ORDER BY m LIMIT 2",
+    "WHERE r IS NOT NULL ORDER BY m LIMIT 2",
     "SELECT r FROM (SELECT region AS r, COUNT(*) AS n FROM people GROUP BY 1 "
     "HAVING COUNT(*) > 68) AS t WHERE r <> 'North' ORDER BY n",
     "SELECT * FROM (SELECT age, COUNT(*) FROM people GROUP BY age ORDER BY age DESC LIMIT 3) AS t",
@@ -52,8 +52,8 @@ SAME = [
     "SELECT age, 3 - COUNT(*) * 2 AS m FROM people GROUP BY age HAVING 3 - COUNT(*) * 2 < -70 "
     "ORDER BY m",
     'SELECT region, "sex-at-birth", COUNT(*) FROM people GROUP BY ROLLUP (region, 2) ORDER BY 3, 2',
-    'SELECT region, "sex-at-birth", COUNT(*) FROM people GROUP BY CUBE (1, 2) '
-    "ORDER BY COUNT(*) DESC, 1, 2 LIMIT 6",
+    'SELECT region, "sex-at-birth", COUNT(*) FROM people WHERE region IS NOT NULL '
+    "GROUP BY CUBE (1, 2) ORDER BY COUNT(*) DESC, 1, 2 LIMIT 6",
     "SELECT age, region, COUNT(*) FROM people WHERE age < 22 "
     "GROUP BY GROUPING SETS ((age), (region), (age, region), ()) ORDER BY 3, 1",
     "SELECT COALESCE(region, 'Total') AS r, COUNT(*) FROM people GROUP BY ROLLUP (region) "

@@ -82,7 +82,9 @@ def test_a_group_of_an_expression_is_duckdbs(group: str, people: People) -> None
     assert {(name, n) for name, n in found if n} == expected
 
 
-def _name(key: object) -> str:
+def _name(key: object) -> str | None:
+    if key is None:
+        return None
     if isinstance(key, bool):
         return str(key).lower()
     return f"{key:g}" if isinstance(key, float) else str(key)
@@ -103,12 +105,8 @@ def _number(value: object) -> float | None:
 
 def test_only_the_groups_that_a_public_order_shows_are_measured() -> None:
     text = "SELECT age, region, COUNT(*) FROM people GROUP BY age, region"
-    cut = read(f"{text} ORDER BY region DESC LIMIT 3 OFFSET 1")
-    assert [row.group for row in cut.rows] == [
-        ("21", "other"),
-        ("22", "other"),
-        ("23", "other"),
-    ]
+    cut = read(f"{text} ORDER BY region DESC NULLS FIRST LIMIT 3 OFFSET 1")
+    assert [row.group for row in cut.rows] == [("21", None), ("22", None), ("23", None)]
     assert cut.shape == PLAIN
     assert cut.clauses.looking.selected_from is None
     assert len(read(f"{text} LIMIT 5").rows) == 5

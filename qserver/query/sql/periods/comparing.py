@@ -27,6 +27,7 @@ def compared_mask(found: Derived, kind: type[exp.Expr], value: exp.Expr, names: 
     """The mask of the attribute's values for which a comparison holds; for <> that of =.
 
     Values without a place in the order, such as `other`, meet no comparison but = with their name.
+    Where missing values have a name, = with it means IS NULL.
 
     Raises:
         SqlError: the value is none that it can have.
@@ -34,6 +35,8 @@ def compared_mask(found: Derived, kind: type[exp.Expr], value: exp.Expr, names: 
     """
     value = value.unnest()
     is_equality = kind in (exp.EQ, exp.NEQ)
+    if is_equality and isinstance(value, exp.Literal) and _is_missing(found, value):
+        return found.null
     if is_equality and isinstance(value, exp.Literal) and _is_name(found, value):
         mask = text_mask(found.name, found.masks, value, names.source)
     elif found.of == "text":
@@ -47,6 +50,11 @@ def compared_mask(found: Derived, kind: type[exp.Expr], value: exp.Expr, names: 
         attribute = names.domain.attributes[found.axis]
         _check_sealed(attribute, mask, value, from_on=kind in (exp.GT, exp.GTE))
     return mask
+
+
+def _is_missing(found: Derived, value: exp.Literal) -> bool:
+    is_name = value.is_string and value.name == found.missing
+    return is_name and value.name not in found.masks
 
 
 def _is_name(found: Derived, value: exp.Literal) -> bool:

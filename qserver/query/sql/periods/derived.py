@@ -8,7 +8,7 @@ Each is a table from values to sets of the attribute's values, for GROUP BY and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from sqlglot import exp
 
@@ -43,6 +43,11 @@ _PARTS: dict[str, Unit] = {
 _LONGER_THAN_WEEKS = UNITS[UNITS.index("week") + 1 :]
 
 
+class _Null(TypedDict):
+    null: int
+    missing: str
+
+
 @dataclass(frozen=True)
 class Derived:
     """The values that follow from those of an attribute, in order.
@@ -55,6 +60,8 @@ class Derived:
         places: per value where it stands in the order: the first day of a period, by
             `date.toordinal`, or the number. What has no place, such as `other`, is left out.
         unit: of longer periods.
+        null: the mask of the attribute's values for which it is NULL.
+        missing: what a missing value is called, where it may be named; else ''.
     """
 
     axis: int
@@ -63,6 +70,8 @@ class Derived:
     masks: dict[str, int]
     places: dict[str, int]
     unit: Unit | None = None
+    null: int = 0
+    missing: str = ""
 
 
 def is_of_calendar(node: exp.Expr) -> bool:
@@ -79,15 +88,26 @@ def _is_day(node: exp.Expr) -> bool:
 
 def is_derived(node: exp.Expr, names: Names) -> bool:
     """Whether an expression is one of these, right or wrong."""
-    is_function = is_of_calendar(node) or isinstance(node, exp.Extract) or is_of_labels(node)
-    return is_function or names.level(node) is not None
+    is_function = is_of_calendar(node) or isinstance(node, exp.Extract)
+    return is_function or _is_of_labels(node, names) or names.level(node) is not None
+
+
+def _is_of_labels(node: exp.Expr, names: Names) -> bool:
+    """Whether it is a function of labels; COALESCE and NULLIF may be of numbers, too."""
+    if not isinstance(node, exp.Coalesce | exp.Nullif):
+        return is_of_labels(node)
+    columns = list(node.find_all(exp.Column))
+    if node.find(exp.AggFunc, exp.Boolean) or not columns or not all(map(names.is_known, columns)):
+        return False
+    axes = {names.any_axis(column) for column in columns}
+    return len(axes) == 1 and all(names.domain.attributes[k].kind == "labels" for k in axes)
 
 
 def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Derived | None:
     """What an expression gives for each value of its attribute; None if it is none of these.
 
-    A week belongs to the month, quarter and year of its Thursday. The value `other` is one of its
-    own, the last.
+    A week belongs to the month, quarter and year of its Thursday. A value `other` that is not
+    missing is one of its own, the last.
 
     Args:
         sealed_only: leave out the periods whose data have not arrived yet.
@@ -97,12 +117,11 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
     """
     if (level := names.level(node)) is not None:
         axis, above = level
-        attribute = names.domain.attributes[axis]
-        masks = above.masks(other=attribute.other if attribute.has_other else None)
-        return Derived(axis, above.name, "text", masks, {})
+        masks = above.masks(other=_value_beside(axis, names))
+        return Derived(axis, above.name, "text", masks, {}, **_null(axis, names))
     if isinstance(node, exp.Extract):
         return _part(node, names, sealed_only=sealed_only)
-    if is_of_labels(node):
+    if _is_of_labels(node, names):
         return _of_labels(node, names)
     if not is_of_calendar(node):
         return None
@@ -118,7 +137,8 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
         text = day.isoformat() if as_days else text_of(unit, number)
         found[text] = found.get(text, 0) | 1 << i
         places[text] = day.toordinal()
-    return Derived(axis, attribute.name, "period", _with_other(found, attribute), places, unit)
+    found = _with_other(found, axis, names)
+    return Derived(axis, attribute.name, "period", found, places, unit, **_null(axis, names))
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
@@ -151,8 +171,16 @@ def _of_labels(node: exp.Expr, names: Names) -> Derived:
     if len(found) > 1:
         raise names.source.refuse("use the labels of one attribute here", node)
     axis, name, pairs = found.pop()
-    values = [(value_of(node, label, names.source), mask) for label, mask in pairs]
-    is_number = all(isinstance(value, int) for value, _ in values)
+    values, null = list[tuple[str | int, int]](), 0
+    for label, mask in pairs:
+        value = value_of(node, label, names.source)
+        if value is None:
+            null |= mask
+        else:
+            values.append((value, mask))
+    is_number = bool(values) and isinstance(values[0][0], int)
+    if any(isinstance(value, int) != is_number for value, _ in values):
+        raise names.source.refuse("give either texts or numbers", node)
     if is_number:
         values.sort()
     masks, places = dict[str, int](), dict[str, int]()
@@ -160,24 +188,26 @@ def _of_labels(node: exp.Expr, names: Names) -> Derived:
         masks[str(value)] = masks.get(str(value), 0) | mask
         if isinstance(value, int):
             places[str(value)] = value
-    return Derived(axis, name, "number" if is_number else "text", masks, places)
+    return Derived(axis, name, "number" if is_number else "text", masks, places, null=null)
 
 
-def _labels_of(column: exp.Column, names: Names) -> tuple[int, str, tuple[tuple[str, int], ...]]:
+def _labels_of(
+    column: exp.Column, names: Names
+) -> tuple[int, str, tuple[tuple[str | None, int], ...]]:
     """The attribute of a column, what it is called, and its labels with their masks."""
-    if (level := names.level(column)) is not None:
-        axis, above = level
-        attribute = names.domain.attributes[axis]
-        masks = above.masks(other=attribute.other if attribute.has_other else None)
-        return axis, above.name, tuple(masks.items())
-    axis = names.axis(column)
-    attribute = names.domain.attributes[axis]
+    axis = names.any_axis(column)
+    attribute, level = names.domain.attributes[axis], names.level(column)
     if attribute.kind != "labels":
         raise names.source.refuse(
             f"use functions of texts with labels: `{attribute.name}` has none", column
         )
-    pairs = tuple((label, 1 << i) for i, label in enumerate(attribute.value_names))
-    return axis, attribute.name, pairs
+    if level is None:
+        found = {label: 1 << i for i, label in enumerate(attribute.value_names)}
+    else:
+        found = level[1].masks(other=attribute.other if attribute.has_other else None)
+    null = names.null(axis)
+    pairs = tuple((None if mask == null else label, mask) for label, mask in found.items())
+    return axis, attribute.name if level is None else level[1].name, pairs
 
 
 def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:
@@ -194,7 +224,8 @@ def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:
         found[value] = found.get(value, 0) | 1 << i
     masks = {str(value): found[value] for value in sorted(found)}
     places = {text: int(text) for text in masks}
-    return Derived(axis, attribute.name, "number", _with_other(masks, attribute), places)
+    masks = _with_other(masks, axis, names)
+    return Derived(axis, attribute.name, "number", masks, places, **_null(axis, names))
 
 
 def _value(part: str, periods: Periods, i: int) -> int:
@@ -221,10 +252,22 @@ def _number(periods: Periods, i: int, unit: Unit) -> int:
     return number if unit == periods.every else longer(periods.every, number, unit)
 
 
-def _with_other(masks: dict[str, int], attribute: Attribute) -> dict[str, int]:
-    if attribute.has_other:
-        masks[attribute.other] = 1 << attribute.n_regular
+def _with_other(masks: dict[str, int], axis: int, names: Names) -> dict[str, int]:
+    if (other := _value_beside(axis, names)) is not None:
+        masks[other] = 1 << names.domain.attributes[axis].n_regular
     return masks
+
+
+def _value_beside(axis: int, names: Names) -> str | None:
+    """The value beside all others, where it is not that of missing ones."""
+    attribute = names.domain.attributes[axis]
+    return attribute.other if attribute.has_other and not names.null(axis) else None
+
+
+def _null(axis: int, names: Names) -> _Null:
+    """What stands for a missing value of an attribute."""
+    null = names.null(axis)
+    return _Null(null=null, missing=names.domain.attributes[axis].other if null else "")
 
 
 def _unit(node: exp.Expr, names: Names) -> Unit:

@@ -70,8 +70,12 @@ def dataset_of(text: str) -> str:
 
 
 def _reads_a_name(found: Sequence[Piece], i: int) -> bool:
-    """Whether FROM stands here, and no parenthesis after it, but not that of EXTRACT(part FROM."""
+    """Whether FROM stands here, and no parenthesis after it.
+
+    It may not be that of EXTRACT(part FROM, or of IS DISTINCT FROM.
+    """
     after = found[i + 1].text if i + 1 < len(found) else None
     extracts = i >= 3 and found[i - 3].text.upper() == "EXTRACT"
-    is_from = found[i].text.upper() == "FROM" and after != "("
+    compares = i >= 1 and found[i - 1].text.upper() == "DISTINCT"
+    is_from = found[i].text.upper() == "FROM" and after != "(" and not compares
     return is_from and not (extracts and found[i - 2].text == "(")

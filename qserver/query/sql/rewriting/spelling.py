@@ -28,6 +28,10 @@ _SPECIAL = re.compile(r"([\\%_])")
 _PLACE = ("line", "col", "start", "end")
 
 
+class NamedTotal(exp.Coalesce):
+    """An attribute, and what all of its values together are called; NULL stays as it is."""
+
+
 def respelt(select: exp.Select, names: Names) -> exp.Select:
     """The SELECT with one spelling for each thing; changes it in place.
 
@@ -68,7 +72,8 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
             return _moved(node, names)
     if is_fixed(node):
-        return exp.Literal.string(str(value_of(node, "", names.source)))
+        text = value_of(node, None, names.source)
+        return exp.null() if text is None else exp.Literal.string(str(text))
     return _day(node)
 
 
@@ -83,7 +88,7 @@ def _grouped(select: exp.Select) -> list[exp.Expr]:
 
 
 def _totalled(node: exp.Case) -> exp.Expr | None:
-    """CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END is COALESCE(a, 'all')."""
+    """CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END names what COALESCE(a, 'all') would."""
     rest = node.args.get("default")
     if node.this is not None or rest is None or len(node.args["ifs"]) != 1:
         return None
@@ -92,7 +97,7 @@ def _totalled(node: exp.Case) -> exp.Expr | None:
     if not isinstance(test, exp.EQ) or not isinstance(test.this, exp.Grouping):
         return None
     is_total = test.expression.name == "1" and test.this.expressions == [rest]
-    return exp.Coalesce(this=rest, expressions=[text]) if is_total and _is_text(text) else None
+    return NamedTotal(this=rest, expressions=[text]) if is_total and _is_text(text) else None
 
 
 def _turned(node: exp.DateTrunc, names: Names) -> exp.Expr | None:

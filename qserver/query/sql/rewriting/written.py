@@ -77,7 +77,8 @@ def _places(body: Sequence[Token], start: int) -> list[TextPlace]:
         first += 1
     for i in range(first, len(body) + 1):
         kind = body[i].token_type if i < len(body) else TokenType.FROM
-        is_end = depth == 0 and (kind in _ENDS or kind is TokenType.R_PAREN)
+        compares = i > first and body[i - 1].token_type is TokenType.DISTINCT
+        is_end = depth == 0 and (kind in _ENDS or kind is TokenType.R_PAREN) and not compares
         if is_end or (depth == 0 and kind is TokenType.COMMA):
             if i > first:
                 places.append(TextPlace(body[first].start, body[i - 1].end + 1))

@@ -6,7 +6,7 @@ rest, FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins, and MONTH and its lik
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -14,10 +14,13 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.conditions.branches import Branching, branches_of, is_branching
+from qserver.query.sql.conditions.truth import FALSE, NOT_FALSE, NOT_TRUE, TRUE
 from qserver.query.sql.labels import is_joined, joined_parts
 from qserver.query.sql.periods.derived import derived, is_of_calendar
-from qserver.query.sql.records import RecordExpressions, branches_of
+from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import ALL, Region, Regions
+from qserver.query.sql.rewriting.spelling import NamedTotal
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
 from qserver.query.sql.shaping.steps import Steps
 
@@ -26,9 +29,9 @@ _CONDITIONS = exp.Predicate | exp.Connector | exp.Not
 
 @dataclass(frozen=True)
 class GroupValue:
-    """A group's name and its cells."""
+    """A group's name and its cells; without a name it is the group of NULL."""
 
-    name: str
+    name: str | None
     region: Region
 
 
@@ -43,6 +46,7 @@ class Grouping:
         values: its groups in order: that of the domain, of rising numbers, or of the CASE.
         total: what all of its groups together are called, in a table that has them; None for
             nothing.
+        null: what COALESCE calls the group without a value; None for nothing.
         course: all periods that its groups can be, in the order of time; empty for no periods.
     """
 
@@ -51,6 +55,7 @@ class Grouping:
     axis: int | None
     values: tuple[GroupValue, ...]
     total: str | None = None
+    null: str | None = None
     course: tuple[str, ...] = ()
 
 
@@ -87,7 +92,9 @@ class Groups:
 
     def is_of(self, node: exp.Expr, grouping: Grouping) -> bool:
         """Whether an expression is what a grouping groups by."""
-        node = without_total(node)[0]
+        node = node.unnest()
+        if node != grouping.node:
+            node = without_total(node)[0]
         if grouping.axis is None or not isinstance(node, exp.Column):
             return node == grouping.node
         return not isinstance(node.this, exp.Star) and self._names.is_axis(node, grouping.axis)
@@ -98,7 +105,7 @@ class Groups:
 
     def _grouping(self, node: exp.Expr, items: Items, where: exp.Expr | None) -> Grouping:
         item = self._item(node, items)
-        meant = without_total(node if item is None else item.node)[0]
+        meant = self._without_total(node if item is None else item.node)
         if isinstance(meant, exp.Column) and self._names.level(meant) is None:
             axis = self._names.axis(meant)
             possible = self._records.possible(where, axis)
@@ -119,12 +126,22 @@ class Groups:
         course = () if of_time is None else tuple(of_time.places)
         return Grouping(name, meant, None, self._kept(found, where), course=course)
 
+    def _without_total(self, node: exp.Expr) -> exp.Expr:
+        """What is grouped by; COALESCE with a text that others have, too, joins NULL to these."""
+        inner, text = without_total(node)
+        if text is None or isinstance(node.unnest(), NamedTotal):
+            return inner
+        if all(value.name != text for value in self._values(inner)):
+            return inner
+        return node.unnest()
+
     def _totalled(self, grouping: Grouping, items: Items) -> Grouping:
         """The grouping with what SELECT calls all of its values together."""
         for item in items.found:
             total = without_total(item.node)[1]
             if total is not None and self.is_of(item.node, grouping):
-                return replace(grouping, name=item.name, total=total)
+                null = None if isinstance(item.node, NamedTotal) else total
+                return replace(grouping, name=item.name, total=total, null=null)
         return grouping
 
     def _item(self, node: exp.Expr, items: Items) -> Item | None:
@@ -142,9 +159,9 @@ class Groups:
         return self._names.domain.names[axis]
 
     def _attribute(self, axis: int, mask: int) -> Iterator[GroupValue]:
-        attribute = self._names.domain.attributes[axis]
+        attribute, null = self._names.domain.attributes[axis], self._names.null(axis)
         return (
-            GroupValue(name, self._regions.of_mask(axis, 1 << i))
+            GroupValue(None if null >> i & 1 else name, self._regions.of_mask(axis, 1 << i))
             for i, name in enumerate(attribute.value_names[: attribute.n_sealed])
             if mask >> i & 1
         )
@@ -162,22 +179,35 @@ class Groups:
         number = constant(node, self._source)
         if number is not None:
             return [GroupValue(decimal_text(number), ALL)]
+        if isinstance(node, exp.Null):
+            return [GroupValue(None, ALL)]
         if is_joined(node) and self._n_attributes(node) > 1:
             return self._joined(node)
         if (found := derived(node, self._names, sealed_only=True)) is not None:
             self._regions.take(self._names.domain.sizes[found.axis])
-            pairs = found.masks.items()
-            return [GroupValue(n, self._regions.of_mask(found.axis, mask)) for n, mask in pairs]
+            return self._of_masks(found.axis, found.masks, found.null)
         if isinstance(node, exp.Column):
             axis = self._names.axis(node)
             everything = (1 << self._names.domain.sizes[axis]) - 1
             return list(self._attribute(axis, everything))
-        if isinstance(node, exp.Case | exp.If):
+        if is_branching(node):
             return self._case(node)
         if isinstance(node, _CONDITIONS):
-            both = (("false", True), ("true", False))
-            return [GroupValue(n, self._records.region(node, negated=no)) for n, no in both]
+            return self._truths(node)
         return self._steps(node)
+
+    def _of_masks(self, axis: int, masks: Mapping[str, int], null: int) -> list[GroupValue]:
+        """Groups of the values of one attribute, of NULL the last."""
+        named = [*masks.items(), *([(None, null)] if null else [])]
+        return [GroupValue(name, self._regions.of_mask(axis, mask)) for name, mask in named]
+
+    def _truths(self, node: exp.Expr) -> list[GroupValue]:
+        """A condition: false, true, and NULL where it may be unknown."""
+        both = (("false", FALSE), ("true", TRUE))
+        found = [GroupValue(name, self._records.region(node, one)) for name, one in both]
+        parts = (self._records.region(node, one) for one in (NOT_TRUE, NOT_FALSE))
+        unknown = self._regions.both(*parts)
+        return [*found, *([GroupValue(None, unknown)] if unknown else [])]
 
     def _n_attributes(self, node: exp.Expr) -> int:
         return len({self._names.any_axis(column) for column in node.find_all(exp.Column)})
@@ -189,37 +219,32 @@ class Groups:
             values = self._values(part)
             self._regions.take(len(found) * len(values))
             found = [
-                GroupValue(one.name + value.name, both)
+                GroupValue(_put_together(one.name, value.name, node), both)
                 for one in found
                 for value in values
                 if (both := self._regions.both(one.region, value.region))
             ]
-        same = dict[str, list[Region]]()
+        same = dict[str | None, list[Region]]()
         for one in found:
             same.setdefault(one.name, []).append(one.region)
-        return [GroupValue(name, self._regions.either(parts)) for name, parts in same.items()]
+        return self._together(same)
 
-    def _case(self, node: exp.Case | exp.If) -> list[GroupValue]:
-        """The first branch whose condition holds gives the name."""
-        rest, found = ALL, dict[str, list[Region]]()
-        for condition, value in branches_of(node):
+    def _case(self, node: Branching) -> list[GroupValue]:
+        """The first branch whose condition is true gives the name."""
+        rest, found, branches = ALL, dict[str | None, list[Region]](), branches_of(node)
+        for condition, value in branches.pairs:
             here = self._regions.both(rest, self._records.region(condition))
             self._add(found, value, here)
-            rest = self._regions.both(rest, self._records.region(condition, negated=True))
-        default = node.args.get("default" if isinstance(node, exp.Case) else "false")
-        if default is not None and rest:
-            self._add(found, default, rest)
-        elif rest:
-            raise self._source.refuse(
-                "have an ELSE in a CASE that groups: each record is in a group",
-                node,
-                hint="Nearest: ELSE 'other'.",
-            )
-        return [GroupValue(n, self._regions.either(parts)) for n, parts in found.items()]
+            rest = self._regions.both(rest, self._records.region(condition, NOT_TRUE))
+        self._add(found, branches.default, rest)
+        return self._together(found)
 
-    def _add(self, found: dict[str, list[Region]], value: exp.Expr, here: Region) -> None:
-        if isinstance(value.unnest(), exp.Null):
-            raise self._source.refuse("name each group of a CASE, not by NULL", value)
+    def _together(self, found: Mapping[str | None, Sequence[Region]]) -> list[GroupValue]:
+        """Groups by their names, that of NULL the last."""
+        named = sorted(found.items(), key=lambda one: one[0] is None)
+        return [GroupValue(name, self._regions.either(parts)) for name, parts in named]
+
+    def _add(self, found: dict[str | None, list[Region]], value: exp.Expr, here: Region) -> None:
         for one in self._values(value):
             both = self._regions.both(here, one.region)
             if both:
@@ -243,9 +268,10 @@ class Groups:
         for i in sorted(range(len(values)), key=values.__getitem__):
             name = decimal_text(values[i])
             masks[name] = masks.get(name, 0) | 1 << i
-        if attribute.has_other:
+        null = self._names.null(axis)
+        if attribute.has_other and not null:
             masks[attribute.value_names[-1]] = 1 << attribute.n_regular
-        return [GroupValue(n, self._regions.of_mask(axis, mask)) for n, mask in masks.items()]
+        return self._of_masks(axis, masks, null)
 
     def _no_group(self, node: exp.Expr) -> SqlError:
         return self._source.refuse(
@@ -255,8 +281,15 @@ class Groups:
         )
 
 
+def _put_together(one: str | None, other: str | None, node: exp.Expr) -> str | None:
+    """Texts one after the other; CONCAT leaves NULL out, and || is NULL then."""
+    if isinstance(node, exp.Concat):
+        return (one or "") + (other or "")
+    return None if one is None or other is None else one + other
+
+
 def without_total(node: exp.Expr) -> tuple[exp.Expr, str | None]:
-    """What COALESCE(a, 'text') takes where it is no NULL, and the text for all values together."""
+    """What COALESCE(a, 'text') takes where it is no NULL, and the text for NULL."""
     node = node.unnest()
     if isinstance(node, exp.Coalesce) and len(node.expressions) == 1:
         text, first = node.expressions[0], node.this.unnest()

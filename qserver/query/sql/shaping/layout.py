@@ -21,14 +21,17 @@ class Group:
     """One group of a table.
 
     Args:
-        names: per grouping the name of its value; None where all of its values are together.
+        names: per grouping the name of its value; None for NULL, and where all of its values are
+            together.
         region: its cells.
         places: per grouping the place of its value; -1 where all are together.
+        together: the groupings of which all values are together, and have no name.
     """
 
     names: tuple[str | None, ...]
     region: Region
     places: tuple[int, ...]
+    together: tuple[int, ...] = ()
 
 
 @dataclass
@@ -76,13 +79,14 @@ class Layout:
         """What is done once the numbers of these groups are released."""
         if self.is_public:
             return PLAIN
-        return Shape(self.test, self._sort_keys(groups), self.cut.limit, self.cut.offset)
+        keys, cut = self._sort_keys(groups), self.cut
+        return Shape(self.test, keys, cut.limit, cut.offset, unnamed(groups))
 
     def _sort_keys(self, groups: Sequence[Group]) -> tuple[SortKey, ...]:
         return tuple(
             SortKey(
                 key.column,
-                () if key.grouping is None else _ranks(key.grouping, groups),
+                () if key.grouping is None else self._ranks(key.grouping, groups),
                 key.descending,
                 key.nulls_first,
             )
@@ -96,26 +100,45 @@ class Layout:
             names: list[str | None] = [grouping.total for grouping in self.groupings]
             places, region = [_ALL_OF_IT] * len(names), ALL
             for which, (place, value) in zip(order, chosen, strict=True):
-                names[which], places[which] = value.name, place
+                name = self.groupings[which].null if value.name is None else value.name
+                names[which], places[which] = name, place
                 region = regions.both(region, value.region)
             if region:
-                yield Group(tuple(names), region, tuple(places))
+                together = (k for k, name in enumerate(names) if name is None and k not in of)
+                yield Group(tuple(names), region, tuple(places), tuple(together))
 
     def _nested(
         self, of: tuple[int, ...]
     ) -> tuple[list[int], list[tuple[tuple[int, GroupValue], ...]]]:
         """The groupings from the outermost to the innermost, and the values of each in order."""
-        descending: dict[int, bool] = {}
+        keys: dict[int, Key] = {}
         for key in self.keys if self.is_public else ():
             if key.grouping in of:
-                descending.setdefault(key.grouping, key.descending)
-        order = [*descending, *(k for k in of if k not in descending)]
-        values = [tuple(enumerate(self.groupings[k].values)) for k in order]
-        pairs = zip(order, values, strict=True)
-        return order, [v[::-1] if descending.get(k) else v for k, v in pairs]
+                keys.setdefault(key.grouping, key)
+        order = [*keys, *(k for k in of if k not in keys)]
+        return order, [_ordered(self.groupings[k].values, keys.get(k)) for k in order]
+
+    def _ranks(self, which: int, groups: Sequence[Group]) -> tuple[int | None, ...]:
+        """Per group the place of its value; None for NULL, and where all are together."""
+        places = (group.places[which] for group in groups)
+        values = self.groupings[which].values
+        return tuple(
+            None if place == _ALL_OF_IT or values[place].name is None else place for place in places
+        )
 
 
-def _ranks(which: int, groups: Sequence[Group]) -> tuple[int | None, ...]:
-    """Per group the place of its value; None where all are together."""
-    places = (group.places[which] for group in groups)
-    return tuple(None if place == _ALL_OF_IT else place for place in places)
+def unnamed(groups: Sequence[Group]) -> frozenset[int]:
+    """The groups that NULL is a part of, and that have no name for it."""
+    found = (
+        (i, k) for i, group in enumerate(groups) for k, n in enumerate(group.names) if n is None
+    )
+    return frozenset(i for i, k in found if k not in groups[i].together)
+
+
+def _ordered(values: Sequence[GroupValue], key: Key | None) -> tuple[tuple[int, GroupValue], ...]:
+    """The values with their places, as ORDER BY puts them; NULL is the last unless it says so."""
+    named = [(i, value) for i, value in enumerate(values) if value.name is not None]
+    nulls = [(i, value) for i, value in enumerate(values) if value.name is None]
+    if key is not None and key.descending:
+        named.reverse()
+    return (*nulls, *named) if key is not None and key.nulls_first else (*named, *nulls)

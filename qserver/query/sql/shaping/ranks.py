@@ -22,24 +22,28 @@ class Rank:
         name: what it is called.
         column: by which column of numbers, by its index.
         descending: whether the greatest number has rank 1.
-        parties: per row of the whole table which rows it is ranked among: those of the same number.
+        parties: per row of the whole table which rows it is ranked among: those of the same
+            number; None for a row with NULL among its groups, which has no rank.
         breaks_ties: whether equal numbers get ranks of their own, as ROW_NUMBER gives.
     """
 
     name: str
     column: int
     descending: bool
-    parties: tuple[int, ...]
+    parties: tuple[int | None, ...]
     breaks_ties: bool = False
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A rank with its interval; no estimate where the number is not known."""
+    """A rank with its interval; no estimate where the number is not known, no ends without rank."""
 
     estimate: float | None
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+
+_NO_RANK = Ranked(None, None, None)
 
 
 Ends = tuple[float | None, float | None]
@@ -58,7 +62,8 @@ def ranked(
     ends = [_signed(low, high, sign) for low, high in intervals]
     parties = dict[int, list[int]]()
     for i, party in enumerate(rank.parties):
-        parties.setdefault(party, []).append(i)
+        if party is not None:
+            parties.setdefault(party, []).append(i)
     among = {
         party: _Party(
             sorted(v for i in rows if (v := values[i]) is not None),
@@ -69,6 +74,9 @@ def ranked(
     }
     found, seen = list[Ranked](), Counter[tuple[int, float]]()
     for party, value, (low, high) in zip(rank.parties, values, ends, strict=True):
+        if party is None:
+            found.append(_NO_RANK)
+            continue
         one, estimate = among[party], None
         if value is not None:
             # Equal numbers before this one in the table go first where ties are broken.

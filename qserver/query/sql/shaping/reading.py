@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import cast
@@ -62,11 +62,15 @@ class RankItem:
     partition: frozenset[int]
     breaks_ties: bool
 
-    def of(self, places: Sequence[tuple[int, ...]]) -> Rank:
-        """The column of ranks, where these are the places of each row's groups."""
+    def of(self, places: Sequence[tuple[int, ...]], unnamed: Container[int]) -> Rank:
+        """The column of ranks, where these are the places of each row's groups.
+
+        Args:
+            unnamed: the rows with NULL among their groups.
+        """
         keys = [tuple(row[k] for k in sorted(self.partition)) for row in places]
         numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        parties = tuple(numbers[key] for key in keys)
+        parties = tuple(None if i in unnamed else numbers[key] for i, key in enumerate(keys))
         return Rank(self.name, self.column, self.descending, parties, self.breaks_ties)
 
 

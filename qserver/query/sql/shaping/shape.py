@@ -86,7 +86,7 @@ class SortKey:
     Args:
         column: the index of a column of numbers; None for a group.
         ranks: per row of the whole table the place of its group, in the order of the groups; None
-            for all groups together, which stands where NULL does.
+            for NULL, and for all groups together.
         descending: whether the greatest comes first.
         nulls_first: whether rows without this number come first.
     """
@@ -117,24 +117,35 @@ class Shape:
         keys: what they are ordered by, the first one first.
         limit: how many rows are shown at most; None for all.
         offset: how many rows are left out before.
+        unnamed: the rows of the whole table with NULL among their groups. They are shown with all
+            others, and are no choice: where some are left out by their numbers, these are.
     """
 
     test: Test | None = None
     keys: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
+    unnamed: frozenset[int] = frozenset()
 
     @property
     def is_public(self) -> bool:
         """Whether no released number decides."""
         return self.test is None and all(key.column is None for key in self.keys)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether rows may be left out by their place in the order of a number."""
+        cuts = self.limit is not None or self.offset > 0
+        return cuts and bool(self.keys) and self.keys[0].column is not None
+
     def places(self, table: Sequence[Numbers]) -> list[int]:
         """The rows that are shown, in order, by their places in the whole table."""
         shown = [i for i, row in enumerate(table) if self.test is None or self.test.holds(row)]
+        stop = None if self.limit is None else self.offset + self.limit
+        if self.chooses and (self.offset > 0 or (stop is not None and stop < len(shown))):
+            shown = [i for i in shown if i not in self.unnamed]
         for key in reversed(self.keys):
             shown = key.sort(shown, table)
-        stop = None if self.limit is None else self.offset + self.limit
         return shown[self.offset : stop]
 
     def selection(self, m: int) -> Selection | None:

@@ -1,47 +1,64 @@
-"""What a text of SQL says of records with a missing value, which count as one more value."""
+"""What a text of SQL says of missing values: what it leaves out that was counted before.
+
+For one version: the meaning of stored statements changed when missing values became NULL.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from sqlglot import exp
-
-from qserver.query.asking.missing import kept_missing, remarks_on_missing
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.attributes import Names
+from qserver.errors import CapacityError, SqlError
+from qserver.query.asking.missing import at_value
+from qserver.query.domain import Domain
+from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.statement import Cell, Row, Sum
 
 
-def missing_in(select: exp.Select, names: Names, rows: Sequence[Row]) -> tuple[str, ...]:
-    """That a SELECT counts records with a missing value, a sentence per attribute.
+def left_out(
+    rows: Sequence[Row], before: Callable[[], Sequence[Row]], domain: Domain
+) -> tuple[str, ...]:
+    """That missing values were counted by earlier versions, a sentence per attribute.
 
-    Its numbers mention the attribute and keep them, or it counts its values.
+    Args:
+        before: reads the same SELECT as earlier versions did.
     """
-    domain = names.domain
-    kept = {
+    try:
+        earlier = before()
+    except (SqlError, CapacityError):
+        return ()  # it was refused
+    names = [domain.names[axis] for axis in _changed(rows, earlier, domain)]
+    return tuple(
+        f"Missing values of `{name}` are left out, as in SQL; earlier versions counted them."
+        for name in names
+    )
+
+
+def _changed(rows: Sequence[Row], earlier: Sequence[Row], domain: Domain) -> list[int]:
+    """The attributes of whose missing values other records are counted."""
+    pairs = [
+        (now, then)
+        for row, old in zip(rows, earlier, strict=False)
+        for one, other in zip(row.cells, old.cells, strict=False)
+        for now, then in zip(_queries(one), _queries(other), strict=False)
+        if now != then
+    ]
+    axes = sorted({axis for pair in pairs for query in pair for axis in query.scope})
+    return [
         axis
-        for row in rows
-        for cell in row.cells
-        for query in _queries(cell)
-        for axis in kept_missing(query, domain)
-    }
-    return remarks_on_missing(domain, {*kept, *_counted(select, names)})
+        for axis in axes
+        if domain.attributes[axis].null
+        and any(_differs(now, then, axis, domain.attributes[axis].n_regular) for now, then in pairs)
+    ]
+
+
+def _differs(now: LinearQuery, then: LinearQuery, axis: int, missing: int) -> bool:
+    """Whether two queries weigh the records differently of which a value is missing."""
+    parts = [at_value(term, axis, missing) for term in (now - then).terms]
+    return not linear_query(now.sizes, parts).is_zero
 
 
 def _queries(cell: Cell) -> tuple[LinearQuery, ...]:
     if isinstance(cell, Sum):
         return (cell.query,)
     return cell.queries if isinstance(cell, Combined) else (cell.numerator, cell.denominator)
-
-
-def _counted(select: exp.Select, names: Names) -> Iterator[int]:
-    """Attributes of labels whose values are counted: COUNT(sex) is that of all records."""
-    for count in select.find_all(exp.Count):
-        column = count.this.unnest() if isinstance(count.this, exp.Expr) else None
-        if column is None or not names.is_known(column):
-            continue
-        axis = names.any_axis(column)
-        attribute = names.domain.attributes[axis]
-        if attribute.missing == "other" and not attribute.is_numeric:
-            yield axis

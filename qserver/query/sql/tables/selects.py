@@ -26,6 +26,7 @@ from qserver.query.sql.combined.meaning import (
     fitted,
     n_parts,
 )
+from qserver.query.sql.conditions.branches import has_value
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.periods.derived import remarks_on
 from qserver.query.sql.regions import Regions
@@ -36,17 +37,21 @@ from qserver.query.sql.rewriting.subselects import PARTS
 from qserver.query.sql.rewriting.tidy import SCHEMA, tidied
 from qserver.query.sql.shaping.groups import Grouping, Groups
 from qserver.query.sql.shaping.items import Items, items_of
-from qserver.query.sql.shaping.layout import Group, Layout
+from qserver.query.sql.shaping.layout import Group, Layout, unnamed
 from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shaping.windows import Over, Windows
 from qserver.query.sql.statement import Binning, Bounds, Cell, Course, Ratio, Row, Sum
-from qserver.query.sql.tables.missing import missing_in
+from qserver.query.sql.tables.missing import left_out
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.text import SqlText
 
 MAX_CELLS = 1000
+_UNRANKED = (
+    "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
+    "names them, so that they are."
+)
 
 
 class SelectReading:
@@ -55,16 +60,24 @@ class SelectReading:
     Args:
         select: it reads the dataset itself.
         regions: sets of cells, with the work limit of the whole text.
-        n_numbers: how many numbers the text may still ask for.
+        as_before: read missing values as earlier versions did.
     """
 
     def __init__(
-        self, source: SqlText, select: exp.Select, domain: Domain, dataset: str, regions: Regions
+        self,
+        source: SqlText,
+        select: exp.Select,
+        domain: Domain,
+        dataset: str,
+        regions: Regions,
+        *,
+        as_before: bool = False,
     ) -> None:
         self._source = source
         self._domain = domain
         self._dataset = dataset
-        self._names = Names(domain, source, self._tables(select))
+        self._names = Names(domain, source, self._tables(select), as_before=as_before)
+        self._written = select.copy() if self._has_null(select) else None
         self._select = tidied(respelt(select, self._names), self._names)
         self._regions = regions
         self._functions = Functions(regions)
@@ -108,7 +121,7 @@ class SelectReading:
         found += self._meanings(columns, len(found))
         meant = tuple(item.of if isinstance(item, Event) else item for item in found)
         groups, rows = self._rows(layout, meant, self._aggregates.condition(condition))
-        bounds, shape = self._bounds(found), layout.shape(groups)
+        bounds, shape, nulls = self._bounds(found), layout.shape(groups), unnamed(groups)
         if bounds and (shape != PLAIN or ranks):
             raise self._source.refuse(
                 "not order or choose by probabilities",
@@ -122,11 +135,37 @@ class SelectReading:
             bounds,
             shape,
             tuple(columns.digits) if any(d is not None for d in columns.digits) else (),
-            tuple(rank.of([group.places for group in groups]) for rank in ranks),
+            tuple(rank.of([group.places for group in groups], nulls) for rank in ranks),
             columns.exact,
             tuple(zip(columns.grouping, columns.place, strict=True)),
             _course(groupings),
-            (*remarks_on(select, self._names), *missing_in(select, self._names, rows)),
+            (
+                *remarks_on(select, self._names),
+                *self._left_out(rows),
+                *([_UNRANKED] if nulls and (ranks or shape.chooses) else []),
+            ),
+        )
+
+    def _has_null(self, select: exp.Select) -> bool:
+        """Whether it names an attribute whose values may be missing."""
+        known = filter(self._names.is_known, select.find_all(exp.Column))
+        return any(self._names.null(self._names.any_axis(column)) for column in known)
+
+    def _left_out(self, rows: Sequence[Row]) -> tuple[str, ...]:
+        """Of which attributes earlier versions counted missing values."""
+        written = self._written
+        if written is None:
+            return ()
+
+        def before() -> Sequence[Row]:
+            regions = Regions(self._domain.sizes)
+            return self._reading(written, regions, as_before=True).part().rows
+
+        return left_out(rows, before, self._domain)
+
+    def _reading(self, select: exp.Select, regions: Regions, *, as_before: bool) -> SelectReading:
+        return SelectReading(
+            self._source, select, self._domain, self._dataset, regions, as_before=as_before
         )
 
     def _sets(self, items: Items) -> GroupingSets:
@@ -161,9 +200,7 @@ class SelectReading:
         return changed(found, lambda part: self._limited(part, kept))
 
     def _inner(self, select: exp.Select) -> Linear | Quotient:
-        return SelectReading(
-            self._source, select, self._domain, self._dataset, self._regions
-        ).number()
+        return self._reading(select, self._regions, as_before=self._names.as_before).number()
 
     def passing(self) -> Several:
         """How many groups the SELECT shows; raises as `part` does."""
@@ -174,13 +211,22 @@ class SelectReading:
     def _counted(self, of: exp.Select | exp.Column) -> Several:
         """How many groups a SELECT shows; of a column, those that WHERE leaves, with a record."""
         if isinstance(of, exp.Column):
-            args = {key: self._select.args.get(key) for key in ("from_", "where")}
-            of = exp.Select(
-                expressions=[of.copy()],
-                group=exp.Group(expressions=[of.copy()]),
-                **{key: part.copy() for key, part in args.items() if part is not None},
-            )
-        return SelectReading(self._source, of, self._domain, self._dataset, self._regions).passing()
+            of = self._grouped_by(of)
+        return self._reading(of, self._regions, as_before=self._names.as_before).passing()
+
+    def _grouped_by(self, column: exp.Column) -> exp.Select:
+        """The SELECT of the values of a column, without NULL."""
+        where = self._select.args.get("where")
+        kept = None if where is None else where.this.copy()
+        if self._names.null(self._names.any_axis(column)):
+            known = has_value(column.copy())
+            kept = known if kept is None else exp.And(this=exp.Paren(this=kept), expression=known)
+        return exp.Select(
+            expressions=[column.copy()],
+            group=exp.Group(expressions=[column.copy()]),
+            from_=self._select.args["from_"].copy(),
+            **({} if kept is None else {"where": exp.Where(this=kept)}),
+        )
 
     def _bounds(self, items: Sequence[Item | Event]) -> tuple[Bounds, ...]:
         """What PROBABILITY asks about each column."""
@@ -280,7 +326,8 @@ class SelectReading:
                 terms = (*own, *(term for part in wide for term in part))
                 return Linear(terms, item.error, offset=item.offset)
 
-            return Row(group.names, tuple(self._cell(changed(item, within)) for item in limited))
+            cells = tuple(self._cell(changed(item, within)) for item in limited)
+            return Row(group.names, cells, group.together)
 
         return groups, tuple(map(row, groups))
 

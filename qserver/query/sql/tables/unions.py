@@ -84,11 +84,12 @@ def shape_of(rows: Sequence[Row], keys: Sequence[Key], cut: Cut) -> Shape:
         ),
         cut.limit,
         cut.offset,
+        frozenset(i for i, row in enumerate(rows) if row.is_unnamed),
     )
 
 
 def _ranks(rows: Sequence[Row], which: int) -> tuple[int | None, ...]:
-    """Per row the place of its group; None for all of them together."""
+    """Per row the place of its group; None for NULL, and for all of them together."""
     names = list(dict.fromkeys(row.group[which] for row in rows))
     places = {name: i for i, name in enumerate(names) if name is not None}
     return tuple(None if (n := row.group[which]) is None else places[n] for row in rows)
@@ -122,7 +123,11 @@ def _rows(part: Part) -> list[Row]:
     groups = [g for g, _ in part.places if g is not None]
     columns = [c for _, c in part.places if c is not None]
     return [
-        Row(tuple(row.group[g] for g in groups), tuple(row.cells[c] for c in columns))
+        Row(
+            tuple(row.group[g] for g in groups),
+            tuple(row.cells[c] for c in columns),
+            tuple(k for k, g in enumerate(groups) if g in row.together),
+        )
         for row in part.rows
     ]
 

@@ -55,13 +55,13 @@ def passing(test: Test, n_groups: int, *, columns: tuple[int, ...] = (0,)) -> Pa
 )
 def test_without_noise_it_is_what_a_database_says(text: str, people: People) -> None:
     statement = parse_statement(f"{text} WITHIN 3", DOMAIN, dataset="people")
-    truths = {str(row[0]) if len(row) > 1 else "": row[-1] for row in people.duck(text)}
+    truths = {row[0] if len(row) > 1 else "": row[-1] for row in people.duck(text)}
     for row in statement.rows:
         [cell] = row.cells
         assert isinstance(cell, Combined)
         exact = [float(people.value(query)) for query in cell.queries]
         found = cell.function.value([KnownPart(x, x, x) for x in exact])
-        truth = truths[row.group[0] or "" if row.group else ""]
+        truth = truths[row.group[0] if row.group else ""]
         assert (found.estimate, found.low, found.high) == (truth, truth, truth)
     assert at_most(statement, known={}).questions
 

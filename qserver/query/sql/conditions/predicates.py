@@ -1,0 +1,455 @@
+"""Turn conditions of a text of SQL into sets of cells.
+
+A condition is true, false or unknown on every cell (`truth` has the rules): unknown where a
+comparison meets a missing value. A value `other` of a numeric attribute that is not missing is no
+number: comparisons with numbers are false for it, and so NOT keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeGuard
+
+from sqlglot import exp
+
+from qserver.query.domain import Attribute
+from qserver.query.sql.attributes import (
+    LikePattern,
+    Names,
+    Span,
+    code_mask,
+    constant,
+    label_mask,
+    matching_mask,
+)
+from qserver.query.sql.conditions.branches import (
+    Branching,
+    branches_of,
+    compared,
+    is_branching,
+    made,
+)
+from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
+from qserver.query.sql.periods.comparing import compared_mask, like_mask
+from qserver.query.sql.periods.conditions import between
+from qserver.query.sql.periods.conditions import compared as compared_period
+from qserver.query.sql.periods.derived import Derived, derived, is_derived
+from qserver.query.sql.periods.last import is_last, last
+from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
+
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+}
+_COMPARISONS = tuple(_FLIPPED)
+_SETS = (exp.Between, exp.In, exp.Like, exp.ILike)
+_CALCULATED = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg | exp.Floor | exp.Ceil
+_ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
+
+
+class Predicates:
+    """Conditions on one domain, with a limit on work.
+
+    Args:
+        names: the names that the text may use.
+        regions: sets of cells of the same domain.
+    """
+
+    def __init__(self, names: Names, regions: Regions) -> None:
+        self._names = names
+        self._source = names.source
+        self._domain = names.domain
+        self._regions = regions
+
+    def region(self, node: exp.Expr, asked: Truth = TRUE) -> Region:
+        """The cells on which a condition is true, or has what else is asked for.
+
+        Raises:
+            SqlError: it is not a condition on this domain, or it cuts through a bin.
+            CapacityError: it takes too many boxes or steps.
+        """
+        node = node.unnest()
+        if isinstance(node, exp.Not):
+            return self.region(node.this, asked.of_opposite)
+        if isinstance(node, exp.And | exp.Or):
+            parts = [self.region(part, asked) for part in node.flatten()]
+            return self._joined(parts, all_of=asked.needs_all(of_and=isinstance(node, exp.And)))
+        if isinstance(node, exp.Boolean | exp.Null):
+            return _fixed(None if isinstance(node, exp.Null) else bool(node.this), asked)
+        if is_branching(node):
+            return self._case(node, asked)
+        if isinstance(node, exp.Column):
+            return self._boolean(node, exp.true(), asked)
+        if isinstance(node, exp.Is):
+            return self._is(node, asked)
+        if is_last(node):
+            axis, periods = last(node, self._domain, self._source)
+            return self._of_mask(axis, _mask(periods), asked)
+        return self._compared(node, asked)
+
+    def _joined(self, parts: Sequence[Region], *, all_of: bool) -> Region:
+        """The cells in all of some sets, or in one at least."""
+        if not all_of:
+            return self._regions.either(parts)
+        found = ALL
+        for part in parts:
+            found = self._regions.both(found, part)
+        return found
+
+    def _case(self, node: Branching, asked: Truth) -> Region:
+        """The first branch whose condition is true decides; without one it is unknown."""
+        rest, found = ALL, list[Region]()
+        branches = branches_of(node)
+        for condition, value in branches.pairs:
+            here = self._regions.both(rest, self.region(condition))
+            found.append(self._regions.both(here, self.region(value, asked)) if here else here)
+            rest = self._regions.both(rest, self.region(condition, NOT_TRUE))
+        found.append(self._regions.both(rest, self.region(branches.default, asked)))
+        return self._regions.either(found)
+
+    def _compared(self, node: exp.Expr, asked: Truth) -> Region:
+        """A comparison of something with constants."""
+        if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
+            asked = asked if isinstance(node, exp.NullSafeEQ) else asked.of_opposite
+            return self._is(_same(node), asked)
+        if not isinstance(node, (*_COMPARISONS, *_SETS)):
+            raise self._no_condition(node)
+        subject = node.this.unnest()
+        if is_branching(subject) and not self._is_subject(subject):
+            return self._case(compared(node, subject), asked)
+        if isinstance(subject, exp.Null):
+            return _fixed(None, asked)
+        if isinstance(node, exp.Between):
+            return self._between(node, asked)
+        if isinstance(node, exp.In):
+            return self._in(node, asked)
+        if isinstance(node, exp.Like | exp.ILike):
+            return self._like(node, asked)
+        return self._comparison(node, asked)
+
+    def _is(self, node: exp.Is, asked: Truth) -> Region:
+        subject, value = node.this.unnest(), node.expression
+        if isinstance(value, exp.Null):
+            return self._is_null(node, subject, asked)
+        if not isinstance(value, exp.Boolean):
+            raise self._no_condition(node)
+        if isinstance(subject, exp.Column):
+            return self._boolean(subject, value, asked, is_known=True)
+        # Never unknown: it is not true where the subject is unknown, too.
+        of = Truth(bool(value.this))
+        return self.region(subject, of if asked.value != asked.is_rest else of.rest)
+
+    def _boolean(
+        self, subject: exp.Column, value: exp.Boolean, asked: Truth, *, is_known: bool = False
+    ) -> Region:
+        """`smoker`, `smoker IS FALSE`: labels whose codes are true and false.
+
+        Args:
+            is_known: whether it is false, and not unknown, of a missing value.
+        """
+        if self._names.level(subject) is not None:
+            raise self._no_condition(subject)
+        axis = self._names.axis(subject)
+        index = self._domain.attributes[axis].index_of_code(bool(value.this))
+        if index is None:
+            raise self._no_condition(subject)
+        unknown = 0 if is_known else self._names.null(axis)
+        return self._of_mask(axis, 1 << index, asked, unknown)
+
+    def _comparison(self, node: exp.Expr, asked: Truth) -> Region:
+        left, right = node.this.unnest(), node.expression.unnest()
+        kind: type[exp.Expr] = type(node)
+        if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
+            flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
+            return self._compared(flipped, asked)
+        asked = asked.of_opposite if kind is exp.NEQ else asked
+        if (found := derived(left, self._names)) is not None:
+            mask = compared_mask(found, kind, self._constant(right, node), self._names)
+            return self._of_derived(found, mask, asked)
+        if not isinstance(left, exp.Column):
+            return self._of_constants(node, asked)
+        axis = self._names.axis(left)
+        if self._is_period(axis, right):
+            periods = compared_period(self._domain.attributes[axis], kind, right, self._source)
+            return self._of_mask(axis, _mask(periods), asked)
+        if kind in (exp.EQ, exp.NEQ):
+            return self._of_mask(axis, self._value_mask(axis, right), asked)
+        number = self._number(axis, right, node)
+        spans: dict[type[exp.Expr], Span] = {
+            exp.LT: Span(high=number),
+            exp.LTE: Span(high=number, high_closed=True),
+            exp.GT: Span(low=number, low_closed=False),
+            exp.GTE: Span(low=number),
+        }
+        return self._of_mask(axis, self._span_mask(axis, spans[kind], node), asked)
+
+    def _of_constants(self, node: exp.Expr, asked: Truth) -> Region:
+        """A comparison of two constants; of <> whether they are the same."""
+        left, right = node.this.unnest(), node.expression.unnest()
+        if isinstance(right, exp.Null):
+            raise self._no_null(right)
+        both = (_is_text(left) and _is_text(right)) or (
+            isinstance(left, exp.Boolean) and isinstance(right, exp.Boolean)
+        )
+        if both and isinstance(node, exp.EQ | exp.NEQ):
+            return _fixed(left.this == right.this, asked)
+        one, other = constant(left, self._source), constant(right, self._source)
+        if one is None or other is None:
+            raise self._source.refuse(
+                _ONE_ATTRIBUTE, node, hint="Nearest: AND and OR of such comparisons."
+            )
+        holds: dict[type[exp.Expr], bool] = {
+            exp.EQ: one == other,
+            exp.NEQ: one == other,
+            exp.LT: one < other,
+            exp.LTE: one <= other,
+            exp.GT: one > other,
+            exp.GTE: one >= other,
+        }
+        return _fixed(holds[type(node)], asked)
+
+    def _between(self, node: exp.Between, asked: Truth) -> Region:
+        subject, low, high = node.this.unnest(), node.args["low"], node.args["high"]
+        if node.args.get("symmetric"):
+            raise self._source.refuse(_ONE_ATTRIBUTE, node)
+        if (found := derived(subject, self._names)) is not None:
+            low_mask = compared_mask(found, exp.GTE, low, self._names)
+            high_mask = compared_mask(found, exp.LTE, high, self._names)
+            return self._of_derived(found, low_mask & high_mask, asked)
+        if self._is_constant(subject):
+            ends = [
+                made(kind, {"this": subject, "expression": end})
+                for kind, end in ((exp.GTE, low), (exp.LTE, high))
+            ]
+            parts = [self._of_constants(end, asked) for end in ends]
+            return self._joined(parts, all_of=asked.needs_all(of_and=True))
+        axis = self._axis(subject)
+        if self._is_period(axis, low):
+            attribute = self._domain.attributes[axis]
+            return self._of_mask(axis, _mask(between(attribute, low, high, self._source)), asked)
+        span = Span(self._number(axis, low, node), self._number(axis, high, node), high_closed=True)
+        return self._of_mask(axis, self._span_mask(axis, span, node), asked)
+
+    def _in(self, node: exp.In, asked: Truth) -> Region:
+        subject, items = node.this.unnest(), [item.unnest() for item in node.expressions]
+        if isinstance(subject, exp.Tuple) and items:
+            return self._in_tuples(node, subject.expressions, asked)
+        if items and self._is_constant(subject):
+            same = [made(exp.EQ, {"this": subject, "expression": item}) for item in items]
+            parts = [self._of_constants(one, asked) for one in same]
+            return self._joined(parts, all_of=asked.needs_all(of_and=False))
+        if not self._is_subject(subject) or not items:
+            raise self._source.refuse("give IN an attribute and a list of its values", node)
+        mask = 0
+        if (found := derived(subject, self._names)) is not None:
+            for item in items:
+                mask |= compared_mask(found, exp.EQ, self._constant(item, node), self._names)
+            return self._of_derived(found, mask, asked)
+        axis = self._axis(subject)
+        for item in items:
+            self._regions.take(1, self._domain.sizes[axis])
+            mask |= self._value_mask(axis, item)
+        return self._of_mask(axis, mask, asked)
+
+    def _in_tuples(self, node: exp.In, subjects: list[exp.Expr], asked: Truth) -> Region:
+        """(a, b) IN ((1, 2), (3, 4)): one of some tuples, each equal in all places."""
+        columns = [subject for subject in subjects if isinstance(subject, exp.Column)]
+        if len(columns) < len(subjects):
+            raise self._source.refuse("give IN attributes and a list of their values", node)
+        axes = [self._names.axis(column) for column in columns]
+        found = [self._tuple(axes, item, node, asked) for item in node.expressions]
+        return self._joined(found, all_of=asked.needs_all(of_and=False))
+
+    def _tuple(self, axes: list[int], item: exp.Expr, whole: exp.Expr, asked: Truth) -> Region:
+        values = item.unnest().expressions if isinstance(item.unnest(), exp.Tuple) else []
+        if len(values) != len(axes):
+            raise self._source.refuse(
+                f"give IN lists of {len(axes)} values, one for each attribute",
+                whole,
+                hint="Nearest: (a, b) IN ((1, 2), (3, 4)).",
+            )
+        parts = [
+            self._of_mask(axis, self._value_mask(axis, value.unnest()), asked)
+            for axis, value in zip(axes, values, strict=True)
+        ]
+        return self._joined(parts, all_of=asked.needs_all(of_and=True))
+
+    def _like(self, node: exp.Like | exp.ILike, asked: Truth) -> Region:
+        """The labels that a pattern fits: they are public, so it is IN with these."""
+        subject, pattern = node.this.unnest(), node.expression.unnest()
+        if not (self._is_subject(subject) or _is_text(subject)) or not _is_text(pattern):
+            raise self._source.refuse(
+                "give LIKE an attribute and a text",
+                node,
+                hint="Nearest: name LIKE 'A%', where % is any text and _ one character.",
+            )
+        asked = asked.of_opposite if node.args.get("negate") else asked
+        folds = isinstance(node, exp.ILike)
+        if _is_text(subject):
+            return _fixed(LikePattern.of(pattern.this, folds=folds).fits(subject.this), asked)
+        if (found := derived(subject, self._names)) is not None:
+            self._regions.take(len(found.masks) * (1 + len(pattern.this) // 8))
+            mask = like_mask(found, pattern, self._names, folds=folds)
+            return self._of_derived(found, mask, asked)
+        axis = self._axis(subject)
+        self._regions.take(self._domain.sizes[axis] * (1 + len(pattern.this) // 8))
+        return self._of_mask(axis, matching_mask(self._names, axis, pattern, folds=folds), asked)
+
+    def _is_null(self, node: exp.Is, subject: exp.Expr, asked: Truth) -> Region:
+        """Where a value is missing, or a condition unknown; IS NULL itself is never unknown."""
+        if is_branching(subject):
+            return self._case(compared(node, subject), asked)
+        if isinstance(subject, exp.Null) or self._is_constant(subject):
+            return _fixed(isinstance(subject, exp.Null), asked)
+        if (found := derived(subject, self._names)) is not None:
+            return self._of_mask(found.axis, found.null, asked, 0)
+        if isinstance(subject, exp.Column):
+            return self._is_missing(node, self._names.axis(subject), asked)
+        if isinstance(subject, _CALCULATED):
+            columns = list(subject.find_all(exp.Column))
+            parts = [self._is_null(node, column, asked) for column in columns]
+            return self._joined(parts, all_of=asked.needs_all(of_and=False))
+        either = asked.value == asked.is_rest
+        known = (TRUE, TRUE.of_opposite) if either else (NOT_TRUE, NOT_FALSE)
+        return self._joined([self.region(subject, one) for one in known], all_of=not either)
+
+    def _is_missing(self, node: exp.Is, axis: int, asked: Truth) -> Region:
+        attribute = self._domain.attributes[axis]
+        if not attribute.null and asked.value:
+            raise self._source.refuse(
+                f"not ask `{attribute.name}` for NULL: records without a value were dropped", node
+            )
+        return self._of_mask(axis, attribute.null, asked, 0)
+
+    def _value_mask(self, axis: int, node: exp.Expr) -> int:
+        """The mask of one value of an attribute: a label, the name of a bin, or a number."""
+        attribute = self._domain.attributes[axis]
+        if self._is_period(axis, node):
+            return _mask(compared_period(attribute, exp.EQ, node, self._source))
+        if isinstance(node, exp.Literal) and node.is_string:
+            return label_mask(attribute, node, self._source)
+        if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
+            return mask
+        number = self._number(axis, node, node)
+        return self._span_mask(axis, Span(number, number, high_closed=True), node)
+
+    def _number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> Fraction:
+        """The number that a numeric attribute is compared with."""
+        attribute = self._domain.attributes[axis]
+        if isinstance(node, exp.Null):
+            raise self._no_null(node)
+        if isinstance(node, exp.Column):
+            self._names.axis(node)  # raises if it names no attribute
+            raise self._source.refuse(
+                _ONE_ATTRIBUTE, whole, hint="Nearest: name the values that it may have."
+            )
+        if attribute.kind == "labels":
+            shown = ", ".join(f"'{label[:40]}'" for label in attribute.value_names[:3])
+            raise self._source.refuse(
+                f"compare `{attribute.name}`, which has labels, by =, <> or IN with texts",
+                whole,
+                hint=f"Its labels are such as {shown}.",
+            )
+        number = constant(node, self._source)
+        if number is None:
+            raise self._source.refuse(f"compare `{attribute.name}` with numbers", node)
+        return number
+
+    def _span_mask(self, axis: int, span: Span, node: exp.Expr) -> int:
+        """The mask of the bins that hold exactly these values."""
+        attribute = self._domain.attributes[axis]
+        bins = span.bins(attribute)
+        if bins is None:
+            raise self._cut(attribute, span, node)
+        return _mask(bins)
+
+    def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
+        """Whether an expression is what a condition is about: an attribute, or what follows."""
+        return isinstance(node, exp.Column) or is_derived(node, self._names)
+
+    def _axis(self, subject: exp.Expr) -> int:
+        if not isinstance(subject, exp.Column):
+            raise self._source.refuse(_ONE_ATTRIBUTE, subject)
+        return self._names.axis(subject)
+
+    def _constant(self, value: exp.Expr, whole: exp.Expr) -> exp.Expr:
+        if isinstance(value, exp.Null):
+            raise self._no_null(value)
+        if self._is_subject(value):
+            raise self._source.refuse(_ONE_ATTRIBUTE, whole)
+        return value
+
+    def _is_period(self, axis: int, value: exp.Expr) -> bool:
+        """Whether a value is compared with times; NULL and columns are refused elsewhere."""
+        is_period = self._domain.attributes[axis].is_timed
+        return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
+
+    def _cut(self, attribute: Attribute, span: Span, node: exp.Expr) -> Exception:
+        nearest = " and ".join(f"`{text}`" for text in span.nearest(attribute))
+        return self._source.refuse(
+            f"not cut through a bin of `{attribute.name}`",
+            node,
+            hint=f"The nearest that fit: {nearest}.",
+        )
+
+    def _is_constant(self, node: exp.Expr) -> bool:
+        is_plain = _is_text(node) or isinstance(node, exp.Boolean)
+        return is_plain or constant(node, self._source) is not None
+
+    def _of_derived(self, found: Derived, mask: int, asked: Truth) -> Region:
+        return self._of_mask(found.axis, mask, asked, found.null)
+
+    def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
+        """The cells of a condition on one attribute, of the mask of values for which it is true.
+
+        Args:
+            unknown: the values for which it is unknown, unless it names them; NULL if left out.
+        """
+        size = self._domain.sizes[axis]
+        self._regions.take(1, size)
+        null = self._names.null(axis) if unknown is None else unknown
+        return self._regions.of_mask(axis, asked.mask(mask, null & ~mask, (1 << size) - 1))
+
+    def _no_condition(self, node: exp.Expr) -> Exception:
+        if isinstance(node, exp.Is):
+            return self._no_null(node)
+        if isinstance(node, exp.AggFunc):
+            return self._source.refuse(
+                "have no aggregate in a condition: which records count must be public", node
+            )
+        return self._source.refuse(f"have conditions that {_ONE_ATTRIBUTE}", node)
+
+    def _no_null(self, node: exp.Expr) -> Exception:
+        return self._source.refuse(
+            "not compare with NULL, which is true of no record",
+            node,
+            hint="Nearest: IS NULL, or IS NOT NULL.",
+        )
+
+
+def _fixed(value: bool | None, asked: Truth) -> Region:  # noqa: FBT001
+    """The cells of a condition that is the same for all; None for unknown."""
+    return ALL if asked.mask(value is True, value is None, 1) else NOTHING
+
+
+def _same(node: exp.NullSafeEQ | exp.NullSafeNEQ) -> exp.Is:
+    """Whether two values are the same, where NULL is one: IS [NOT] DISTINCT FROM."""
+    one, other = node.this, node.expression
+    found: exp.Is = made(exp.Is, {"this": one, "expression": other})
+    if not isinstance(other.unnest(), exp.Null):
+        equal = made(exp.EQ, {"this": one, "expression": other})
+        found = made(exp.Is, {"this": equal, "expression": exp.true()})
+    return found
+
+
+def _is_text(node: exp.Expr) -> TypeGuard[exp.Literal]:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+def _mask(indexes: range) -> int:
+    return ((1 << len(indexes)) - 1) << indexes.start

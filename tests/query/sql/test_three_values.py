@@ -1,0 +1,386 @@
+"""Missing values are NULL in SQL: any statement counts what DuckDB counts on the same rows.
+
+Statements are made anew for each commit, by a grammar that nests whatever has to do with NULL.
+Their seed is that of the sweeps.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from qserver.errors import SqlError
+from qserver.query.domain_file import domain_from_document
+from qserver.query.linear import LinearQuery
+from qserver.query.sql.combined.function import Combined, KnownPart
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Cell, Row, Sum
+from tests.sweeps import n_of, settle_seed
+
+AGES, REGIONS = (20, 21, 22, 23, 24, None), ("North", "South", "East", None)
+SMOKER, HOURS = (False, True, None), (38, 40, None)
+DAYS = ("2023-12-31", "2024-01-01", None)
+MISSING = {"missing": "other", "other": "unknown"}
+DOMAIN = domain_from_document(
+    {
+        "attributes": [
+            {"name": "age", "kind": "integer", "range": [20, 24], **MISSING},
+            {"name": "region", "labels": list(REGIONS[:3]), **MISSING},
+            {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True], **MISSING},
+            {"name": "hours", "kind": "integer", "edges": [38, 39, 41], **MISSING},
+            {
+                "name": "day",
+                "kind": "date",
+                "every": "day",
+                "first": DAYS[0],
+                "count": 2,
+                **MISSING,
+            },
+        ]
+    }
+)
+N_STATEMENTS = n_of(600, share=60)
+"""So many of each kind."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Each combination of values some times: in DuckDB, and as counts of cells."""
+
+    connection: duckdb.DuckDBPyConnection
+    counts: np.ndarray
+
+    @classmethod
+    def make(cls) -> Rows:
+        """The same rows for all tests."""
+        values = (AGES, REGIONS, SMOKER, HOURS, DAYS)
+        rng = np.random.default_rng(37)
+        counts = rng.choice([0, 0, 1, 3], size=tuple(map(len, values)))
+        records = [
+            [one[i] for one, i in zip(values, cell, strict=True)]
+            for cell in product(*(range(len(one)) for one in values))
+            for _ in range(counts[cell])
+        ]
+        connection = duckdb.connect()
+        connection.execute(
+            "CREATE TABLE t (age INT, region TEXT, smoker BOOLEAN, hours INT, day DATE)"
+        )
+        listed = ", ".join(str(tuple(one)).replace("None", "NULL") for one in records)
+        connection.execute(f"INSERT INTO t VALUES {listed}")
+        return cls(connection, counts)
+
+    def value(self, query: LinearQuery) -> Fraction:
+        """A query's true answer."""
+        total = Fraction(0)
+        for term in query.terms:
+            left = self.counts
+            for axis in reversed(range(left.ndim)):
+                weights = term.by_axis.get(axis)
+                dense = np.ones(left.shape[-1], int) if weights is None else weights.dense
+                left = left @ np.asarray(dense, int)
+            total += term.coefficient * int(left)
+        return total
+
+    def of_cell(self, cell: Cell) -> float | None:
+        """A cell's true value; None without a record."""
+        if isinstance(cell, Sum):
+            return float(self.value(cell.query) + cell.offset)
+        if isinstance(cell, Combined):
+            exact = [float(self.value(query)) for query in cell.queries]
+            return cell.function.value([KnownPart(x, x, x) for x in exact]).estimate
+        under = self.value(cell.denominator)
+        return float(self.value(cell.numerator) / under) if under else None
+
+    def duck(self, text: str) -> list[tuple[Any, ...]]:
+        """What DuckDB says."""
+        return self.connection.execute(text).fetchall()
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return Rows.make()
+
+
+def read(text: str) -> tuple[Row, ...]:
+    """The rows of a statement about these records."""
+    return parse_statement(f"{text} WITHIN 9", DOMAIN, dataset="t").rows
+
+
+class Grammar:
+    """Conditions and statements, as a seed has them."""
+
+    def __init__(self, seed: str) -> None:
+        self._rng = random.Random(seed)
+
+    def condition(self, depth: int) -> str:
+        """A condition, nested at most so deep."""
+        if depth == 0 or self._rng.random() < 0.15:
+            return self._atom(depth)
+        one, other = (self.condition(depth - 1) for _ in range(2))
+        return self._one_of(
+            f"NOT ({one})",
+            f"(({one}) AND ({other}))",
+            f"(({one}) OR ({other}))",
+            f"(({one}) IS {self._maybe_not()}{self._one_of('TRUE', 'FALSE', 'NULL')})",
+            f"(CASE WHEN {one} THEN {other} WHEN {other} THEN {one} END)",
+            f"(CASE WHEN {one} THEN {other} ELSE {self._atom(0)} END)",
+            f"COALESCE({one}, {other})",
+        )
+
+    def _atom(self, depth: int) -> str:
+        return self._one_of(*(make(depth) for make in (self._of_age, self._of_region, self._other)))
+
+    def _of_age(self, depth: int) -> str:
+        number = self._number(depth)
+        a, b = self._rng.sample(range(19, 26), 2)
+        return self._one_of(
+            f"{number} {self._sign()} {a}",
+            f"{a} {self._sign()} {number}",
+            f"{number} {self._maybe_not()}BETWEEN {a} AND {b}",
+            f"{number} {self._maybe_not()}IN ({a}, {b})",
+            f"{number} IS {self._maybe_not()}NULL",
+            f"age IS {self._maybe_not()}DISTINCT FROM {a}",
+            f"CASE age WHEN {a} THEN 'x' WHEN {b} THEN NULL ELSE 'y' END = 'x'",
+        )
+
+    def _number(self, depth: int) -> str:
+        if depth == 0 or self._rng.random() < 0.5:
+            return "age"
+        return self._one_of(
+            f"COALESCE(age, {self._rng.randrange(20, 25)})",
+            f"NULLIF(age, {self._rng.randrange(20, 25)})",
+            f"CASE WHEN {self.condition(depth - 1)} THEN age END",
+            f"CASE WHEN {self.condition(depth - 1)} THEN 21 ELSE age END",
+        )
+
+    def _of_region(self, _: int) -> str:
+        text = self._one_of(
+            "region",
+            "region",
+            "COALESCE(region, 'North')",
+            "NULLIF(region, 'East')",
+            "COALESCE(NULLIF(region, 'East'), 'South')",
+        )
+        a, b = self._rng.sample(("North", "South"), 2)
+        return self._one_of(
+            f"{text} {self._one_of('=', '<>')} '{a}'",
+            f"{text} {self._maybe_not()}IN ('{a}', '{b}')",
+            f"{text} {self._maybe_not()}LIKE '%{a[2:]}'",
+            f"{text} {self._maybe_not()}ILIKE '{a.lower()}'",
+            f"UPPER({text}) <> '{a.upper()}'",
+            f"LENGTH({text}) {self._sign()} 5",
+            f"{text} || '!' {self._one_of('=', '<>')} '{a}!'",
+            f"{text} IS {self._maybe_not()}NULL",
+            f"'{a}' IS {self._maybe_not()}DISTINCT FROM region",
+        )
+
+    def _other(self, _: int) -> str:
+        return self._one_of(
+            "smoker",
+            f"smoker IS {self._maybe_not()}{self._one_of('TRUE', 'FALSE', 'NULL')}",
+            f"smoker {self._one_of('=', '<>')} TRUE",
+            f"EXTRACT(YEAR FROM day) {self._sign()} 2024",
+            f"day {self._sign()} '2024-01-01'",
+            f"day {self._maybe_not()}BETWEEN '2023-12-31' AND '2024-01-01'",
+            f"day IS {self._maybe_not()}NULL",
+            f"hours {self._one_of('<', '>=')} 39",
+            "TRUE",
+            "NULL",
+        )
+
+    def items(self) -> list[str]:
+        """Numbers of records: counts, sums and what is calculated from sums."""
+        where = f"FILTER (WHERE {self.condition(1)})"
+        return [
+            "COUNT(*)",
+            f"COUNT({self._one_of('age', 'region', 'smoker', 'day', 'hours')}) {where}",
+            f"COUNT(CASE WHEN {self.condition(1)} THEN region END)",
+            f"COUNT({self._one_of('NULLIF(age, 22)', 'COALESCE(region, smoker::text)')})",
+            f"SUM({self._one_of('age', 'COALESCE(age, 5)', 'NULLIF(age, 21)', 'age + 2')}) {where}",
+            f"SUM(CASE WHEN {self.condition(1)} THEN 1 WHEN {self.condition(0)} THEN age END)",
+            f"AVG({self._one_of('age', 'COALESCE(age, 0)', '2 * age')}) {where}",
+            f"{self._one_of('MIN(age)', 'MAX(age)', 'STDDEV(age)', 'VAR_POP(age)')} {where}",
+            "COUNT(DISTINCT region)",
+        ]
+
+    def key(self) -> str:
+        """What to group by."""
+        return self._one_of(
+            "region",
+            "age",
+            "UPPER(region)",
+            "COALESCE(region, 'none')",
+            "COALESCE(region, 'North')",
+            "NULLIF(region, 'North')",
+            "COALESCE(age, 20)",
+            "age > 22",
+            "EXTRACT(YEAR FROM day)",
+            f"CASE WHEN {self.condition(1)} THEN region ELSE 'rest' END",
+            f"CASE WHEN {self.condition(1)} THEN 'a' WHEN {self.condition(1)} THEN 'b' END",
+            f"NOT ({self.condition(2)})",
+        )
+
+    def second_key(self) -> str:
+        """What to group by beside it."""
+        return self._one_of(
+            "hours < 39",
+            "smoker IS TRUE",
+            "COALESCE(smoker, FALSE) = TRUE",
+            "CASE WHEN smoker THEN 'yes' WHEN NOT smoker THEN 'no' END",
+        )
+
+    def _sign(self) -> str:
+        return self._rng.choice(("=", "<>", "<", "<=", ">", ">="))
+
+    def _maybe_not(self) -> str:
+        return self._rng.choice(("", "NOT "))
+
+    def _one_of(self, *texts: str) -> str:
+        return self._rng.choice(texts)
+
+
+def grammar(what: str, i: int) -> Grammar:
+    """That of one test of this run."""
+    return Grammar(f"{settle_seed()} {what} {i}")
+
+
+@pytest.mark.parametrize("i", range(N_STATEMENTS // 6))
+def test_any_condition_is_true_false_or_unknown_as_in_duckdb(i: int, rows: Rows) -> None:
+    """Of each six conditions: where it holds, where NOT of it does, and where it is unknown."""
+    made = grammar("conditions", i)
+    for condition in (made.condition(3) for _ in range(6)):
+        tests = (condition, f"NOT ({condition})", f"({condition}) IS NULL")
+        items = ", ".join(f"COUNT(*) FILTER (WHERE {test})" for test in tests)
+        text = f"SELECT {items} FROM t"
+        [row] = read(text)
+        assert [rows.of_cell(cell) for cell in row.cells] == list(rows.duck(text)[0]), text
+
+
+@pytest.mark.parametrize("i", range(N_STATEMENTS // 6))
+def test_any_numbers_are_those_of_duckdb(i: int, rows: Rows) -> None:
+    made = grammar("numbers", i)
+    for _ in range(3):
+        where = f"({made.condition(2)}) OR age = 20 AND region = 'East'"
+        text = f"SELECT {', '.join(made.items())} FROM t WHERE {where}"
+        [row] = read(text)
+        for cell, expected in zip(row.cells, rows.duck(text)[0], strict=True):
+            if expected is not None:
+                assert rows.of_cell(cell) == pytest.approx(float(expected), rel=1e-9), text
+            elif not isinstance(cell, Combined):  # of no record a sum is 0 here
+                assert not rows.of_cell(cell), text
+
+
+@pytest.mark.parametrize("i", range(N_STATEMENTS // 6))
+def test_any_groups_are_those_of_duckdb_with_null_for_missing_values(i: int, rows: Rows) -> None:
+    """Those of the product without a record are not in DuckDB."""
+    made = grammar("groups", i)
+    for _ in range(3):
+        keys = (made.key(), made.second_key())
+        names = ", ".join(f"k{k}" for k in range(len(keys)))
+        items = ", ".join(f"{key} AS k{k}" for k, key in enumerate(keys))
+        text = f"SELECT {items}, COUNT(*), SUM(age) FROM t WHERE {made.condition(1)}"
+        text = f"{text} GROUP BY {names}"
+        found = {row.group: [rows.of_cell(cell) for cell in row.cells] for row in read(text)}
+        duck = {
+            tuple(map(name_of, row[: len(keys)])): [float(n or 0) for n in row[len(keys) :]]
+            for row in rows.duck(text)
+        }
+        assert {group: n for group, n in found.items() if n[0]} == duck, text
+
+
+def name_of(value: object) -> str | None:
+    """A group of DuckDB as it is called here."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "written_out"),
+    [
+        ("region = 'unknown'", "region IS NULL"),
+        ("region <> 'unknown'", "region IS NOT NULL"),
+        ("region IN ('North', 'unknown')", "region = 'North' OR region IS NULL"),
+        ("region NOT IN ('North', 'unknown')", "region <> 'North' AND region IS NOT NULL"),
+        ("age = 'unknown'", "age IS NULL"),
+        ("EXTRACT(YEAR FROM day) = 'unknown'", "day IS NULL"),
+        ("(age > 22) IS UNKNOWN", "age IS NULL"),
+        ("(age > 22) IS NOT UNKNOWN", "age IS NOT NULL"),
+        ("region IS NOT DISTINCT FROM NULL", "region IS NULL"),
+        # DuckDB compares tuples with NULL as one more value; PostgreSQL and the standard do not.
+        (
+            "(age, region) NOT IN ((21, 'North'), (22, 'East'))",
+            "NOT (age = 21 AND region = 'North' OR age = 22 AND region = 'East')",
+        ),
+        ("COALESCE(region, 'none') = 'none'", "region IS NULL"),
+        ("CONCAT(region, '!') = '!'", "region IS NULL"),
+        ("COALESCE(LENGTH(region), 0) < 5", "region IS NULL OR region = 'East'"),
+        (
+            "'North' = CASE WHEN age > 22 THEN region END",
+            "CASE WHEN age > 22 THEN region = 'North' END",
+        ),
+        ("CASE WHEN smoker THEN 'a' ELSE 'b' END LIKE 'b%'", "smoker IS NOT TRUE"),
+        (
+            "CASE WHEN smoker THEN 3 ELSE age END BETWEEN 3 AND 20",
+            "CASE WHEN smoker THEN TRUE ELSE age = 20 END",
+        ),
+    ],
+)
+def test_a_condition_means_what_is_written_out(
+    condition: str, written_out: str, rows: Rows
+) -> None:
+    tests = (f"WHERE {condition}", f"WHERE NOT ({condition})")
+    expected = [rows.duck(f"SELECT COUNT(*) FROM t WHERE {written_out}")[0][0]]
+    expected += [rows.duck(f"SELECT COUNT(*) FROM t WHERE NOT ({written_out})")[0][0]]
+    found = [rows.of_cell(read(f"SELECT COUNT(*) FROM t {test}")[0].cells[0]) for test in tests]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("region = NULL", "not compare with NULL.* Nearest: IS NULL"),
+        ("region NOT IN ('North', NULL)", "not compare with NULL"),
+        ("age BETWEEN 20 AND NULL", "not compare with NULL"),
+        ("UPPER(region) = NULL", "not compare with NULL"),
+        ("COALESCE(region, 'none') = 'Noth'", "Did you mean 'North'"),
+        ("UPPER(region) = 'UNKNOWN'", "compare `region` with a value of it"),
+    ],
+)
+def test_what_is_true_of_no_record_is_refused(condition: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        read(f"SELECT COUNT(*) FROM t WHERE {condition}")
+
+
+def test_an_attribute_without_missing_values_is_never_null() -> None:
+    domain = domain_from_document({"attributes": [{"name": "s", "labels": ["a", "b"]}]})
+
+    def query(where: str) -> LinearQuery:
+        return parse_statement(f"SELECT COUNT(*) FROM v{where}", domain, dataset="v").only_query
+
+    assert query(" WHERE s IS NOT NULL") == query("")
+    assert query(" WHERE COALESCE(s, 'none') <> 'b'") == query(" WHERE s = 'a'")
+    with pytest.raises(SqlError, match="records without a value were dropped"):
+        query(" WHERE s IS NULL")
+
+
+@pytest.mark.parametrize("shape", ["ORDER BY n DESC LIMIT 2", "ORDER BY n LIMIT 1 OFFSET 1"])
+def test_a_choice_is_among_the_groups_with_a_name(shape: str, rows: Rows) -> None:
+    text = "SELECT {} AS r, COUNT(*) AS n FROM t {} GROUP BY 1 {}"
+
+    def chosen(item: str) -> list[tuple[str | None, float | None]]:
+        statement = parse_statement(text.format(item, "", shape), DOMAIN, dataset="t")
+        table = [[rows.of_cell(cell) for cell in row.cells] for row in statement.rows]
+        return [(statement.rows[i].group[0], table[i][0]) for i in statement.shape.places(table)]
+
+    where = "WHERE region IS NOT NULL"
+    assert chosen("region") == rows.duck(text.format("region", where, shape))
+    named = "COALESCE(region, 'none')"
+    assert chosen(named) == rows.duck(text.format(named, "", shape))
