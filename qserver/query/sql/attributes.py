@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import TypeGuard
@@ -31,12 +31,14 @@ class Names:
     Args:
         tables: the dataset's names before a dot: its name and its alias.
         as_before: read missing values as one more value, as earlier versions did.
+        noted: the attributes whose missing values may be left out, and were not before.
     """
 
     domain: Domain
     source: SqlText
     tables: tuple[str, ...] = ()
     as_before: bool = False
+    noted: set[int] = field(default_factory=set, compare=False)
 
     def null(self, axis: int) -> int:
         """Mask of the value of an attribute that is NULL; 0 for none."""

@@ -167,6 +167,8 @@ class RecordExpressions:
                 return None
         else:
             return None
+        if null:
+            names.noted.add(axis)
         return self._regions.of_mask(axis, ((1 << self._regions.sizes[axis]) - 1) & ~null)
 
     def _case(self, node: Branching, *, counts_only: bool) -> RecordFunction:

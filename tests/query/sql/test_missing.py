@@ -32,6 +32,9 @@ def remarks(text: str) -> tuple[str, ...]:
         "SELECT region <> 'North' AS r, COUNT(*) FROM people GROUP BY r WITHIN 9",
         "SELECT COUNT(*) FROM (SELECT * FROM people WHERE NOT region = 'North') AS p WITHIN 9",
         "SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(region) FROM people WITHIN 9",
+        "SELECT COUNT(*) - (SELECT COUNT(region) FROM people) FROM people GROUP BY age WITHIN 9",
+        "SELECT COUNT(*) FROM (SELECT age FROM people WHERE region <> 'North' GROUP BY age "
+        "HAVING COUNT(*) > 9) AS g WITHIN 2",
         "SELECT AVG(age) FROM people WHERE region <> 'North' WITHIN 1 ASSUMING AT LEAST 9",
         "SELECT VARIANCE(age) FROM people WHERE region <> 'North' WITHIN 1 ASSUMING AT LEAST 9",
         "SELECT SUM(CASE WHEN NOT region = 'North' THEN 1 ELSE 2 END) FROM people WITHIN 9",

@@ -365,6 +365,9 @@ SAME_DAYS = {
     "week < '2024-03-25T00:00:00'::timestamp": "week < DATE '2024-03-25'",
     "week >= DATE '2024-03-25' - INTERVAL '14 days'": "week >= DATE '2024-03-11'",
     "week < DATE '2024-03-11' + INTERVAL '2' WEEK": "week < DATE '2024-03-25'",
+    "week < DATE '2024-02-11' + INTERVAL '1 month'": "week < DATE '2024-03-11'",
+    "week < DATE '2024-05-31' - INTERVAL '1' QUARTER + INTERVAL '11 days'": "week < '2024-03-11'",
+    "week >= DATE '2025-03-11' - INTERVAL '1 year'": "week >= DATE '2024-03-11'",
     "week BETWEEN '2024-03-11'::date AND DATE '2024-03-24'": "week IN ('2024-W11', '2024-W12')",
 }
 
@@ -378,7 +381,8 @@ def test_days_and_longer_periods_are_known_by_the_words_of_other_systems(said: s
     ("condition", "because"),
     [
         ("week >= NOW() - INTERVAL '4 weeks'", "must not depend on the clock"),
-        ("week >= DATE '2024-03-25' - INTERVAL '1 month'", "move days by days or weeks"),
+        ("week >= DATE '2024-03-25' - INTERVAL '1 hour'", "move days by days, weeks"),
+        ("week >= DATE '2024-03-25' + INTERVAL '99999 months'", "days of the calendar"),
         ("week >= DATE '2024-03-25' + INTERVAL '900000 weeks'", "days of the calendar"),
         ("to_char(week, 'Day') = 'Monday'", "write dates as 'YYYY'"),
         ("week >= TO_TIMESTAMP('2024-03-11 12:30:00', 'X')", "periods or dates in quotes"),

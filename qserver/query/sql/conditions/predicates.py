@@ -34,9 +34,10 @@ from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
 from qserver.query.sql.periods.comparing import compared_mask, like_mask
 from qserver.query.sql.periods.conditions import between
 from qserver.query.sql.periods.conditions import compared as compared_period
-from qserver.query.sql.periods.derived import Derived, derived, is_derived
+from qserver.query.sql.periods.derived import Derived, derived, is_derived, work_of
 from qserver.query.sql.periods.last import is_last, last
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
+from qserver.query.sql.shaping.steps import STEPS
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
@@ -48,7 +49,6 @@ _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
 }
 _COMPARISONS = tuple(_FLIPPED)
 _SETS = (exp.Between, exp.In, exp.Like, exp.ILike)
-_CALCULATED = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.Neg | exp.Floor | exp.Ceil
 _ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
 
 
@@ -168,7 +168,7 @@ class Predicates:
             flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
             return self._compared(flipped, asked)
         asked = asked.of_opposite if kind is exp.NEQ else asked
-        if (found := derived(left, self._names)) is not None:
+        if (found := self._derived(left)) is not None:
             mask = compared_mask(found, kind, self._constant(right, node), self._names)
             return self._of_derived(found, mask, asked)
         if not isinstance(left, exp.Column):
@@ -217,7 +217,7 @@ class Predicates:
         subject, low, high = node.this.unnest(), node.args["low"], node.args["high"]
         if node.args.get("symmetric"):
             raise self._source.refuse(_ONE_ATTRIBUTE, node)
-        if (found := derived(subject, self._names)) is not None:
+        if (found := self._derived(subject)) is not None:
             low_mask = compared_mask(found, exp.GTE, low, self._names)
             high_mask = compared_mask(found, exp.LTE, high, self._names)
             return self._of_derived(found, low_mask & high_mask, asked)
@@ -246,7 +246,7 @@ class Predicates:
         if not self._is_subject(subject) or not items:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
         mask = 0
-        if (found := derived(subject, self._names)) is not None:
+        if (found := self._derived(subject)) is not None:
             for item in items:
                 mask |= compared_mask(found, exp.EQ, self._constant(item, node), self._names)
             return self._of_derived(found, mask, asked)
@@ -292,7 +292,7 @@ class Predicates:
         folds = isinstance(node, exp.ILike)
         if _is_text(subject):
             return _fixed(LikePattern.of(pattern.this, folds=folds).fits(subject.this), asked)
-        if (found := derived(subject, self._names)) is not None:
+        if (found := self._derived(subject)) is not None:
             self._regions.take(len(found.masks) * (1 + len(pattern.this) // 8))
             mask = like_mask(found, pattern, self._names, folds=folds)
             return self._of_derived(found, mask, asked)
@@ -306,11 +306,11 @@ class Predicates:
             return self._case(compared(node, subject), asked)
         if isinstance(subject, exp.Null) or self._is_constant(subject):
             return _fixed(isinstance(subject, exp.Null), asked)
-        if (found := derived(subject, self._names)) is not None:
+        if (found := self._derived(subject)) is not None:
             return self._of_mask(found.axis, found.null, asked, 0)
         if isinstance(subject, exp.Column):
             return self._is_missing(node, self._names.axis(subject), asked)
-        if isinstance(subject, _CALCULATED):
+        if isinstance(subject, STEPS):
             columns = list(subject.find_all(exp.Column))
             parts = [self._is_null(node, column, asked) for column in columns]
             return self._joined(parts, all_of=asked.needs_all(of_and=False))
@@ -401,7 +401,14 @@ class Predicates:
         is_plain = _is_text(node) or isinstance(node, exp.Boolean)
         return is_plain or constant(node, self._source) is not None
 
+    def _derived(self, node: exp.Expr) -> Derived | None:
+        if isinstance(node, STEPS):
+            self._regions.take(work_of(node, self._names))
+        return derived(node, self._names)
+
     def _of_derived(self, found: Derived, mask: int, asked: Truth) -> Region:
+        if found.null and not found.missing:
+            self._names.noted.add(found.axis)  # what was missing had a text
         return self._of_mask(found.axis, mask, asked, found.null)
 
     def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
@@ -413,7 +420,11 @@ class Predicates:
         size = self._domain.sizes[axis]
         self._regions.take(1, size)
         null = self._names.null(axis) if unknown is None else unknown
-        return self._regions.of_mask(axis, asked.mask(mask, null & ~mask, (1 << size) - 1))
+        everything = (1 << size) - 1
+        found = asked.mask(mask, null & ~mask, everything)
+        if found != asked.mask(mask, 0, everything):
+            self._names.noted.add(axis)
+        return self._regions.of_mask(axis, found)
 
     def _no_condition(self, node: exp.Expr) -> Exception:
         if isinstance(node, exp.Is):

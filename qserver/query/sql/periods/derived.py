@@ -1,22 +1,24 @@
-"""What follows from a label or a date: its level, its longer period, or a part of either.
+"""What follows from a label, a date or a number: its level, its longer period, or a part of either.
 
-`region` above districts, `UPPER(name)`, `month(d)` and `date_trunc('month', d)`, and
-`EXTRACT(MONTH FROM d)`.
+`region` above districts, `UPPER(name)`, `month(d)` and `date_trunc('month', d)`,
+`EXTRACT(MONTH FROM d)`, and `age % 10` and other steps of a number.
 Each is a table from values to sets of the attribute's values, for GROUP BY and for conditions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, TypedDict
 
 from sqlglot import exp
 
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.units import UNITS, Unit, first_day, longer, text_of
-from qserver.query.domain import Attribute
+from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.labels import is_of_labels, value_of
+from qserver.query.sql.shaping.steps import STEPS, Steps
 
 _FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
@@ -55,7 +57,8 @@ class Derived:
     Args:
         axis: the attribute.
         name: what it is called in messages.
-        of: `text` without an order, `period` for longer periods, `number` for parts of dates.
+        of: `text` without an order, `period` for longer periods, `number` for parts of dates and
+            steps of numbers.
         masks: per value, as text, the mask of the attribute's values.
         places: per value where it stands in the order: the first day of a period, by
             `date.toordinal`, or the number. What has no place, such as `other`, is left out.
@@ -68,7 +71,7 @@ class Derived:
     name: str
     of: Literal["text", "period", "number"]
     masks: dict[str, int]
-    places: dict[str, int]
+    places: dict[str, int] | dict[str, Fraction]
     unit: Unit | None = None
     null: int = 0
     missing: str = ""
@@ -88,8 +91,21 @@ def _is_day(node: exp.Expr) -> bool:
 
 def is_derived(node: exp.Expr, names: Names) -> bool:
     """Whether an expression is one of these, right or wrong."""
-    is_function = is_of_calendar(node) or isinstance(node, exp.Extract)
+    is_function = is_of_calendar(node) or isinstance(node, exp.Extract) or _is_steps(node, names)
     return is_function or _is_of_labels(node, names) or names.level(node) is not None
+
+
+def _is_steps(node: exp.Expr, names: Names) -> bool:
+    """Whether it calculates with one numeric attribute, and with numbers."""
+    if not isinstance(node, STEPS):
+        return False
+    columns = list(node.find_all(exp.Column))
+    if not columns or not all(map(names.is_known, columns)):
+        return False
+    axes = {None if names.level(column) else names.axis(column) for column in columns}
+    return len(axes) == 1 and all(
+        k is not None and names.domain.attributes[k].is_numeric for k in axes
+    )
 
 
 def _is_of_labels(node: exp.Expr, names: Names) -> bool:
@@ -101,6 +117,15 @@ def _is_of_labels(node: exp.Expr, names: Names) -> bool:
         return False
     axes = {names.any_axis(column) for column in columns}
     return len(axes) == 1 and all(names.domain.attributes[k].kind == "labels" for k in axes)
+
+
+def work_of(node: exp.Expr, names: Names) -> int:
+    """How many steps it takes to make such an expression of each value of its attribute."""
+    column = next(node.find_all(exp.Column), None)
+    if column is None or not is_derived(node, names):
+        return 0
+    size = names.domain.sizes[names.any_axis(column)]
+    return size * (sum(1 for _ in node.walk()) if isinstance(node, STEPS) else 1)
 
 
 def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Derived | None:
@@ -123,6 +148,8 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
         return _part(node, names, sealed_only=sealed_only)
     if _is_of_labels(node, names):
         return _of_labels(node, names)
+    if _is_steps(node, names):
+        return _steps(node, names)
     if not is_of_calendar(node):
         return None
     as_days, node = _is_day(node), node.this.unnest() if _is_day(node) else node
@@ -208,6 +235,20 @@ def _labels_of(
     null = names.null(axis)
     pairs = tuple((None if mask == null else label, mask) for label, mask in found.items())
     return axis, attribute.name if level is None else level[1].name, pairs
+
+
+def _steps(node: exp.Expr, names: Names) -> Derived:
+    """FLOOR(age / 10) and the like: neighbouring bins with the same value."""
+    axis = names.axis(next(node.find_all(exp.Column)))
+    attribute = names.domain.attributes[axis]
+    values = Steps(node, attribute, names.source).values()
+    masks, places = dict[str, int](), dict[str, Fraction]()
+    for i in sorted(range(len(values)), key=values.__getitem__):
+        text = decimal_text(values[i])
+        masks[text] = masks.get(text, 0) | 1 << i
+        places[text] = values[i]
+    masks = _with_other(masks, axis, names)
+    return Derived(axis, attribute.name, "number", masks, places, **_null(axis, names))
 
 
 def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:

@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from calendar import monthrange
+from datetime import MAXYEAR, MINYEAR, date, timedelta
 
 from sqlglot import exp
 
@@ -24,6 +25,7 @@ _TIMES = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
 _TO_DATES = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
 _LENGTHS = re.compile(r"(\d{1,6})(?: +([a-z]+))?", re.IGNORECASE)
 _N_DAYS = {"day": 1, "week": 7}
+_N_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _SPECIAL = re.compile(r"([\\%_])")
 _PLACE = ("line", "col", "start", "end")
 
@@ -36,7 +38,7 @@ def respelt(select: exp.Select, names: Names) -> exp.Select:
     """The SELECT with one spelling for each thing; changes it in place.
 
     Raises:
-        SqlError: an interval is added to a date, or taken away, that is none of days or weeks.
+        SqlError: an interval is added to a date, or taken away, that is none of whole days.
     """
     group = select.args.get("group")
     if group is not None and group.args.get("all") and not group.expressions:
@@ -125,7 +127,10 @@ def _day(node: exp.Expr) -> exp.Expr | None:
 
 
 def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
-    """A day so many days or weeks before or after another one."""
+    """A day so many days, weeks, months or years before or after another one.
+
+    Months are those of the calendar: a day that the month has not is its last one.
+    """
     start, interval = node.this.unnest(), node.expression
     if not _is_text(start) or unit_of(start.name) != "day":
         raise names.source.refuse(
@@ -136,17 +141,27 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
     said = _LENGTHS.fullmatch(interval.this.name if interval.this is not None else "")
     unit = interval.args.get("unit")
     word = "" if said is None else str(said[2] or ("" if unit is None else unit.name))
-    n_days = _N_DAYS.get(word.lower().removesuffix("s"))
-    if said is None or n_days is None:
+    word = word.lower().removesuffix("s")
+    if said is None or word not in _N_DAYS | _N_MONTHS:
         raise names.source.refuse(
-            "move days by days or weeks", node, hint="Nearest: INTERVAL '28 days'."
+            "move days by days, weeks, months, quarters or years",
+            node,
+            hint="Nearest: INTERVAL '28 days'.",
         )
-    days = int(said[1]) * n_days * (-1 if isinstance(node, exp.Sub) else 1)
+    n = int(said[1]) * (-1 if isinstance(node, exp.Sub) else 1)
     try:
-        moved = date.fromisoformat(start.name) + timedelta(days=days)
+        day = _months_on(date.fromisoformat(start.name), n * _N_MONTHS.get(word, 0))
+        moved = day + timedelta(days=n * _N_DAYS.get(word, 0))
     except (ValueError, OverflowError) as exc:
         raise names.source.refuse("name days of the calendar", node) from exc
     return exp.Literal.string(moved.isoformat())
+
+
+def _months_on(day: date, n: int) -> date:
+    year, month = divmod(day.year * 12 + day.month - 1 + n, 12)
+    if not MINYEAR <= year <= MAXYEAR:
+        raise ValueError("no year of the calendar")
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
 def _is_text(node: exp.Expr | None) -> bool:

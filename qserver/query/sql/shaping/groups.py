@@ -17,12 +17,11 @@ from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.conditions.branches import Branching, branches_of, is_branching
 from qserver.query.sql.conditions.truth import FALSE, NOT_FALSE, NOT_TRUE, TRUE
 from qserver.query.sql.labels import is_joined, joined_parts
-from qserver.query.sql.periods.derived import derived, is_of_calendar
+from qserver.query.sql.periods.derived import derived, is_of_calendar, work_of
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.rewriting.spelling import NamedTotal
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
-from qserver.query.sql.shaping.steps import Steps
 
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not
 
@@ -183,8 +182,8 @@ class Groups:
             return [GroupValue(None, ALL)]
         if is_joined(node) and self._n_attributes(node) > 1:
             return self._joined(node)
+        self._regions.take(work_of(node, self._names))
         if (found := derived(node, self._names, sealed_only=True)) is not None:
-            self._regions.take(self._names.domain.sizes[found.axis])
             return self._of_masks(found.axis, found.masks, found.null)
         if isinstance(node, exp.Column):
             axis = self._names.axis(node)
@@ -194,7 +193,7 @@ class Groups:
             return self._case(node)
         if isinstance(node, _CONDITIONS):
             return self._truths(node)
-        return self._steps(node)
+        raise self._no_group(node)
 
     def _of_masks(self, axis: int, masks: Mapping[str, int], null: int) -> list[GroupValue]:
         """Groups of the values of one attribute, of NULL the last."""
@@ -250,30 +249,14 @@ class Groups:
             if both:
                 found.setdefault(one.name, []).append(both)
 
-    def _steps(self, node: exp.Expr) -> list[GroupValue]:
-        """Neighbouring bins with the same value; what is no number keeps its own name."""
-        axes = {self._names.axis(column) for column in node.find_all(exp.Column)}
-        if len(axes) != 1:
-            raise self._no_group(node)
-        (axis,) = axes
-        attribute = self._names.domain.attributes[axis]
-        if not attribute.is_numeric:
-            what = {"labels": "labels", "date": "dates"}.get(attribute.kind, "periods")
-            raise self._source.refuse(
-                f"calculate with numbers: `{attribute.name}` has {what}", node
-            )
-        masks: dict[str, int] = {}
-        self._regions.take(attribute.size * sum(1 for _ in node.walk()))
-        values = Steps(node, attribute, self._source).values()
-        for i in sorted(range(len(values)), key=values.__getitem__):
-            name = decimal_text(values[i])
-            masks[name] = masks.get(name, 0) | 1 << i
-        null = self._names.null(axis)
-        if attribute.has_other and not null:
-            masks[attribute.value_names[-1]] = 1 << attribute.n_regular
-        return self._of_masks(axis, masks, null)
-
     def _no_group(self, node: exp.Expr) -> SqlError:
+        axes = {self._names.axis(column) for column in node.find_all(exp.Column)}
+        attributes = [self._names.domain.attributes[axis] for axis in axes]
+        if len(attributes) == 1 and not attributes[0].is_numeric:
+            what = {"labels": "labels", "date": "dates"}.get(attributes[0].kind, "periods")
+            return self._source.refuse(
+                f"calculate with numbers: `{attributes[0].name}` has {what}", node
+            )
         return self._source.refuse(
             "group by attributes, CASE, conditions, and FLOOR, CEIL, WIDTH_BUCKET or MONTH of one",
             node,

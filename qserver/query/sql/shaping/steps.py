@@ -1,4 +1,4 @@
-"""Steps of a numeric attribute: FLOOR, CEIL, WIDTH_BUCKET and %, as what it is grouped by.
+"""Steps of a numeric attribute: FLOOR, CEIL, WIDTH_BUCKET and %, for groups and conditions.
 
 Each is monotone in the attribute, so it is the same on all of a bin if it is the same at both ends;
 but for %, which needs bins of one number.
@@ -18,6 +18,11 @@ from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import constant
 from qserver.query.sql.text import SqlText
 
+STEPS = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg),
+    *(exp.Floor, exp.Ceil, exp.WidthBucket),
+)
+"""What such an expression begins with."""
 _NEAREST = "Nearest: FLOOR(age / 10) * 10, which is 20 for 20 to 29."
 
 

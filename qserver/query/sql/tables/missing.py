@@ -5,7 +5,7 @@ For one version: the meaning of stored statements changed when missing values be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.asking.missing import at_value
@@ -16,26 +16,21 @@ from qserver.query.sql.statement import Cell, Row, Sum
 
 
 def left_out(
-    rows: Sequence[Row], before: Callable[[], Sequence[Row]], domain: Domain
+    rows: Sequence[Row],
+    before: Callable[[], Sequence[Row]],
+    domain: Domain,
+    axes: Collection[int],
 ) -> tuple[str, ...]:
     """That missing values were counted by earlier versions, a sentence per attribute.
 
     Args:
         before: reads the same SELECT as earlier versions did.
+        axes: the attributes of which that may be so.
     """
     try:
         earlier = before()
     except (SqlError, CapacityError):
         return ()  # it was refused
-    names = [domain.names[axis] for axis in _changed(rows, earlier, domain)]
-    return tuple(
-        f"Missing values of `{name}` are left out, as in SQL; earlier versions counted them."
-        for name in names
-    )
-
-
-def _changed(rows: Sequence[Row], earlier: Sequence[Row], domain: Domain) -> list[int]:
-    """The attributes of whose missing values other records are counted."""
     pairs = [
         (now, then)
         for row, old in zip(rows, earlier, strict=False)
@@ -43,13 +38,12 @@ def _changed(rows: Sequence[Row], earlier: Sequence[Row], domain: Domain) -> lis
         for now, then in zip(_queries(one), _queries(other), strict=False)
         if now != then
     ]
-    axes = sorted({axis for pair in pairs for query in pair for axis in query.scope})
-    return [
-        axis
-        for axis in axes
-        if domain.attributes[axis].null
-        and any(_differs(now, then, axis, domain.attributes[axis].n_regular) for now, then in pairs)
-    ]
+    return tuple(
+        f"Missing values of `{domain.names[axis]}` are left out, as in SQL; earlier versions "
+        "counted them."
+        for axis in sorted(axes)
+        if any(_differs(*pair, axis, domain.attributes[axis].n_regular) for pair in pairs)
+    )
 
 
 def _differs(now: LinearQuery, then: LinearQuery, axis: int, missing: int) -> bool:

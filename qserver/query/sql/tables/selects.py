@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Literal
 
@@ -60,7 +61,7 @@ class SelectReading:
     Args:
         select: it reads the dataset itself.
         regions: sets of cells, with the work limit of the whole text.
-        as_before: read missing values as earlier versions did.
+        above: names of the SELECT that it is part of.
     """
 
     def __init__(
@@ -71,12 +72,12 @@ class SelectReading:
         dataset: str,
         regions: Regions,
         *,
-        as_before: bool = False,
+        above: Names | None = None,
     ) -> None:
         self._source = source
         self._domain = domain
         self._dataset = dataset
-        self._names = Names(domain, source, self._tables(select), as_before=as_before)
+        self._names = replace(above or Names(domain, source), tables=self._tables(select))
         self._written = select.copy() if self._has_null(select) else None
         self._select = tidied(respelt(select, self._names), self._names)
         self._regions = regions
@@ -153,19 +154,19 @@ class SelectReading:
 
     def _left_out(self, rows: Sequence[Row]) -> tuple[str, ...]:
         """Of which attributes earlier versions counted missing values."""
-        written = self._written
-        if written is None:
+        written, noted = self._written, self._names.noted
+        if written is None or not noted:
             return ()
 
         def before() -> Sequence[Row]:
-            regions = Regions(self._domain.sizes)
-            return self._reading(written, regions, as_before=True).part().rows
+            names = replace(self._names, as_before=True, noted=set())
+            return self._reading(written, Regions(self._domain.sizes), names).part().rows
 
-        return left_out(rows, before, self._domain)
+        return left_out(rows, before, self._domain, noted)
 
-    def _reading(self, select: exp.Select, regions: Regions, *, as_before: bool) -> SelectReading:
+    def _reading(self, select: exp.Select, regions: Regions, names: Names) -> SelectReading:
         return SelectReading(
-            self._source, select, self._domain, self._dataset, regions, as_before=as_before
+            self._source, select, self._domain, self._dataset, regions, above=names
         )
 
     def _sets(self, items: Items) -> GroupingSets:
@@ -200,7 +201,7 @@ class SelectReading:
         return changed(found, lambda part: self._limited(part, kept))
 
     def _inner(self, select: exp.Select) -> Linear | Quotient:
-        return self._reading(select, self._regions, as_before=self._names.as_before).number()
+        return self._reading(select, self._regions, self._names).number()
 
     def passing(self) -> Several:
         """How many groups the SELECT shows; raises as `part` does."""
@@ -212,7 +213,7 @@ class SelectReading:
         """How many groups a SELECT shows; of a column, those that WHERE leaves, with a record."""
         if isinstance(of, exp.Column):
             of = self._grouped_by(of)
-        return self._reading(of, self._regions, as_before=self._names.as_before).passing()
+        return self._reading(of, self._regions, self._names).passing()
 
     def _grouped_by(self, column: exp.Column) -> exp.Select:
         """The SELECT of the values of a column, without NULL."""
