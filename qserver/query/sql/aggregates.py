@@ -25,7 +25,7 @@ class Aggregates:
     Args:
         windows: the groups that OVER sums over.
         inner: what a SELECT of one number in parentheses means.
-        counted: how many groups a SELECT shows; of a column, those of its values with a record.
+        counted: how many groups a SELECT shows; of a value, those of its values with a record.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Aggregates:
         regions: Regions,
         windows: Windows,
         inner: Callable[[exp.Select], Linear | Quotient],
-        counted: Callable[[exp.Select | exp.Column], Several],
+        counted: Callable[[exp.Expr], Several],
     ) -> None:
         self._source = names.source
         self._records = RecordExpressions(names, regions)
@@ -68,15 +68,16 @@ class Aggregates:
         if distinct is None:
             return self._several.read(node, where)
         of = distinct.expressions if isinstance(distinct, exp.Distinct) else [distinct]
-        if len(of) != 1 or not isinstance(column := of[0].unnest(), exp.Column):
+        value = of[0].unnest() if len(of) == 1 else node
+        if value.find(exp.Column) is None or value.find(exp.AggFunc):
             raise self._source.refuse(
                 "count the different values of one attribute",
                 node,
                 hint="Nearest: COUNT(*) FROM (SELECT a, b FROM ... GROUP BY a, b).",
             )
-        present = self._functions.indicator(self._records.counted(column))
+        present = self._functions.indicator(self._records.counted(value))
         kept = self._functions.multiplied(present, where)
-        return self._several.on(self._counted_groups(column), kept)
+        return self._several.on(self._counted_groups(value), kept)
 
     def event(self, node: exp.Expr) -> Event | None:
         """What PROBABILITY(...) asks about; None for any other item.

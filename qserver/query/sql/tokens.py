@@ -48,6 +48,7 @@ _ALLOWED = frozenset(
     | {TokenType.WITH, TokenType.UNION, TokenType.ALL, TokenType.OVER, TokenType.PARTITION_BY}
     | {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS, TokenType.DCOLON}
     | {TokenType.DPIPE, TokenType.MOD, TokenType.INTERVAL, TokenType.QUALIFY}
+    | {TokenType.ISNULL, TokenType.NOTNULL}
     | {TokenType.ANY, TokenType.ARRAY, TokenType.L_BRACKET, TokenType.R_BRACKET}
 )
 # LEFT(a, 1) and the like are functions, not joins.

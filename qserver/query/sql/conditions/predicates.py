@@ -123,7 +123,7 @@ class Predicates:
         if is_branching(subject) and not self._is_subject(subject):
             return self._case(compared(node, subject), asked)
         if isinstance(subject, exp.Null):
-            return _fixed(None, asked)
+            return self._unknown(node, asked)
         if isinstance(node, exp.Between):
             return self._between(node, asked)
         if isinstance(node, exp.In):
@@ -167,6 +167,8 @@ class Predicates:
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
             flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
             return self._compared(flipped, asked)
+        if isinstance(right, exp.Null):
+            return self._unknown(node, asked)
         asked = asked.of_opposite if kind is exp.NEQ else asked
         if (found := self._derived(left)) is not None:
             mask = compared_mask(found, kind, self._constant(right, node), self._names)
@@ -188,11 +190,15 @@ class Predicates:
         }
         return self._of_mask(axis, self._span_mask(axis, spans[kind], node), asked)
 
+    def _unknown(self, node: exp.Expr, asked: Truth) -> Region:
+        """A comparison with NULL."""
+        for column in node.find_all(exp.Column):
+            self._names.any_axis(column)  # raises if it names no attribute
+        return _fixed(None, asked)
+
     def _of_constants(self, node: exp.Expr, asked: Truth) -> Region:
         """A comparison of two constants; of <> whether they are the same."""
         left, right = node.this.unnest(), node.expression.unnest()
-        if isinstance(right, exp.Null):
-            raise self._no_null(right)
         both = (_is_text(left) and _is_text(right)) or (
             isinstance(left, exp.Boolean) and isinstance(right, exp.Boolean)
         )
@@ -217,16 +223,16 @@ class Predicates:
         subject, low, high = node.this.unnest(), node.args["low"], node.args["high"]
         if node.args.get("symmetric"):
             raise self._source.refuse(_ONE_ATTRIBUTE, node)
+        if any(isinstance(end.unnest(), exp.Null) for end in (low, high)):
+            ends = self._ends(subject, low, high)
+            parts = [self._compared(end, asked) for end in ends]
+            return self._joined(parts, all_of=asked.needs_all(of_and=True))
         if (found := self._derived(subject)) is not None:
             low_mask = compared_mask(found, exp.GTE, low, self._names)
             high_mask = compared_mask(found, exp.LTE, high, self._names)
             return self._of_derived(found, low_mask & high_mask, asked)
         if self._is_constant(subject):
-            ends = [
-                made(kind, {"this": subject, "expression": end})
-                for kind, end in ((exp.GTE, low), (exp.LTE, high))
-            ]
-            parts = [self._of_constants(end, asked) for end in ends]
+            parts = [self._of_constants(end, asked) for end in self._ends(subject, low, high)]
             return self._joined(parts, all_of=asked.needs_all(of_and=True))
         axis = self._axis(subject)
         if self._is_period(axis, low):
@@ -235,7 +241,18 @@ class Predicates:
         span = Span(self._number(axis, low, node), self._number(axis, high, node), high_closed=True)
         return self._of_mask(axis, self._span_mask(axis, span, node), asked)
 
+    def _ends(self, subject: exp.Expr, low: exp.Expr, high: exp.Expr) -> list[exp.Expr]:
+        """BETWEEN as two comparisons."""
+        pairs = ((exp.GTE, low), (exp.LTE, high))
+        return [made(kind, {"this": subject, "expression": end}) for kind, end in pairs]
+
     def _in(self, node: exp.In, asked: Truth) -> Region:
+        """A list of values: whatever is none of them is unknown where NULL is one."""
+        if any(isinstance(item.unnest(), exp.Null) for item in node.expressions):
+            others = [item for item in node.expressions if not isinstance(item.unnest(), exp.Null)]
+            rest = [made(exp.In, {**node.args, "expressions": others})] if others else []
+            parts = [self._unknown(node, asked), *(self._in(one, asked) for one in rest)]
+            return self._joined(parts, all_of=asked.needs_all(of_and=False))
         subject, items = node.this.unnest(), [item.unnest() for item in node.expressions]
         if isinstance(subject, exp.Tuple) and items:
             return self._in_tuples(node, subject.expressions, asked)
@@ -309,7 +326,8 @@ class Predicates:
         if (found := self._derived(subject)) is not None:
             return self._of_mask(found.axis, found.null, asked, 0)
         if isinstance(subject, exp.Column):
-            return self._is_missing(node, self._names.axis(subject), asked)
+            axis = self._names.axis(subject)
+            return self._of_mask(axis, self._domain.attributes[axis].null, asked, 0)
         if isinstance(subject, STEPS):
             columns = list(subject.find_all(exp.Column))
             parts = [self._is_null(node, column, asked) for column in columns]
@@ -318,19 +336,13 @@ class Predicates:
         known = (TRUE, TRUE.of_opposite) if either else (NOT_TRUE, NOT_FALSE)
         return self._joined([self.region(subject, one) for one in known], all_of=not either)
 
-    def _is_missing(self, node: exp.Is, axis: int, asked: Truth) -> Region:
-        attribute = self._domain.attributes[axis]
-        if not attribute.null and asked.value:
-            raise self._source.refuse(
-                f"not ask `{attribute.name}` for NULL: records without a value were dropped", node
-            )
-        return self._of_mask(axis, attribute.null, asked, 0)
-
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""
         attribute = self._domain.attributes[axis]
         if self._is_period(axis, node):
             return _mask(compared_period(attribute, exp.EQ, node, self._source))
+        if attribute.kind == "labels" and _is_text(node) and not node.this:
+            return 0  # no label is empty, and tools ask for it
         if isinstance(node, exp.Literal) and node.is_string:
             return label_mask(attribute, node, self._source)
         if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
@@ -378,8 +390,6 @@ class Predicates:
         return self._names.axis(subject)
 
     def _constant(self, value: exp.Expr, whole: exp.Expr) -> exp.Expr:
-        if isinstance(value, exp.Null):
-            raise self._no_null(value)
         if self._is_subject(value):
             raise self._source.refuse(_ONE_ATTRIBUTE, whole)
         return value

@@ -37,6 +37,9 @@ def compared_mask(found: Derived, kind: type[exp.Expr], value: exp.Expr, names: 
     is_equality = kind in (exp.EQ, exp.NEQ)
     if is_equality and isinstance(value, exp.Literal) and _is_missing(found, value):
         return found.null
+    is_empty = isinstance(value, exp.Literal) and value.is_string and not value.this
+    if is_equality and is_empty and found.of == "text" and "" not in found.masks:
+        return 0
     if is_equality and isinstance(value, exp.Literal) and _is_name(found, value):
         mask = text_mask(found.name, found.masks, value, names.source)
     elif found.of == "text":
@@ -53,7 +56,7 @@ def compared_mask(found: Derived, kind: type[exp.Expr], value: exp.Expr, names: 
 
 
 def _is_missing(found: Derived, value: exp.Literal) -> bool:
-    is_name = value.is_string and value.name == found.missing
+    is_name = value.is_string and value.name == found.missing != ""
     return is_name and value.name not in found.masks
 
 

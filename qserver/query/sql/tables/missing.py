@@ -1,18 +1,41 @@
-"""What a text of SQL says of missing values: what it leaves out that was counted before.
+"""What a text of SQL is told about missing values.
 
-For one version: the meaning of stored statements changed when missing values became NULL.
+That a condition asks for none, and for one version what it leaves out that was counted before: the
+meaning of stored statements changed when missing values became NULL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from sqlglot import exp
+
 from qserver.errors import CapacityError, SqlError
 from qserver.query.asking.missing import at_value
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.sql.attributes import Names
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.statement import Cell, Row, Sum
+
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_NEVER_TRUE = "A comparison with NULL is true of no record: IS NULL finds missing values."
+
+
+def remarks_on_null(select: exp.Select, names: Names) -> tuple[str, ...]:
+    """What to know of conditions with NULL, a sentence each."""
+    found = dict[str, None]()
+    for node in select.find_all(exp.Null):
+        above = node.parent
+        if isinstance(above, (*_COMPARED, exp.In)):
+            found[_NEVER_TRUE] = None
+        if not isinstance(above, exp.Is) or isinstance(above.parent, exp.Not):
+            continue
+        if names.is_known(above.this):
+            attribute = names.domain.attributes[names.any_axis(above.this)]
+            said = f"No record that counts lacks a value of `{attribute.name}`: those were dropped."
+            found |= {said: None} if attribute.missing == "drop" else {}
+    return tuple(found)
 
 
 def left_out(

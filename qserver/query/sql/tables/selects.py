@@ -43,7 +43,7 @@ from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shaping.windows import Over, Windows
 from qserver.query.sql.statement import Binning, Bounds, Cell, Course, Ratio, Row, Sum
-from qserver.query.sql.tables.missing import left_out
+from qserver.query.sql.tables.missing import left_out, remarks_on_null
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.text import SqlText
@@ -142,6 +142,7 @@ class SelectReading:
             _course(groupings),
             (
                 *remarks_on(select, self._names),
+                *remarks_on_null(select, self._names),
                 *self._left_out(rows),
                 *([_UNRANKED] if nulls and (ranks or shape.chooses) else []),
             ),
@@ -209,24 +210,22 @@ class SelectReading:
             self._select = with_some_record(self._select)
         return passing_groups(self.part(), self._source)
 
-    def _counted(self, of: exp.Select | exp.Column) -> Several:
-        """How many groups a SELECT shows; of a column, those that WHERE leaves, with a record."""
-        if isinstance(of, exp.Column):
+    def _counted(self, of: exp.Expr) -> Several:
+        """How many groups a SELECT shows; of a value, those that WHERE leaves, with a record."""
+        if not isinstance(of, exp.Select):
             of = self._grouped_by(of)
         return self._reading(of, self._regions, self._names).passing()
 
-    def _grouped_by(self, column: exp.Column) -> exp.Select:
-        """The SELECT of the values of a column, without NULL."""
-        where = self._select.args.get("where")
-        kept = None if where is None else where.this.copy()
-        if self._names.null(self._names.any_axis(column)):
-            known = has_value(column.copy())
-            kept = known if kept is None else exp.And(this=exp.Paren(this=kept), expression=known)
+    def _grouped_by(self, node: exp.Expr) -> exp.Select:
+        """The SELECT of the values of an expression, without NULL."""
+        where, known = self._select.args.get("where"), has_value(node.copy())
+        if where is not None:
+            known = exp.And(this=exp.Paren(this=where.this.copy()), expression=known)
         return exp.Select(
-            expressions=[column.copy()],
-            group=exp.Group(expressions=[column.copy()]),
+            expressions=[node.copy()],
+            group=exp.Group(expressions=[node.copy()]),
             from_=self._select.args["from_"].copy(),
-            **({} if kept is None else {"where": exp.Where(this=kept)}),
+            where=exp.Where(this=known),
         )
 
     def _bounds(self, items: Sequence[Item | Event]) -> tuple[Bounds, ...]:
