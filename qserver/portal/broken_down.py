@@ -74,7 +74,10 @@ def _condition(attribute: Attribute, condition: Any) -> str:
         return f"{name} IN ({_texts(condition)})"
     ((operator, operand),) = condition.items()
     if operator == "not":
-        return f"{name} NOT IN ({_texts(operand)})"
+        others = f"{name} NOT IN ({_texts(operand)})"
+        # A form keeps what is missing, unless it is one of these; in SQL it is NULL.
+        keeps_missing = attribute.null and attribute.other not in operand
+        return f"({others} OR {name} IS NULL)" if keeps_missing else others
     if attribute.is_timed:
         if operator == "at_least":
             return f"{name} >= {_text(operand)}"

@@ -220,7 +220,7 @@ def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
     visit.picture("price")
     assert visit.faults() == []
     page.get_by_role("button", name="Ask:").click()
-    expect(page.get_by_role("rowheader")).to_have_text(["Female", "Male", "unknown"])
+    expect(page.get_by_role("rowheader")).to_have_text(["Female", "Male", "NULL"])
     expect(page.locator(".sentence")).to_contain_text("3 intervals, each with 95 percent")
     assert page.locator(".whisker .dot").count() == 3
     visit.picture("table")

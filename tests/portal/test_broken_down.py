@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from fractions import Fraction
-from typing import get_args, get_type_hints
+from typing import Literal, get_args, get_type_hints
 from urllib.parse import urlencode
 
 import pytest
@@ -18,6 +18,7 @@ from qserver.portal.question_text import question_of_row
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Attribute, Domain
+from qserver.query.labels.levels import Level
 from qserver.query.linear import query_from_document
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Binning, Ratio
@@ -92,6 +93,26 @@ def test_a_statement_without_groups_counts_the_records_of_the_conditions() -> No
     assert cell.denominator == parse_query({"where": where}, DOMAIN)
 
 
+@pytest.mark.parametrize("missing", ["drop", "other"])
+@pytest.mark.parametrize("named", [["a"], ["a", "other"], ["other"], ["North"]])
+def test_a_form_keeps_what_is_missing_unless_it_says_so(
+    named: list[str], missing: Literal["drop", "other"]
+) -> None:
+    """As a count of its conditions does."""
+    level = Level("region", ("North", "South"), (0, 0, 1))
+    labels = Attribute(
+        "town", "labels", ("a", "b", "c"), outside="other", missing=missing, levels=(level,)
+    )
+    domain = Domain((labels, DOMAIN.attributes[0]))
+    field = "region" if named == ["North"] else "town"
+    pairs = [("average", "age"), *((f"is:{field}", one) for one in named), (f"not:{field}", "1")]
+    question = FormQuestion.of(MultiDict(pairs), domain)
+    text = statement_of(question, domain, "people")
+    [[cell]] = [row.cells for row in parse_statement(text, domain, dataset="people").rows]
+    assert isinstance(cell, Ratio)
+    assert cell.denominator == parse_query({"where": question.where(domain)}, domain)
+
+
 @pytest.mark.parametrize("name", ["order", "within", "last", "date", "count", "Left", "of", "a.b"])
 def test_any_name_of_an_attribute_can_stand_in_the_statement(name: str) -> None:
     domain = Domain((Attribute(name, "labels", ("x", "y")), DOMAIN.attributes[0]))
@@ -153,7 +174,7 @@ def test_the_builder_asks_for_a_table_and_shows_it(browser: Browser) -> None:
     assert "3 intervals, each" in browser.text(sent.headers["Location"])
     page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
     assert "cost nothing" in page
-    assert re.findall(r'<th scope="row">([^<]*)</th>', page) == ["Female", "Male", "other"]
+    assert re.findall(r'<th scope="row">([^<]*)</th>', page) == ["Female", "Male", "NULL"]
     asked = browser.text(f"{PEOPLE}?{urlencode(form)}")
     assert "<option selected>sex</option>" in asked
 
@@ -171,7 +192,7 @@ def test_an_average_may_know_of_how_many_records(browser: Browser) -> None:
 def test_two_groups_are_shown_in_a_table_for_each_value_of_the_first(browser: Browser) -> None:
     form = [("by", "sex"), ("by", "age"), ("length", "80")]
     page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
-    assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "other"]
+    assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "NULL"]
     assert page.count("<tbody>") == 3
 
 
@@ -199,12 +220,12 @@ def test_panels_are_by_the_group_of_fewer_values_where_the_first_has_many(
     monkeypatch.setattr("qserver.portal.pages.table_columns.MOST_PANELS", 5)
     form = [("by", "age"), ("by", "sex"), ("length", "80")]
     page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
-    assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "other"]
+    assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "NULL"]
     heads = re.findall(r'<th scope="col" data-sort="text">([^<]*)</th>', page)
     assert heads == ["age"] * 3
     first = page.split("<caption>Female</caption>")[1].split("<caption>")[0]
     names = re.findall(r'<th scope="row">([^<]*)</th>', first)
-    assert names == list(deployment.PEOPLE.attributes[0].value_names)
+    assert names == [*deployment.PEOPLE.attributes[0].value_names[:-1], "NULL"]
 
 
 def test_what_bins_hide_is_told_of_every_kind_of_number() -> None:

@@ -18,6 +18,7 @@ def attribute_of(level: Level, attribute: Attribute) -> Attribute:
         kind="labels",
         labels=level.groups,
         outside="other" if attribute.has_other else "drop",
+        missing=attribute.missing,
         other=attribute.other,
     )
 
