@@ -87,6 +87,26 @@ class Functions:
             error=max((high - low) / 2 for low, high in ends),
         )
 
+    def of_values(self, axis: int, numbers: Mapping[int, Fraction]) -> RecordFunction:
+        """A number for each mask of values of an attribute; none for all others."""
+        size = self._regions.sizes[axis]
+        self._regions.take(len(numbers), size)
+        values, known = [Fraction(0)] * size, 0
+        for mask, number in numbers.items():
+            known |= mask
+            runs = self._weights_of(axis, mask).weights
+            for (start, stop), is_there in zip(
+                pairwise((0, *runs.stops)), runs.values, strict=True
+            ):
+                if is_there:
+                    values[start:stop] = [number] * (stop - start)
+        return RecordFunction(
+            terms=(ProductTerm(Fraction(1), {axis: from_runs(range(1, size + 1), values)}),),
+            present=self._regions.of_mask(axis, known),
+            low=min(numbers.values(), default=Fraction(0)),
+            high=max(numbers.values(), default=Fraction(0)),
+        )
+
     def plus(self, one: RecordFunction, other: RecordFunction) -> RecordFunction:
         """The sum, on the records where both have a value."""
         present = self._regions.both(one.present, other.present)

@@ -19,7 +19,7 @@ from qserver.query.sql.functions import (
     RecordFunction,
     constant_function,
 )
-from qserver.query.sql.periods.derived import derived
+from qserver.query.sql.periods.derived import derived, work_of
 from qserver.query.sql.regions import ALL, Region, Regions
 
 # A union of at most this many boxes has no fewer terms as a complement.
@@ -124,6 +124,11 @@ class RecordExpressions:
             return self._case(node, counts_only=counts_only)
         if isinstance(node, _ARITHMETIC):
             return self._arithmetic(node)
+        self._regions.take(work_of(node, self._names))
+        found = derived(node, self._names)
+        if found is not None and found.of == "number":
+            numbers = {found.masks[text]: Fraction(at) for text, at in found.places.items()}
+            return self._functions.of_values(found.axis, numbers)
         raise self._refused(node)
 
     def _attribute(self, node: exp.Column) -> RecordFunction:

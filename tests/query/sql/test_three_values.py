@@ -46,6 +46,7 @@ DOMAIN = domain_from_document(
         ]
     }
 )
+YEAR = "EXTRACT(YEAR FROM day)"
 EMPTY = "''"
 N_STATEMENTS = n_of(600, share=30)
 """So many of each kind."""
@@ -217,7 +218,9 @@ class Grammar:
             f"COUNT({self._one_of('NULLIF(age, 22)', 'COALESCE(region, smoker::text)')})",
             f"SUM({self._one_of('age', 'COALESCE(age, 5)', 'NULLIF(age, 21)', 'age + 2')}) {where}",
             f"SUM(CASE WHEN {self.condition(1)} THEN 1 WHEN {self.condition(0)} THEN age END)",
-            f"AVG({self._one_of('age', 'COALESCE(age, 0)', '2 * age')}) {where}",
+            f"AVG({self._one_of('age', 'COALESCE(age, 0)', '2 * age', 'age % 3')}) {where}",
+            f"SUM({self._one_of('LENGTH(region)', 'FLOOR(age / 2)', YEAR)}) {where}",
+            f"SUM(CASE WHEN {self.condition(0)} THEN {YEAR} ELSE age * LENGTH(region) END)",
             f"{self._one_of('MIN(age)', 'MAX(age)', 'STDDEV(age)', 'VAR_POP(age)')} {where}",
             f"COUNT(DISTINCT {self._one_of('region', 'age % 2', 'NULLIF(age, 22)')})",
         ]
