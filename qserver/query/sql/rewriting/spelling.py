@@ -1,8 +1,9 @@
 """Other spellings of the same: put into the words that the rest reads.
 
 `DATE_PART('month', d)`, `DATE_TRUNC(d, MONTH)`, `STARTS_WITH(a, 'x')`, `a = ANY (ARRAY['x'])`,
-`SAFE_DIVIDE(a, b)`, `TO_DATE('2024-03-01', ...)`, `DATE '2024-03-01' - INTERVAL '14 days'`,
-`GROUP BY ALL` and `CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END`.
+`MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `TO_DATE('2024-03-01', ...)`,
+`DATE '2024-03-01' - INTERVAL '14 days'`, `GROUP BY ALL` and
+`CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ _TO_DATES = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
 _LENGTHS = re.compile(r"(\d{1,6})(?: +([a-z]+))?", re.IGNORECASE)
 _N_DAYS = {"day": 1, "week": 7}
 _N_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+_PARTS: dict[type[exp.Expr], str] = {
+    exp.Day: "day",
+    exp.Week: "week",
+    exp.Month: "month",
+    exp.Quarter: "quarter",
+}
 _SPECIAL = re.compile(r"([\\%_])")
 _PLACE = ("line", "col", "start", "end")
 
@@ -73,10 +81,26 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return _turned(node, names)
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
             return _moved(node, names)
+    if isinstance(node, _COMPARED):
+        return _compared_with_numbers(node)
     if is_fixed(node):
         text = value_of(node, None, names.source)
         return exp.null() if text is None else exp.Literal.string(str(text))
     return _day(node)
+
+
+def _compared_with_numbers(node: exp.Expr) -> exp.Expr | None:
+    """MONTH(d) = 3 is EXTRACT(MONTH FROM d) = 3; MONTH(d) = '2024-03' is of one year."""
+    keys = [key for key in ("this", "expression", "low", "high") if node.args.get(key)]
+    sides = {key: node.args[key].unnest() for key in keys}
+    parts = {key: _PARTS[type(one)] for key, one in sides.items() if type(one) in _PARTS}
+    others = [one for key, one in sides.items() if key not in parts]
+    others += [one.unnest() for one in node.args.get("expressions") or ()]
+    if len(parts) != 1 or not all(isinstance(o, exp.Literal) and not o.is_string for o in others):
+        return None
+    [(key, part)] = parts.items()
+    extracted = exp.Extract(this=exp.var(part), expression=sides[key].this)
+    return type(node)(**{**node.args, key: _at(extracted, sides[key])})
 
 
 def _grouped(select: exp.Select) -> list[exp.Expr]:
