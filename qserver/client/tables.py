@@ -182,9 +182,9 @@ class Table(Listing, FromJson):
         [[cell]] = self.cells
         return cell
 
-    def __getitem__(self, key: str | tuple[str | None, ...]) -> Cell | tuple[Cell, ...]:
+    def __getitem__(self, key: str | tuple[str | None, ...] | None) -> Cell | tuple[Cell, ...]:
         """The cells of a group, or its cell if there is one column; KeyError."""
-        wanted: tuple[str | None, ...] = (key,) if isinstance(key, str) else tuple(key)
+        wanted: tuple[str | None, ...] = key if isinstance(key, tuple) else (key,)
         for group, cells in zip(self.keys, self.cells, strict=True):
             if group == wanted:
                 return cells[0] if len(cells) == 1 else cells

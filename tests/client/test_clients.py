@@ -119,6 +119,8 @@ def test_a_statement_gives_a_table(make: Callable[[Served], Ask], served: Served
     assert isinstance(table, Table)
     assert (table.groups, table.columns) == (("sex",), ("COUNT(*)", "AVG(age)"))
     assert [key for (key,) in table.keys] == ["Female", "Male", None]
+    assert [key for (key,) in table.group_texts()] == ["Female", "Male", "NULL"]
+    assert table[None] == table.cells[2]
     count, mean = table["Female"]  # type: ignore[misc]
     assert abs(count.estimate - N_WOMEN) < 100
     assert 20 <= mean.interval.low <= mean.estimate <= mean.interval.high <= 29
