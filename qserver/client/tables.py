@@ -200,7 +200,8 @@ class Table(Listing, FromJson):
 
         All k intervals hold at once with the table's confidence, after the table was looked at.
         They follow from the reply and cost nothing. For k > 1 the upper ends are those for any
-        choice; a table asked with `selected_from` has shorter ones.
+        choice; a table asked with `selected_from` has shorter ones. A group of missing values is
+        no choice, as in SQL with LIMIT: it is left out unless k is the number of rows.
 
         Raises:
             ConfigError: k is out of range, or the table has no readings for this choice.
@@ -214,16 +215,24 @@ class Table(Listing, FromJson):
     def _first(self, k: int, column: int, rule: Rule) -> list[Picked]:
         if not 1 <= k <= len(self):
             raise ConfigError("k", f"be from 1 to {len(self)}, the number of rows", k)
+        unnamed = set() if k == len(self) else set(self._unnamed())
         found = [
             (key, cells[column])
-            for key, cells in zip(self.keys, self.cells, strict=True)
-            if not math.isnan(cells[column].estimate)
+            for i, (key, cells) in enumerate(zip(self.keys, self.cells, strict=True))
+            if not math.isnan(cells[column].estimate) and i not in unnamed
         ]
         found.sort(key=lambda pair: pair[1].estimate, reverse=rule == "largest")
         return [
             Picked(key, cell.estimate, self._read(cell, rule, k), self.confidence)
             for key, cell in found[:k]
         ]
+
+    def _unnamed(self) -> Iterator[int]:
+        """The rows with a missing value among their groups."""
+        for i, key in enumerate(self.keys):
+            together = self.together[i] if self.together else ()
+            if any(name is None and k not in together for k, name in enumerate(key)):
+                yield i
 
     def _read(self, cell: Cell, rule: Rule, k: int) -> Interval:
         """The interval of a cell that holds if it is one of the first k by this rule."""

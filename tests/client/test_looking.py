@@ -43,7 +43,9 @@ def test_a_table_says_in_one_line_what_holds_and_gives_its_largest(served: Serve
     assert "All 11 at once: +-36" in table.looking
     assert "The largest: -36" in table.looking
     [top] = table.largest()
-    best = max(cell.estimate for [cell] in table.cells)
+    named = [cell.estimate for (key,), [cell] in zip(table.keys, table.cells, strict=True) if key]
+    assert len(named) == len(table) - 1
+    best = max(named)
     assert top.estimate == best
     alone = table[top.key]
     assert not isinstance(alone, tuple)
@@ -53,7 +55,8 @@ def test_a_table_says_in_one_line_what_holds_and_gives_its_largest(served: Serve
     assert [p.estimate for p in few] == sorted((p.estimate for p in few), reverse=True)
     assert few[0].interval.high > top.interval.high
     [last] = table.least()
-    assert last.estimate == min(cell.estimate for [cell] in table.cells)
+    assert last.estimate == min(named) > table[None].estimate
+    assert None in [picked.key[0] for picked in table.least(11)]
     with pytest.raises(ConfigError, match="from 1 to 11"):
         table.largest(12)
 
