@@ -38,3 +38,12 @@ def known_total(replica: Replica) -> int | None:
     if found is None:
         return None
     return public_total(offer_from(total, found, confidence=PUBLIC_CONFIDENCE))
+
+
+def most_records(replica: Replica) -> float:
+    """How many records there can be: by what was released of their number, or by the public cap."""
+    total = primitive(total_query(replica.meta.domain.sizes))
+    found = replica.engine.estimate(total, confidence=PUBLIC_CONFIDENCE)
+    cap = float(replica.meta.most_records)
+    offer = None if found is None else offer_from(total, found, confidence=PUBLIC_CONFIDENCE)
+    return cap if offer is None else max(1.0, min(cap, offer.high))

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, replace
-from threading import Lock
 
 from qserver.answering.answer import answer_from, as_read, exact_answer, offer_from
 from qserver.answering.decide import to_answer
 from qserver.answering.longer import told
-from qserver.answering.quotient import joint_parts
-from qserver.answering.quotient_posterior import (
-    QuotientAsked,
-    QuotientPosterior,
-    parts_given,
-    quotient_posterior,
-)
 from qserver.answering.reading import known_total, reading_on
 from qserver.answering.workload import KnownNumber, known_numbers
 from qserver.errors import NotEstimableError
-from qserver.inference.joint.quotient import JointParts
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
 from qserver.inference.posterior.read import AsRead, read
-from qserver.inference.sought import trim
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
@@ -42,9 +31,6 @@ from qserver.storage.store import Store
 _LEAST_SPAN = 0.9995
 _MOST_SPAN = 1 - 1e-9
 _N_POINTS = 161
-_MOST_QUOTIENTS = 1_024
-"""Most posteriors of quotients that are kept: a table of 1,000 is kept as a whole."""
-_QuotientKey = tuple[str, int, QuotientAsked]
 # Weights for a probability are those of this confidence; the posterior is exact for them.
 _PROBABILITY_CONFIDENCE = 0.95
 
@@ -82,8 +68,6 @@ class Insight:
         self._store = store
         self._datasets = datasets
         self._workloads = workloads
-        self._lock = Lock()
-        self._quotients: OrderedDict[_QuotientKey, QuotientPosterior | None] = OrderedDict()
 
     def known(
         self,
@@ -173,37 +157,11 @@ class Insight:
                 version=present.n_shown,
             )
 
-    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
-        """Both estimates of a quotient with their noises; None unless rows alone give them."""
-        opened = self._workloads.refresh(name)
-        with opened.lock:
-            return joint_parts(opened.replica.engine, over, under)
-
     def total(self, name: str) -> int | None:
         """The number of records of a dataset where that is public; NotFoundError."""
         opened = self._datasets.refresh(name)
         with opened.lock:
             return known_total(opened.replica)
-
-    def quotient(
-        self, name: str, asked: QuotientAsked, *, version: int
-    ) -> QuotientPosterior | None:
-        """The posterior of a quotient on the history of that version; None if it has moved on."""
-        opened = self._workloads.refresh(name)
-        with opened.lock:
-            replica = opened.replica
-            if replica.present.n_shown != version:
-                return None
-            key = replica.meta.snapshot, version, asked
-            with self._lock:
-                if key in self._quotients:
-                    return self._quotients[key]
-            given = parts_given(replica.engine, asked)
-        found = None if given is None else quotient_posterior(given, asked)
-        with self._lock:
-            trim(self._quotients, _MOST_QUOTIENTS)
-            self._quotients[key] = found
-        return found
 
     def probability(
         self,

@@ -45,6 +45,7 @@ from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quoted.notes import StatementNotes
 from qserver.service.saving.saved import SavedViews
+from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
@@ -101,6 +102,7 @@ class Service:
             store, self._datasets, self._workloads, self._asking, self._allowances
         )
         self.insight = Insight(store, self._datasets, self._workloads)
+        self.smooth = SmoothNumbers(self._workloads)
         self.history = ReleasedHistory(store, self._datasets)
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)

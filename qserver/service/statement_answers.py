@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from qserver.answering.quotient import PosteriorOf, posterior_value
 from qserver.errors import NotEstimableError
 from qserver.inference.posterior.choice import rule_that_holds, table_readings
 from qserver.inference.posterior.interval import CredibleInterval
@@ -134,22 +133,6 @@ class StatementExplanation:
 
 
 AnyStatement = StatementAnswer | StatementExplanation
-
-
-def by_posterior(
-    questions: StatementQuestions, cell: CellQuestions, found: AnsweredCell, of: PosteriorOf
-) -> AnsweredCell:
-    """A quotient's cell by its posterior, where that is known.
-
-    Not where all intervals hold at once: then it combines those of its parts.
-    """
-    if questions.simultaneous:
-        return found
-    better = posterior_value(questions, cell, found.value, of)
-    if better is None:
-        return found
-    reading = CellReading(better.at_once, better.at_once, better.at_once)
-    return replace(found, value=better.value, after_looking=reading, statement=better.statement)
 
 
 def looked(

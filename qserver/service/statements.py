@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from qserver.answering.quotient import joint_value
-from qserver.answering.workload import MOST_OFFERED, KnownNumber
+from qserver.answering.workload import KnownNumber
 from qserver.query.looking import Ends
 from qserver.query.measure import Measure
 from qserver.query.sql.cells import (
@@ -49,19 +48,19 @@ from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
 from qserver.service.quoted.capped import CappedSteps
-from qserver.service.quotient_steps import QuotientSteps
 from qserver.service.service import Service
+from qserver.service.smooth.cells import SmoothCells
 from qserver.service.statement_answers import (
     AnsweredCell,
     AnyStatement,
     StatementAnswer,
     StatementExplanation,
-    by_posterior,
     facts_table,
     looked,
     probability_table,
     shaped,
 )
+from qserver.service.statement_steps import StatementSteps
 from qserver.service.unmeasured.first import from_history, refuse_unless_free
 from qserver.service.unmeasured.steps import TakenSteps, with_earlier
 from qserver.service.visits import hold_thread, present_visit, visiting
@@ -229,13 +228,10 @@ class Statements:
         estimates = [answer.estimate for answer in answers]
         ends = found.ends if isinstance(found, WorkloadAnswer) else ()
         nearest = self._nearest(name, questions, answers, ends)
-        joint_of = partial(self._questions.insight.joint, name)
-        posterior_of = partial(self._questions.insight.quotient, name, version=found.version)
+        smooth = SmoothCells(self._questions, name, questions)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            answered = answered_cell(cell, answers, ends, nearest)
-            value = joint_value(questions, cell, answered.value, estimates, joint_of)
-            return by_posterior(questions, cell, replace(answered, value=value), posterior_of)
+            return smooth.cell(cell, answered_cell(cell, answers, ends, nearest))
 
         plain = by_cell(questions, cell_of)
         cells = looked(questions, plain, estimates, ends)
@@ -263,19 +259,19 @@ class Statements:
         """
         answers = [None if one is None else one.answer for one in known]
         all_ends = [None if one is None else one.ends for one in known]
-        value_of = self._known_value(name, questions, answers, all_ends)
-        posterior_of = partial(self._questions.insight.quotient, name, version=version)
+        value_of = partial(_known_value, answers, all_ends)
         complete = [answer for answer in answers if answer is not None]
         is_complete = len(complete) == len(known)
         ends = [end for end in all_ends if end is not None]
         nearest = self._nearest(name, questions, complete, ends) if is_complete else None
+        smooth = SmoothCells(self._questions, name, questions)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
             value = value_of(cell) or CellValue(None, UNKNOWN)
             parts = [a.statement for i in cell.parts if (a := answers[i]) is not None]
             law = joined(parts) if len(parts) == len(cell.parts) else None
             found = AnsweredCell(value, "history", consistent_of(cell, nearest), statement=law)
-            return by_posterior(questions, cell, found, posterior_of)
+            return smooth.cell(cell, found)
 
         plain = by_cell(questions, cell_of)
         cells = looked(
@@ -290,25 +286,6 @@ class Statements:
         # What is not known yet can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
 
-    def _known_value(
-        self,
-        name: str,
-        questions: StatementQuestions,
-        free: Sequence[Answer | Offer | None],
-        ends: Sequence[Ends | None] = (),
-    ) -> Callable[[CellQuestions], CellValue | None]:
-        """What is known of a cell: of a quotient only where both of its parts are known."""
-        middles = [0.0 if o is None else o.estimate for o in free]
-        joint_of = partial(self._questions.insight.joint, name)
-
-        def value_of(cell: CellQuestions) -> CellValue | None:
-            if any(free[i] is None for i in cell.parts):
-                return None
-            value = cell_value(cell, middles, part_intervals(cell, free, ends))
-            return joint_value(questions, cell, value, middles, joint_of)
-
-        return value_of
-
     def explain(self, name: str, statement: Statement, *, by: str = "") -> StatementExplanation:
         """What a statement would cost; spends nothing. Raises as `run` does."""
         if not has_steps(statement):
@@ -316,7 +293,7 @@ class Statements:
         steps = self._capped(name, statement, by)
         found = self._explained(name, steps.quoted, by)
         left = steps.left_nano
-        price = found.price_nano if left is None else min(found.price_nano, left)
+        price = steps.quote.nano if left is None else min(found.price_nano, left)
         return replace(found, price_nano=price, most_nano=price, is_most=steps.goes_on)
 
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
@@ -326,8 +303,8 @@ class Statements:
     def _capped(self, name: str, statement: Statement, by: str) -> CappedSteps:
         return CappedSteps(self._questions, name, self._steps(name, statement), by=by)
 
-    def _steps(self, name: str, statement: Statement) -> QuotientSteps:
-        steps = QuotientSteps(self._questions, name, statement)
+    def _steps(self, name: str, statement: Statement) -> StatementSteps:
+        steps = StatementSteps(self._questions, name, statement)
         # Before anything is spent: it may be refused.
         consistent_workload(steps.last_step())
         return steps
@@ -385,21 +362,18 @@ class Statements:
             found = self._questions.explain_workload(name, workload_of(questions), by=by)
             free, apart, curve = found.free, found.price_apart_nano, found.curve
         ends: Sequence[Ends | None] = ()
-        if any(cell.function is not None for row in questions.cells for cell in row):
+        functions = [cell.function for row in questions.cells for cell in row]
+        if any(one is not None and one.smooth is None for one in functions):
             known = self._questions.insight.known_numbers(name, offered_of(questions))
             free = [None if one is None else one.answer for one in known]
             ends = [None if one is None else one.ends for one in known]
-        value_of = self._known_value(name, questions, free, ends)
-
-        posterior_of = partial(self._questions.insight.quotient, name, version=found.version)
+        smooth = SmoothCells(self._questions, name, questions)
 
         def known_of(cell: CellQuestions) -> CellInterval | None:
-            if (value := value_of(cell)) is None:
+            if (value := _known_value(free, ends, cell)) is None:
                 return None
-            if len(questions.questions) > MOST_OFFERED:
-                return value.interval
             known = AnsweredCell(value, "history")
-            return by_posterior(questions, cell, known, posterior_of).value.interval
+            return smooth.cell(cell, known).value.interval
 
         return StatementExplanation(
             questions,
@@ -416,3 +390,13 @@ class Statements:
             found.own,
             protected=found.protected,
         )
+
+
+def _known_value(
+    free: Sequence[Answer | Offer | None], ends: Sequence[Ends | None], cell: CellQuestions
+) -> CellValue | None:
+    """What is known of a cell: of a function of sums only where all of them are known."""
+    if any(free[i] is None for i in cell.parts):
+        return None
+    middles = [0.0 if o is None else o.estimate for o in free]
+    return cell_value(cell, middles, part_intervals(cell, free, ends))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
 from qserver.answering.consistency import public_total
-from qserver.answering.quotient_posterior import QuotientAsked, QuotientPosterior
+from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
-from qserver.inference.joint.quotient import JointParts
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
-from qserver.query.question import Question, Workload
+from qserver.query.question import Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import query_of
 from qserver.query.structured import parse_query
@@ -55,6 +55,17 @@ from tests.api.fake_answers import DOMAIN, FREE, MANY, WIDE_CELLS, released
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
 
 
+class NothingKnown:
+    """What is known of smooth numbers."""
+
+    def known(self, one: SmoothOf, *, missed: float | None = None) -> SmoothKnown:
+        assert missed is None
+        return SmoothKnown.unknown(len(one.queries), -math.inf)
+
+    def law(self, _one: SmoothOf) -> None:
+        return None
+
+
 @dataclass
 class FakeService:
     """Stands in for the service; every field may be set by a test.
@@ -89,7 +100,7 @@ class FakeService:
         """Itself, which has the methods of this part, too."""
         return self
 
-    history = ledger = notes = insight
+    history = ledger = notes = smooth = insight
 
     def renew(self) -> None:
         """Be as new, but for a stamp that moves, so that nothing is cached."""
@@ -138,15 +149,14 @@ class FakeService:
         self._enter("offer", name, query=query, confidence=confidence)
         return self.known
 
-    def joint(self, name: str, over: Question, under: Question) -> JointParts | None:
-        self._enter("joint", name, over=over, under=under)
-        return None
+    def view(self, _name: str, _ones: Sequence[SmoothOf]) -> NothingKnown:
+        return NothingKnown()
 
-    def quotient(
-        self, name: str, asked: QuotientAsked, *, version: int
-    ) -> QuotientPosterior | None:
-        self._enter("quotient", name, asked=asked, version=version)
-        return None
+    def n_losses(self, _name: str) -> int:
+        return 1
+
+    def most_records(self, _name: str) -> float:
+        return math.inf
 
     def total(self, name: str) -> int | None:
         self._enter("total", name)

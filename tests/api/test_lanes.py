@@ -29,7 +29,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.sql import parser, tokens
 from qserver.query.sql.plain.reads import MAX_CHARACTERS
 from qserver.query.structured import parse_query
-from qserver.service import history, ledger, models, quotient_steps
+from qserver.service import history, ledger, models, statement_steps
 
 LIMITS = Path(__file__).parents[2] / "docs" / "limits.md"
 _LANES = {"": "short", "questions": "questions", "costly": "costly", "long": "long"}
@@ -121,7 +121,7 @@ def test_the_bounds_that_the_page_states_are_those_of_the_code() -> None:
         f"{PLANNER.apart_work:,.0f} one by one",
         f"prices one by one within {explain.APART_WORK:,.0f}",
         f"takes at most {explain.CURVE_WORK:,.0f}",
-        f"{quotient_steps.MOST_STEPS} steps for a ratio",
+        f"{statement_steps.MOST_STEPS} steps for a ratio",
         f"{models.MAX_MODELS:,} models",
         f"{network_kind.MAX_ANSWER_CELLS:,} probabilities",
         f"{models.MAX_RECORDS:,} records, drawn {network_kind._ROWS_AT_ONCE:,} at a time",

@@ -1,4 +1,4 @@
-"""The benchmarks of medians, deviations and extremes: what they count, and the kept figures."""
+"""The benchmarks of medians and extremes: what they count, and the kept figures."""
 
 from __future__ import annotations
 

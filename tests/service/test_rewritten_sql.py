@@ -59,6 +59,7 @@ def test_totals_stand_below_their_groups_as_null(town: Deployment) -> None:
     assert low <= N <= high
 
 
+@pytest.mark.slow
 def test_a_share_of_all_groups_holds(town: Deployment) -> None:
     text = (
         "SELECT sex, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM people GROUP BY sex "
@@ -127,6 +128,7 @@ def test_what_is_not_known_has_no_rank() -> None:
     assert [(one.low, one.high) for one in found] == [(2.0, 3.0), (1.0, 3.0), (1.0, 2.0)]
 
 
+@pytest.mark.slow
 def test_columns_are_as_exact_as_each_says(town: Deployment) -> None:
     text = (
         "SELECT COUNT(*) WITHIN 30 CONFIDENCE 99.9998 AS n, AVG(age) WITHIN 1 FROM people "

@@ -117,7 +117,7 @@ def test_a_share_is_its_posterior_where_answers_disagree(town: Deployment) -> No
     assert cell.statement is not None
     assert (cell.statement.law, cell.statement.disagreements > 0) == ("posterior", True)
     # As by the posterior of the numerator less an end times the denominator, at 0.
-    service = town.service()
+    service, missed = town.service(), list[float]()
     for end, far in ((cell.value.interval.low, -1), (cell.value.interval.high, 1)):
         assert end is not None
         over = service.parse("people", {"where": {"age": {"between": [20, 22]}}})
@@ -126,7 +126,9 @@ def test_a_share_is_its_posterior_where_answers_disagree(town: Deployment) -> No
         passed = service.insight.probability(
             "people", query, low=0.0 if far > 0 else -math.inf, high=math.inf if far > 0 else 0.0
         )
-        assert 0.01 < passed.probability <= 0.025
+        missed.append(passed.probability)
+    # The interval is as long to both sides as the farther end is off.
+    assert 0.005 < sum(missed) <= 0.05
     statement = parse_statement(SHARE, PEOPLE, dataset="people")
     view = known_view(service, "people", statement, query="")
     assert view.answer.cells[0][0].value == cell.value

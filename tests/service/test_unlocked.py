@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from qserver.answering.explain import Explained, explain_question
-from qserver.answering.quotient_posterior import (
-    QuotientAsked,
-    QuotientPosterior,
-    quotient_posterior,
-)
 from qserver.answering.replica import Replica
+from qserver.answering.smooth import SmoothOf
+from qserver.inference.arrays import FloatArray
+from qserver.inference.given.chain import drawn_errors
 from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.table_of_law import TableOfLaw
-from qserver.inference.joint.two_given import TwoGiven
 from qserver.query.asking.reading import USUAL_ERROR
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
+from qserver.query.sql.combined.smooth import QuotientOf
+from qserver.query.sql.tables.intervals import PublicBounds
 from qserver.records.answer import Answer, Explanation
 from qserver.service.ask import Asking
 from qserver.service.datasets import OpenDatasets
 from qserver.service.insight import Insight
+from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 
@@ -95,26 +96,23 @@ def test_no_question_waits_while_another_is_priced(
     assert found.price_nano == 0
 
 
-def test_a_quotient_is_searched_without_the_lock_and_once(
+def test_a_smooth_number_is_drawn_without_the_lock_and_once(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store.open(town.settings)
-    datasets = OpenDatasets(store, town.settings)
-    insight, service = Insight(store, datasets, datasets), town.service()
-    part, whole = (
-        Question(service.parse("people", {"where": where}), Requirement(90, 0.95))
-        for where in (PARTS[0], WHOLE)
-    )
+    """The share of a part in the whole, of which the other part was released, too."""
+    datasets = OpenDatasets(Store.open(town.settings), town.settings)
+    numbers, service = SmoothNumbers(datasets), town.service()
+    part, whole = (service.parse("people", {"where": where}) for where in (PARTS[0], WHOLE))
+    function = QuotientOf(Fraction(0), PublicBounds(Fraction(0), Fraction(1)))
+    share = SmoothOf((part, whole), function, function.smooth, 0.9)
     locked = list[bool]()
 
-    def search(given: TwoGiven, asked: QuotientAsked) -> QuotientPosterior | None:
+    def drawn(known: Reduced) -> FloatArray:
         locked.append(datasets.get("people").lock.locked())
-        return quotient_posterior(given, asked)
+        return drawn_errors(known)
 
-    monkeypatch.setattr("qserver.service.insight.quotient_posterior", search)
-    asked = QuotientAsked(part, whole, (0.3, 0.7), 0.9)
-    version = service.dataset("people").version
-    first = insight.quotient("people", asked, version=version)
-    assert insight.quotient("people", asked, version=version) == first
-    assert insight.quotient("people", asked, version=version + 1) is None
+    monkeypatch.setattr("qserver.inference.smooth.part_law.drawn_errors", drawn)
+    first = numbers.view("people", [share]).known(share)
+    assert first.statement.disagreements == 1
+    assert numbers.view("people", [share]).known(share) == first
     assert locked == [False]

@@ -5,5 +5,6 @@ all errors follow from one (`line`), else as a mixture of normal laws (`mixture`
 normal factors (`sites`). The result is a `table_of_law`. Of many errors together draws are made by
 a `chain`.
 
-Which one to call: `law_given.law_given` for one error, `chain.farthest_off` for many together.
+Which one to call: `law_given.law_given` for one error, `chain.farthest_off` or
+`chain.drawn_errors` for many together.
 """

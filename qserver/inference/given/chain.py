@@ -26,6 +26,8 @@ from qserver.inference.given.known_sums import Reduced
 N_CHAINS: Final = 8
 _MOST, _LEAST = 1_500, 250
 """Draws of each chain: more than `_MOST` are not needed, and fewer than `_LEAST` say too little."""
+_MANY, _OF_EACH = 40, 100
+"""Chains, and draws of each, where the draws themselves are wanted."""
 _BEFORE = 100
 """Draws of each chain that are dropped, since they may still tell of where it began."""
 _SEED = 18
@@ -34,6 +36,8 @@ _MOST_WORK: Final = 1.2e10
 _WORK_OF_DRAW = 300.0
 """Of a variance, where that of a product of two numbers is 1."""
 _NEAREST = 1e-12
+_AT_ONCE = 40
+"""Systems of at most so many errors are solved for all chains at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +81,10 @@ class _Chain:
     Args:
         known: of m errors W together.
         linked: places of the basis errors that are in known sums.
+        n: how many chains.
     """
 
-    def __init__(self, known: Reduced, linked: Places) -> None:
+    def __init__(self, known: Reduced, linked: Places, n: int) -> None:
         r = known.mixing.shape[1]
         is_free = ~np.isin(np.arange(r), linked)
         self._random = np.random.default_rng(_SEED)
@@ -92,11 +97,12 @@ class _Chain:
         counts = np.append(known.counts[:r][~is_free], known.counts[r:]).astype(np.intp)
         self._counts, self._owners = counts, np.repeat(np.arange(len(counts)), counts)
         self._starts = np.cumsum(counts) - counts
-        self._variances = 2.0 * self._random.exponential(size=(N_CHAINS, int(counts.sum())))
+        self._n = n
+        self._variances = 2.0 * self._random.exponential(size=(n, int(counts.sum())))
 
     @classmethod
-    def of(cls, known: Reduced) -> _Chain:
-        return cls(known, np.flatnonzero(known.mixing.any(axis=0)))
+    def of(cls, known: Reduced, *, n: int = N_CHAINS) -> _Chain:
+        return cls(known, np.flatnonzero(known.mixing.any(axis=0)), n)
 
     @property
     def work(self) -> float:
@@ -107,7 +113,7 @@ class _Chain:
         return float(r * r * (r + k) + n_weights) + _WORK_OF_DRAW * n_drawn
 
     def step(self) -> FloatArray:
-        """The next draw of W less its shift, shape (8, m)."""
+        """The next draw of W less its shift, of each chain."""
         shares = self._sums(self._variances) / self._counts
         basis = self._basis(1.0 / shares)
         errors = np.concatenate([basis, self._values + basis @ self._mixing.T], axis=1)
@@ -124,7 +130,10 @@ class _Chain:
         whole[:, np.arange(r), np.arange(r)] += precisions[:, :r]
         lower = np.linalg.cholesky(whole)
         left = -(of_others * self._values) @ mixing
-        noise = self._random.standard_normal((N_CHAINS, r))
+        noise = self._random.standard_normal((self._n, r))
+        if r <= _AT_ONCE:
+            inner = np.linalg.solve(lower, left[..., None]) + noise[..., None]
+            return np.asarray(np.linalg.solve(lower.swapaxes(1, 2), inner)[..., 0])
         return np.stack([_drawn(*one) for one in zip(lower, left, noise, strict=True)])
 
     def _parted(self, errors: FloatArray, shares: FloatArray) -> FloatArray:
@@ -139,9 +148,9 @@ class _Chain:
         return np.asarray(np.add.reduceat(parts, self._starts, axis=1))
 
     def _alone(self) -> FloatArray:
-        """The errors that are in no known sum, shape (8, any)."""
+        """The errors that are in no known sum, by chain."""
         counts = self._free_counts
-        pair = self._random.standard_gamma(counts, (2, N_CHAINS, len(counts)))
+        pair = self._random.standard_gamma(counts, (2, self._n, len(counts)))
         return np.asarray((pair[0] - pair[1]) / np.sqrt(counts))
 
 
@@ -149,3 +158,16 @@ def _drawn(lower: FloatArray, left: FloatArray, noise: FloatArray) -> FloatArray
     """Normal with precision lower @ lower.T, and a mean that this takes to `left`."""
     inner = solve_triangular(lower, left, lower=True, check_finite=False) + noise
     return np.asarray(solve_triangular(lower, inner, lower=True, trans="T", check_finite=False))
+
+
+def drawn_errors(known: Reduced) -> FloatArray:
+    """Draws of some errors W together, less their shift, shape (m, any); always the same.
+
+    Errors that are small, and in no known sum, are drawn as normal ones.
+    """
+    chain = _Chain.of(known, n=_MANY)
+    drawn = [chain.step() for _ in range(_BEFORE + _OF_EACH)][_BEFORE:]
+    found = np.concatenate(drawn).T
+    random = np.random.default_rng(_SEED)
+    small = random.standard_normal((found.shape[1], known.rest.shape[-1])) * np.sqrt(2.0)
+    return np.asarray(found + known.rest @ small.T)

@@ -126,6 +126,16 @@ class Reduced:
         """Whether all errors are independent Laplace variables."""
         return not len(self.values) and bool((self.counts == 1.0).all())
 
+    @property
+    def of_several(self) -> Reduced:
+        """The same, with an axis of errors W where it is of one."""
+        return replace(
+            self,
+            shift=np.atleast_1d(self.shift),
+            weights=np.atleast_2d(self.weights),
+            rest=np.atleast_2d(self.rest),
+        )
+
     def along(self, direction: FloatArray) -> Reduced:
         """Of several errors W together, the law of direction @ W."""
         return replace(

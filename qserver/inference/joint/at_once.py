@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.chain import N_CHAINS, Limits, farthest_off
-from qserver.inference.given.known_sums import Reduced
 from qserver.inference.posterior.by_rows import Together
 from qserver.inference.posterior.posteriors import FAULTS_OF_FLOATS
 from qserver.inference.sought import trim
@@ -85,7 +84,7 @@ def held_at_once(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
 
 
 def _held(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
-    known = _of_several(found.sums.reduced(most_free=np.iinfo(np.intp).max))
+    known = found.sums.reduced(most_free=np.iinfo(np.intp).max).of_several
     linear = np.array([one.estimate for one in found.estimates])
     allowances = np.array([one.allowance for one in found.estimates])
     reaches = np.array(asked.half_widths) - allowances
@@ -101,16 +100,6 @@ def _held(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
         factor.error,
         max(0.0, within - error),
         known.n_disagreements,
-    )
-
-
-def _of_several(known: Reduced) -> Reduced:
-    """The same, with an axis of errors W where it is of one."""
-    return replace(
-        known,
-        shift=np.atleast_1d(known.shift),
-        weights=np.atleast_2d(known.weights),
-        rest=np.atleast_2d(known.rest),
     )
 
 

@@ -12,9 +12,8 @@ from qserver.portal.pages.table_columns import TableColumn, column_of, is_unknow
 from qserver.portal.render import csv_text
 from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
-from qserver.query.sql.cells import StatementQuestions, asked, has_steps, ratios
-from qserver.query.sql.combined.asked import combined_cells
-from qserver.query.sql.parts import Halves
+from qserver.query.sql.cells import StatementQuestions, asked, has_steps
+from qserver.query.sql.combined.smooth import function_cells
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.relative import confidence_of
@@ -265,9 +264,8 @@ def asks(statement: Statement, job: AnyAsked) -> bool:
 def _questions_of(statement: Statement, job: Question | Workload) -> StatementQuestions | None:
     """The statement's cells on the questions of a job; None where the job asks something else."""
     # Which questions there are, and their order, depend on the text alone.
-    halves = dict.fromkeys(ratios(statement), Halves(1.0, 1.0))
-    several = {(i, k): (1.0,) * len(cell.queries) for i, k, cell in combined_cells(statement)}
-    questions = asked(statement, halves=halves, of_several=several)
+    several = {(i, k): (1.0,) * len(cell.queries) for i, k, cell in function_cells(statement)}
+    questions = asked(statement, of_several=several)
     if [q.query for q in questions.questions] != [q.query for q in job.questions]:
         return None
     return replace(questions, questions=job.questions)

@@ -190,6 +190,12 @@ class Aggregates:
                     node,
                     hint="Select them one by one.",
                 )
+            if (one.function.smooth is None) != (other.function.smooth is None):
+                raise self._source.refuse(
+                    "not add a median or another quantile to a variance, deviation or correlation",
+                    node,
+                    hint="Select them one by one.",
+                )
             return one.plus(other)
         raise self._no_sum(node)
 

@@ -81,9 +81,9 @@ def consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float
 
 
 def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
-    """The questions whose posteriors nobody needs: those that are asked for quotients alone."""
+    """The questions whose posteriors nobody needs: those asked for smooth numbers alone."""
     cells = _by_themselves(questions)
-    apart = [c.denominator is not None for c in cells]
+    apart = [c.function is not None and c.function.smooth is not None for c in cells]
     needed = {i for c, is_apart in zip(cells, apart, strict=True) if not is_apart for i in c.parts}
     parts = {i for c, is_apart in zip(cells, apart, strict=True) if is_apart for i in c.parts}
     return tuple(sorted(parts - needed))
@@ -116,6 +116,14 @@ def offered_of(questions: StatementQuestions) -> Workload:
     found = workload_of(questions)
     needed = len(questions.questions) - len(found.marks)
     return found if needed <= MOST_OFFERED else step_of(questions)
+
+
+def without_smooth(questions: StatementQuestions) -> Workload | None:
+    """The questions of all numbers that are not smooth; None where there is none."""
+    cells = [cell for row in questions.cells for cell in row]
+    others = [c for c in cells if c.function is None or c.function.smooth is None]
+    places = sorted({i for cell in others for i in cell.parts})
+    return Workload(tuple(questions.questions[i] for i in places)) if places else None
 
 
 def workload_of(questions: StatementQuestions) -> Workload:

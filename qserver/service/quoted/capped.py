@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
+
 from qserver.query.sql.cells import StatementQuestions
-from qserver.service.cells.answered import step_of, workload_of
+from qserver.records.charge import NANO
+from qserver.service.cells.answered import step_of, without_smooth, workload_of
 from qserver.service.quoted.notes import StatementNote, digest_of
-from qserver.service.quotient_steps import MOST_STEPS, QuotientSteps
-from qserver.service.service import Service
+from qserver.service.service import Price, Service
+from qserver.service.statement_steps import MOST_STEPS, StatementSteps
 
 
 class CappedSteps:
     """What a statement asks next, on one dataset, for one asker.
 
-    Its quote is the price of asking all at once, as exactly as the worst case needs, before its
-    first step. A step that would pass what is left of it is not taken. Then all is asked at once if
-    that fits, and else the statement is answered by what is known.
+    Its quote is the price of asking all as exactly as the worst case needs, before its first step:
+    at once, or the smooth numbers by rows as steps do. A step that would pass what is left of it is
+    not taken: smooth numbers that are too dear are left out of it, and all others are asked at once
+    if that fits. The statement is then answered by what is known.
     """
 
-    def __init__(self, service: Service, name: str, steps: QuotientSteps, *, by: str) -> None:
+    def __init__(self, service: Service, name: str, steps: StatementSteps, *, by: str) -> None:
         self._service, self._name, self._steps, self._by = service, name, steps, by
         self._at_most = steps.last_step()
         self._digest = digest_of(self._at_most)
@@ -39,6 +44,19 @@ class CappedSteps:
         """Most that the steps from now on may be charged; None before the first."""
         return None if self._note is None else self._note.left_nano
 
+    @cached_property
+    def quote(self) -> Price:
+        """The price of all that is asked at most, and whether it can be paid at once."""
+        at_once = self._service.price(self._name, workload_of(self._at_most), by=self._by)
+        by_rows = self._steps.by_rows * self._service.smooth.n_losses(self._name)
+        if not at_once.is_payable or not by_rows:
+            return at_once
+        nano = math.ceil(by_rows * NANO)
+        if (rest := without_smooth(self._at_most)) is not None:
+            nano += self._service.price(self._name, rest, by=self._by).nano
+        left = self._service.dataset(self._name).remaining_nano
+        return Price(max(at_once.nano, min(nano, left)), is_payable=True)
+
     @property
     def quoted(self) -> StatementQuestions:
         """The questions whose price is quoted: as they were answered, or all at once."""
@@ -51,15 +69,31 @@ class CappedSteps:
         if not self.goes_on or self._is_at_once:
             return None
         if self._note is None:
-            quote = self._service.price(self._name, workload_of(self._at_most), by=self._by)
-            if not quote.is_payable:
+            if not self.quote.is_payable:
                 return None
-            self._note = StatementNote(quote.nano)
-        if self._n_taken < MOST_STEPS and self._may(step := self._steps.next_step()):
-            return step
-        at_once = self._steps.last_step()
+            self._note = StatementNote(self.quote.nano)
+        if self._n_taken < MOST_STEPS and self._steps.has_next:
+            step = self._fitting()
+            if step is not None:
+                return step
+        if not self._steps.has_others:
+            return None
+        at_once = self._steps.last_of_others()
         self._is_at_once = True
         return at_once if self._may(at_once) else None
+
+    def _fitting(self) -> StatementQuestions | None:
+        """The next step, without the dearest smooth numbers where what is left does not pay all."""
+        if self._may(step := self._steps.next_step()):
+            return step
+        places, n_out = self._steps.open_places, 1
+        while places:
+            # Groups apart cost what the dearest does: few have to go.
+            self._steps.leave_out(places[:n_out])
+            places, n_out = places[n_out:], 2 * n_out
+            if self._steps.has_next and self._may(step := self._steps.next_step()):
+                return step
+        return None
 
     def take(self, n_before: int) -> None:
         """Count steps that earlier requests took."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.asked import KnownSeveral, OfSeveral, SeveralAsked, several_asked
-from qserver.query.sql.combined.function import KnownPart
+from qserver.query.sql.combined.function import KnownPart, judging
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import least_base
 from qserver.records.answer import Offer
@@ -19,7 +19,7 @@ _ROOM = 1.0 + 1e-6
 
 
 class SeveralSteps:
-    """The functions of sums in one statement, on one dataset.
+    """The functions of sums in one statement that are not smooth, on one dataset.
 
     The shortest intervals are fixed at the beginning: no step asks for shorter ones.
 
@@ -102,7 +102,7 @@ class SeveralSteps:
         """Least number of records, where that bounds what is asked."""
         if not one.cell.function.has_base:
             return 0.0
-        known = one.cell.function.records(self._known[place]).low
+        known = judging(one.cell.function).records(self._known[place]).low
         return least_base(self._statement.clauses.assuming, known)
 
     def _look(self) -> KnownSeveral:

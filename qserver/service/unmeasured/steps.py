@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from qserver.query.question import Workload
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, dearest
 from qserver.service.ask import Idempotency
-from qserver.service.quotient_steps import MOST_STEPS
 from qserver.service.service import Service
+from qserver.service.statement_steps import MOST_STEPS
 
 
 @dataclass(frozen=True)

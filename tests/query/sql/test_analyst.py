@@ -17,9 +17,9 @@ import pytest
 from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import SqlError
 from qserver.query.files.load import load_domain
-from qserver.query.sql.cells import at_most
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
+from tests.query.sql.at_most import at_most
 
 STATEMENTS: list[dict[str, Any]] = [
     said
@@ -43,7 +43,7 @@ def test_a_statement_asks_for_its_groups(said: dict[str, Any]) -> None:
     text = f"{said['sql']} WITHIN 200 ASSUMING AT LEAST 1000"
     statement = parse_statement(text, ADULT, dataset="adult")
     assert len(statement.rows) == said["groups"]
-    assert at_most(statement, known={}).questions
+    assert at_most(statement).questions
 
 
 @pytest.mark.parametrize("said", NAMES, ids=lambda said: said["sql"])

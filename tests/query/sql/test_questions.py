@@ -13,17 +13,12 @@ from hypothesis import strategies as st
 from qserver.errors import SqlError
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.linear import total_query
-from qserver.query.sql.cells import (
-    StatementQuestions,
-    at_most,
-    cell_value,
-    consistent_value,
-    ratios,
-)
-from qserver.query.sql.parts import KnownQuotient, KnownRange
-from qserver.query.sql.statement import Ratio, Statement
+from qserver.query.sql.cells import StatementQuestions, cell_value, consistent_value
+from qserver.query.sql.combined.smooth import QuotientOf
+from qserver.query.sql.statement import Ratio
 from qserver.query.sql.tables.bounds import centred, public_bounds
 from qserver.query.sql.tables.intervals import CellInterval, quotient_interval
+from tests.query.sql.at_most import at_most
 from tests.query.sql.people import DOMAIN, People, read
 
 N_TRIALS = 2000
@@ -34,7 +29,7 @@ numbers = st.integers(-20, 20)
 
 
 def asked_of(text: str) -> StatementQuestions:
-    return at_most(read(text), known={})
+    return at_most(read(text))
 
 
 def ratio(text: str) -> Ratio:
@@ -63,12 +58,11 @@ def test_a_consistent_quotient_is_that_of_one_table(
 ) -> None:
     """A quotient is asked about its middle: the part is the numerator less half the denominator."""
     text = "SELECT COUNT_IF(age = 23) / COUNT(*) FROM people WITHIN 0.1 ASSUMING 100"
-    cell = asked_of(text).cells[0][0]
-    estimates = [0.0, 0.0]
-    assert cell.denominator is not None
-    assert cell.centred is not None
-    estimates[cell.denominator] = denominator
-    estimates[cell.main] = part - float(cell.centred.middle) * denominator
+    cell, estimates = asked_of(text).cells[0][0], [0.0, 0.0]
+    over, under = cell.parts
+    assert isinstance(cell.function, QuotientOf)
+    estimates[under] = denominator
+    estimates[over] = part - float(cell.function.middle) * denominator
     assert consistent_value(cell, estimates) == (None if value is None else pytest.approx(value))
 
 
@@ -98,42 +92,45 @@ def test_one_question_is_asked_once() -> None:
     assert [cell.main for cell in found.cells[0]] == [0, 0, 1]
 
 
-def test_the_parts_of_a_quotient_share_its_chance_to_miss() -> None:
+def test_the_parts_of_a_quotient_suffice_for_the_ages_of_one_half() -> None:
+    """100 people of 20 to 23 are 2 from the middle of all ages: both parts fit the room of 200.
+
+    They fill it but for what a quotient by so few is from linear.
+    """
     found = asked_of("SELECT AVG(age) FROM people WITHIN 2 CONFIDENCE 0.9 ASSUMING AT LEAST 100")
     part, denominator = found.questions
-    assert part.requirement.confidence == denominator.requirement.confidence == 0.95
-    # Ages are 20 to 27: 3.5 on each side of the middle.
-    assert part.requirement.length == 200.0
-    assert denominator.requirement.length == pytest.approx(200 / 3.5, rel=1e-12)
+    assert part.requirement.confidence == denominator.requirement.confidence == 0.9
+    halves = [q.requirement.half_width for q in found.questions]
+    assert 140.0 < halves[0] + 2.0 * halves[1] <= 202.0
     assert denominator.query == total_query(DOMAIN.sizes)
 
 
 def test_a_quotient_is_asked_for_the_least_denominator_that_is_known_or_stated() -> None:
     text = "SELECT AVG(age) FROM people WITHIN 2"
-    statement: Statement = read(text)
-    [average] = ratios(statement)
-    assert average.denominator == total_query(DOMAIN.sizes)
-    assert asked_of(text).questions == asked_of(f"{text} ASSUMING AT LEAST 1000").questions
-    lengths = []
-    for least in (100.7, 2500.5):  # what is known to be few is not measured as if it were one
-        known = {average: KnownQuotient(denominator=KnownRange(least, 4000.0))}
-        lengths.append(at_most(statement, known=known).questions[0].requirement.length)
-    assert lengths == [2000.0, 5001.0]
+    stated = asked_of(f"{text} ASSUMING AT LEAST 1000").questions
+    assert asked_of(text).questions == stated
+    lengths = [
+        at_most(read(text), fewest=fewest).questions[0].requirement.length
+        for fewest in (100.7, 2500.0)  # few that are known are not measured as if they were one
+    ]
+    assert lengths[0] == stated[0].requirement.length
+    assert lengths[1] == pytest.approx(2.5 * lengths[0], rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("typed", "known", "base"),
-    [(50, 100.7, 100.7), (150, 100.7, 150), (150, -20.0, 150), (150, -math.inf, 150)],
-)
-def test_the_better_of_the_typed_and_the_known_denominator_counts(
-    typed: int, known: float, base: float
-) -> None:
-    statement = read(f"SELECT AVG(age) FROM people WITHIN 2 ASSUMING AT LEAST {typed}")
-    [average] = ratios(statement)
-    here = KnownQuotient(denominator=KnownRange(known, 400.0))
-    found = at_most(statement, known={average: here}).questions[0].requirement
-    # A half of the room for each part, where nothing is known of the average.
-    assert found.length == pytest.approx(2 * base, rel=1e-12)
+def test_shares_of_a_total_are_asked_of_each_group_apart() -> None:
+    """About a half they would be sums over the records of all groups, which all would pay for."""
+    share = "SELECT region, COUNT(*) / SUM(COUNT(*)) OVER () FROM people GROUP BY region WITHIN 0.1"
+    average = "SELECT region, AVG(age) FROM people GROUP BY region WITHIN 1"
+    for text, middle in ((share, 0), (average, Fraction(47, 2))):
+        functions = [row[0].function for row in asked_of(text).cells]
+        assert all(isinstance(one, QuotientOf) and one.middle == middle for one in functions)
+
+
+def test_a_quotient_is_asked_about_the_number_that_costs_least() -> None:
+    """Most indices are far from the middle of all that single records may have."""
+    index = centred(ratio("SELECT COUNT(*) / SUM(21 * age - 419) FROM people"))
+    share = centred(ratio("SELECT COUNT_IF(age < 22) / COUNT(*) FROM people"))
+    assert (index.middle, share.middle) == (0, Fraction(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +158,7 @@ def test_a_quotients_interval_holds_every_quotient_and_no_more(
 ) -> None:
     part, under = CellInterval(*sorted((a, b))), CellInterval(*sorted((c, d)))
     shape = centred(ratio("SELECT COUNT(*) / COUNT(*) FILTER (WHERE age < 22) FROM people"))
-    found = quotient_interval(part, under, shape)
+    found = quotient_interval(part, under, middle=shape.middle, bounds=shape.bounds)
     assert under.low is not None
     assert under.high is not None
     if under.low <= 0 <= under.high:
@@ -174,38 +171,41 @@ def test_a_quotients_interval_holds_every_quotient_and_no_more(
     assert Fraction(math.nextafter(found.high, -math.inf)) <= max(ends) <= Fraction(found.high)
 
 
-def test_an_average_stays_within_its_public_bounds() -> None:
+@pytest.mark.parametrize(
+    ("part", "denominator", "expected"),
+    [
+        ((-9, 9), (-1, 5), (20, 27)),
+        ((-9, 9), (4, 5), (21.25, 25.75)),
+        # Noise carried it over a bound: half of its length stays.
+        ((14, 30), (4, 5), (27 - (30 / 4 - 14 / 5) / 2, 27)),
+        # No record by what is known, or less.
+        ((1, 2), (-5, -4), (20, 27)),
+        # An interval that missed, since nothing within the bounds is left: they are still sure.
+        ((90, 95), (4, 5), (20, 27)),
+    ],
+)
+def test_an_average_stays_within_its_public_bounds(
+    part: tuple[int, int], denominator: tuple[int, int], expected: tuple[float, float]
+) -> None:
     shape = centred(ratio("SELECT AVG(age) FROM people"))
-    assert (shape.middle, shape.radius, shape.is_bounded) == (Fraction(47, 2), Fraction(7, 2), True)
-    assert quotient_interval(CellInterval(-9, 9), CellInterval(-1, 5), shape) == CellInterval(
-        20, 27
+    assert (shape.middle, shape.width) == (Fraction(47, 2), 7)
+    found = quotient_interval(
+        CellInterval(*part), CellInterval(*denominator), middle=shape.middle, bounds=shape.bounds
     )
-    assert quotient_interval(CellInterval(-9, 9), CellInterval(4, 5), shape) == CellInterval(
-        21.25, 25.75
-    )
-    # Noise carried it over a bound: half of its length stays.
-    assert quotient_interval(CellInterval(14, 30), CellInterval(4, 5), shape) == CellInterval(
-        27 - (30 / 4 - 14 / 5) / 2, 27
-    )
-    # No record by what is known, or less.
-    assert quotient_interval(CellInterval(1, 2), CellInterval(-5, -4), shape) == CellInterval(
-        20, 27
-    )
-    # An interval that missed, since nothing within the bounds is left: the bounds are still sure.
-    assert quotient_interval(CellInterval(90, 95), CellInterval(4, 5), shape) == CellInterval(
-        20, 27
-    )
+    assert found == CellInterval(*expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("item", ["AVG(age)", "COUNT_IF(age < 23) / COUNT_IF(age < 26)"])
 def test_intervals_of_quotients_hold_as_often_as_they_say(item: str, people: People) -> None:
-    """Noise of the scales that the questions ask for; the narrow control must fail."""
-    found = asked_of(f"SELECT {item} FROM people WITHIN 0.4 CONFIDENCE {CONFIDENCE} ASSUMING 150")
-    cell, shape = found.cells[0][0], found.cells[0][0].centred
-    assert shape is not None
+    """All sums' intervals at once; the narrow control must fail."""
+    found = asked_of(
+        f"SELECT {item} FROM people WITHIN 0.4 CONFIDENCE {CONFIDENCE} ASSUMING 150 SIMULTANEOUS"
+    )
+    cell = found.cells[0][0]
+    assert isinstance(cell.function, QuotientOf)
     truths = [float(people.value(q.query)) for q in found.questions]
-    expected = float(shape.middle) + truths[0] / truths[1]
+    expected = float(cell.function.middle) + truths[0] / truths[1]
     held, short, wide = (
         _share_held(found, truths, expected, factor=factor) for factor in (1.0, 0.35, 1.5)
     )
@@ -242,18 +242,8 @@ def _share_held(
 def test_quotients_in_groups_ask_for_both_parts_of_each_group() -> None:
     text = "SELECT region, AVG(age), COUNT(*) FROM people GROUP BY region WITHIN 2 ASSUMING 30"
     found = asked_of(text)
-    assert {q.requirement.confidence for q in found.questions} == {0.95, 0.975}
-    indexes = [
-        i for row in found.cells for c in row for i in (c.main, c.denominator) if i is not None
-    ]
-    assert sorted(indexes) == list(range(4 * 3))
-
-
-def test_at_one_confidence_a_count_is_the_denominator_too_and_the_shorter_length_counts() -> None:
-    text = "SELECT AVG(age), COUNT(*) FROM people WITHIN 2 ASSUMING 30 SIMULTANEOUS"
-    found = asked_of(text)
-    assert found.simultaneous
-    [[average, count]] = found.cells
-    assert average.denominator == count.main
-    assert [q.requirement.confidence for q in found.questions] == [0.95, 0.95]
-    assert found.questions[count.main].requirement.length == 4.0
+    assert {q.requirement.confidence for q in found.questions} == {0.95}
+    assert len(found.questions) == 4 * 2
+    for average, count in found.cells:
+        assert average.parts[1] == count.main
+        assert found.questions[count.main].requirement.length == 4.0

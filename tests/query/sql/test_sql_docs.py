@@ -11,10 +11,10 @@ from qserver.cli.local.demo_data import adult_domain
 from qserver.errors import SqlError
 from qserver.query.domain_file import domain_from_document
 from qserver.query.files.load import load_domain
-from qserver.query.sql.cells import at_most
 from qserver.query.sql.parser import MAX_CELLS, parse_statement
 from qserver.query.sql.plain.reads import MAX_CHARACTERS
 from qserver.query.sql.tokens import MAX_NESTING, MAX_TOKENS
+from tests.query.sql.at_most import at_most
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
 ADULT = load_domain(adult_domain())
@@ -48,7 +48,7 @@ def test_the_reference_has_examples_of_both() -> None:
 def test_every_example_can_be_asked(text: str) -> None:
     dataset = next((name for name in DOMAINS if f" {name} " in text), "adult")
     statement = parse_statement(text, DOMAINS[dataset], dataset=dataset)
-    assert statement.bounds or at_most(statement, known={}).questions
+    assert statement.bounds or at_most(statement).questions
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -81,4 +81,4 @@ def test_the_readmes_statements_can_be_asked() -> None:
     assert len(texts) == 3
     for text in texts:
         statement = parse_statement(text, ADULT, dataset="adult")
-        assert statement.bounds or at_most(statement, known={}).questions
+        assert statement.bounds or at_most(statement).questions

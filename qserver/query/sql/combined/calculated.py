@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, FunctionOfSums, KnownPart
+from qserver.query.sql.combined.function import (
+    Combination,
+    Fitted,
+    FunctionOfSums,
+    KnownPart,
+    Smooth,
+    judging,
+)
 
 
 @dataclass(frozen=True)
@@ -47,18 +54,30 @@ class Moved:
         """As of the function."""
         return self.of.marks
 
+    @property
+    def smooth(self) -> Smooth | None:
+        """That of the function, moved."""
+        found = self.of.smooth
+        if found is None:
+            return None
+        factor, by = float(self.factor), float(self.by)
+        low, high = sorted((factor * found.low + by, factor * found.high + by))
+        return Smooth(
+            lambda parts: factor * found.values(parts) + by, low, high, found.size, found.hides
+        )
+
     def part_confidence(self, confidence: float) -> float:
         """As of the function."""
-        return self.of.part_confidence(confidence)
+        return judging(self.of).part_confidence(confidence)
 
     def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
         """As of the function, whose half-width is that of the number over the factor."""
         own = half_width / float(abs(self.factor)) if self.has_steps else half_width
-        return self.of.widths(own, base)
+        return judging(self.of).widths(own, base)
 
     def records(self, parts: Sequence[KnownPart]) -> KnownPart:
         """As of the function."""
-        return self.of.records(parts)
+        return judging(self.of).records(parts)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The function's value and both ends, moved."""
@@ -81,7 +100,8 @@ class Moved:
 
 @dataclass(frozen=True)
 class Total:
-    """The sum of two functions, whose WITHIN is about the same: both have steps, or neither.
+    """The sum of two functions, whose WITHIN is about the same: both have steps, or neither, and
+    both are smooth, or neither.
 
     Args:
         n_first, n_second: sums of each; those of the second follow.
@@ -113,19 +133,36 @@ class Total:
         """Those of both."""
         return (*self.first.marks, *self.second.marks)
 
+    @property
+    def smooth(self) -> Smooth | None:
+        """The sum of both, where both are smooth."""
+        one, other, n = self.first.smooth, self.second.smooth, self.n_first
+        if one is None or other is None:
+            return None
+        return Smooth(
+            lambda parts: one.values(parts[:n]) + other.values(parts[n:]),
+            one.low + other.low,
+            one.high + other.high,
+            one.size,
+            one.hides or other.hides,
+        )
+
     def part_confidence(self, confidence: float) -> float:
         """Each function may miss with half the probability."""
         own = 1.0 - (1.0 - confidence) / 2.0
-        return max(self.first.part_confidence(own), self.second.part_confidence(own))
+        return max(judging(of).part_confidence(own) for of in (self.first, self.second))
 
     def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
         """Those of the functions, at half the half-width each where it is about the value."""
         own = half_width / 2.0 if self.has_steps else half_width
-        return (*self.first.widths(own, base), *self.second.widths(own, base))
+        return (
+            *judging(self.first).widths(own, base),
+            *judging(self.second).widths(own, base),
+        )
 
     def records(self, parts: Sequence[KnownPart]) -> KnownPart:
         """As of the first function."""
-        return self.first.records(parts[: self.n_first])
+        return judging(self.first).records(parts[: self.n_first])
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The sum of the values, and of the ends."""

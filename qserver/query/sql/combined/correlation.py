@@ -1,10 +1,10 @@
 """The correlation of two numbers, from six sums over the records that have both.
 
 Of N, S and Q of either number, as `qserver.query.sql.combined.moments` has them, and P, the sum of
-the products of both less their middles. Each has an interval of confidence 1 - (1 - c) / 6, so all
-hold at once with confidence c, for any dependence of their errors. The interval holds the quotient
-of every covariance and all deviations that they allow, and beyond that what bins hide: a bound on
-that is not public, since it depends on the deviations.
+the products of both less their middles. Its interval follows from draws of the errors of these.
+Where the intervals of the six sums must hold at once, it holds the quotient of every covariance and
+all deviations that they allow. What bins hide is added: a bound on that is not public, since it
+depends on the deviations.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.query.asking.marks import Marks
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
 from qserver.query.sql.combined.moments import covariance_range, root_range, variance_range
 from qserver.query.sql.tables.intervals import PublicBounds
 
-_PARTS = 6
 _STATED = Fraction(1, 10)
-# In units of both radii, to first order, where both deviations are 1/4 and both means 1/2: what an
-# error of each sum does to the correlation, and what a record weighs in it at most.
-_EFFECTS = (20.0, 16.0, 8.0, 16.0, 8.0, 16.0)
-_WEIGHTS = (1.0, 1.0, 0.5, 1.0, 0.5, 1.0)
-_BALANCE = tuple(math.sqrt(w / e) for w, e in zip(_WEIGHTS, _EFFECTS, strict=True))
-_BALANCED_ERROR = sum(e * b for e, b in zip(_EFFECTS, _BALANCE, strict=True))
 
 
 @dataclass(frozen=True)
@@ -42,27 +39,26 @@ class Correlation:
 
     has_steps = True
     has_base = True
-    marks = (None,) * 6
+    marks: tuple[Marks | None, ...] = (None,) * 6
 
     @property
     def stated_half_width(self) -> Fraction:
         """A twentieth of what a correlation may be."""
         return _STATED
 
-    def part_confidence(self, confidence: float) -> float:
-        """Each sum may miss with a sixth of the value's chance."""
-        return 1 - (1 - confidence) / _PARTS
+    @property
+    def smooth(self) -> Smooth:
+        """The correlation; without a value where one of the deviations is not above zero."""
+        return Smooth(self._values, -1.0, 1.0, hides=any(self.errors))
 
-    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
-        """What `base` records need, where means and deviations are not at their worst."""
-        x, y = (float(radius) or 1.0 for radius in self.radii)
-        unit = min(half_width, 1.0) * base / _BALANCED_ERROR
-        units = (1.0, x, x * x, y, y * y, x * y)
-        return tuple(b * u * unit for b, u in zip(_BALANCE, units, strict=True))
-
-    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
-        """The first of the sums."""
-        return parts[0]
+    def _values(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        n, sx, qx, sy, qy, p = parts
+        x, y = (float(radius) for radius in self.radii)
+        with np.errstate(all="ignore"):
+            first = qx / n + x * x / 2.0 - (sx / n) ** 2
+            second = qy / n + y * y / 2.0 - (sy / n) ** 2
+            found = (p / n - sx * sy / n**2) / np.sqrt(first * second)
+        return np.where((n > 0.0) & (first > 0.0) & (second > 0.0), found, np.nan)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The correlation of the estimates, and all that the six intervals and the bins allow."""
@@ -87,16 +83,8 @@ class Correlation:
 
     def _estimate(self, parts: Sequence[KnownPart], low: float, high: float) -> float | None:
         """None where an estimated deviation is not above zero."""
-        n, sx, qx, sy, qy, p = (part.estimate for part in parts)
-        if not n > 0.0:
-            return None
-        x, y = (float(radius) for radius in self.radii)
-        first = qx / n + x * x / 2 - (sx / n) ** 2
-        second = qy / n + y * y / 2 - (sy / n) ** 2
-        if not (first > 0.0 and second > 0.0):
-            return None
-        found = (p / n - sx * sy / n**2) / math.sqrt(first * second)
-        return min(max(found, low), high)
+        found = float(self._values(np.array([[part.estimate] for part in parts]))[0])
+        return min(max(found, low), high) if math.isfinite(found) else None
 
 
 _ROUNDING = 1e-9

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from qserver.query.asking.marks import Marks
 from qserver.query.linear import LinearQuery
@@ -43,6 +46,25 @@ class Combination:
     high: float
 
 
+@dataclass(frozen=True)
+class Smooth:
+    """A function that is nearly linear within the errors of its sums.
+
+    Args:
+        values: from the sums, shape (k, n), to its values, shape (n,); not a number where it has
+            none.
+        low, high: public bounds on its value; they may be infinite.
+        size: place of the sum that tells how many records there are.
+        hides: whether its interval by exact sums is that which bins leave open.
+    """
+
+    values: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    low: float
+    high: float
+    size: int = 0
+    hides: bool = False
+
+
 class FunctionOfSums(Protocol):
     """A function of several sums, with an interval that holds if those of the sums do.
 
@@ -51,6 +73,7 @@ class FunctionOfSums(Protocol):
             released. Otherwise it is about the sums, and asked at once.
         has_base: whether how exactly the sums are measured depends on the number of records.
         stated_half_width: what a statement without WITHIN is priced at.
+        smooth: how it is calculated from draws; None where only the intervals of its sums tell it.
     """
 
     @property
@@ -73,6 +96,23 @@ class FunctionOfSums(Protocol):
         """Per sum the two numbers of which only its side matters; None where its interval does."""
         ...
 
+    @property
+    def smooth(self) -> Smooth | None:
+        """How it is calculated from draws, if it is smooth."""
+        ...
+
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
+        """The value and its interval, from the sums and theirs."""
+        ...
+
+    def fitted(self, most: int, /) -> Fitted | None:
+        """The function of at most so many of its sums; None where it needs them all."""
+        ...
+
+
+class Judging(FunctionOfSums, Protocol):
+    """A function that is told by intervals of its sums, each at a confidence of its own."""
+
     def part_confidence(self, confidence: float) -> float:
         """The confidence of each sum's interval so that the value's holds with `confidence`."""
         ...
@@ -88,13 +128,10 @@ class FunctionOfSums(Protocol):
         """How many records have a value, by what is known of the sums."""
         ...
 
-    def value(self, parts: Sequence[KnownPart]) -> Combination:
-        """The value and its interval, from the sums and theirs."""
-        ...
 
-    def fitted(self, most: int, /) -> Fitted | None:
-        """The function of at most so many of its sums; None where it needs them all."""
-        ...
+def judging(function: FunctionOfSums) -> Judging:
+    """The function, which is not smooth."""
+    return cast("Judging", function)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
 from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 
 _STATED_COUNT = Fraction(100)
@@ -39,6 +39,7 @@ class Passing:
     n_groups: int
 
     has_base = False
+    smooth: Smooth | None = None
 
     @property
     def has_steps(self) -> bool:

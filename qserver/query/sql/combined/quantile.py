@@ -23,7 +23,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
 
 _RECORD = 1.0
 """How far the definitions of a quantile are apart, in records."""
@@ -45,6 +45,7 @@ class Quantile:
 
     has_steps = True
     has_base = True
+    smooth: Smooth | None = None
 
     @property
     def marks(self) -> tuple[Marks, ...]:

@@ -1,9 +1,7 @@
 """Variances and standard deviations, from a count, a sum and a sum of squares.
 
-The three sums have intervals of confidence 1 - (1 - c) / 3 each, so all of them hold at once with
-confidence c, for any dependence of their errors: the sums may come from the same noise, or not. The
-interval is what `qserver.query.sql.combined.moments` finds possible with all three. So it holds
-whenever they do, without a normal law and without linearisation.
+Their interval follows from draws of the errors of these. Where the intervals of the three sums must
+hold at once, it is what `qserver.query.sql.combined.moments` finds possible with all three.
 """
 
 from __future__ import annotations
@@ -13,7 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.query.asking.marks import Marks
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
 from qserver.query.sql.combined.moments import (
     outward,
     root_range,
@@ -21,15 +23,8 @@ from qserver.query.sql.combined.moments import (
     variance_range,
 )
 
-_PARTS = 3
 _STATED_SHARE = Fraction(1, 20)
 _SAMPLE_ROOT = Fraction(3, 2)
-_LEAST_SHARE = 0.125
-"""Deviations below this part of the radius are measured no more exactly than one of this size."""
-# To first order V errs by (dQ + 2 r dS + 1.5 r^2 dN) / N at most, wherever the mean lies. These
-# half-widths, in units of r, 1 and 1 / r, keep that in balance with what a record weighs in each.
-_BALANCE = (math.sqrt(0.5), math.sqrt(0.5), math.sqrt(2.0 / 3.0))
-_BALANCED_ERROR = _BALANCE[0] + 2.0 * _BALANCE[1] + 1.5 * _BALANCE[2]
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ class Spread:
 
     has_steps = True
     has_base = True
-    marks = (None, None, None)
+    marks: tuple[Marks | None, ...] = (None, None, None)
 
     @property
     def stated_half_width(self) -> Fraction:
@@ -66,23 +61,20 @@ class Spread:
         most = self.radius * _SAMPLE_ROOT if self.is_sample else self.radius
         return error if self.is_root else error * 2 * most
 
-    def part_confidence(self, confidence: float) -> float:
-        """Each sum may miss with a third of the value's chance."""
-        return 1 - (1 - confidence) / _PARTS
+    @property
+    def smooth(self) -> Smooth:
+        """The value; without one where the sums allow no number of records, or no deviation."""
+        # Of a sample it is at most twice as much: that of two records.
+        most = float(self.radius**2 * (2 if self.is_sample else 1))
+        return Smooth(self._values, 0.0, math.sqrt(most) if self.is_root else most)
 
-    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
-        """What suffices for `base` records, to first order, but for a very small deviation."""
-        radius = float(self.radius) or 1.0
-        wanted = half_width
-        if self.is_root:
-            wanted *= 2.0 * max(half_width, radius * _LEAST_SHARE)
-        unit = min(wanted, radius**2 / 2.0) * base / (radius * _BALANCED_ERROR)
-        of_sum, of_squares, of_count = _BALANCE[1], _BALANCE[0] * radius, _BALANCE[2] / radius
-        return (of_count * unit, of_sum * unit, of_squares * unit)
-
-    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
-        """The first of the sums."""
-        return parts[0]
+    def _values(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        n, s, q = parts
+        divisor = n - 1.0 if self.is_sample else n
+        with np.errstate(all="ignore"):
+            found = (q + n * float(self.radius) ** 2 / 2.0 - s * s / n) / divisor
+            found = np.sqrt(found) if self.is_root else found
+        return np.where(divisor > 0.0, found, np.nan)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The value of the estimates, and all that the three intervals allow."""

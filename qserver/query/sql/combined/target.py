@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qserver.query.sql.combined.function import FunctionOfSums, KnownPart
+from qserver.query.sql.combined.function import Judging, KnownPart
 
 _FIRST = 16.0
 """The first step asks for intervals this many times as long as the last."""
@@ -33,7 +33,7 @@ class SeveralTarget:
         base: least number of records that these are for.
     """
 
-    function: FunctionOfSums
+    function: Judging
     half_width: float
     most: tuple[float, ...]
     base: float = 0.0

@@ -11,27 +11,6 @@ from qserver.query.linear import LinearQuery
 
 
 @dataclass(frozen=True)
-class Centred:
-    """A quotient as middle + part / denominator, with part / denominator within +-radius.
-
-    Args:
-        is_bounded: whether the radius is a bound. Otherwise it is a guess, and the interval may be
-            longer than asked.
-    """
-
-    middle: Fraction
-    radius: Fraction
-    part: LinearQuery
-    denominator: LinearQuery
-    is_bounded: bool
-
-    @property
-    def bounds(self) -> PublicBounds[Fraction]:
-        """Those of part / denominator."""
-        return PublicBounds(-self.radius, self.radius)
-
-
-@dataclass(frozen=True)
 class CellInterval:
     """The interval of a value; an end of None is open."""
 
@@ -77,8 +56,31 @@ class PublicBounds(Generic[_N]):
         return inside
 
 
+@dataclass(frozen=True)
+class Centred:
+    """A quotient as middle + part / denominator.
+
+    Args:
+        bounds: those of part / denominator; None where they are not known.
+    """
+
+    middle: Fraction
+    part: LinearQuery
+    denominator: LinearQuery
+    bounds: PublicBounds[Fraction] | None
+
+    @property
+    def width(self) -> Fraction | None:
+        """How far the greatest value is from the least; None where bounds are not known."""
+        return None if self.bounds is None else self.bounds.most - self.bounds.least
+
+
 def quotient_interval(
-    part: CellInterval, denominator: CellInterval, shape: Centred
+    part: CellInterval,
+    denominator: CellInterval,
+    *,
+    middle: Fraction,
+    bounds: PublicBounds[Fraction] | None,
 ) -> CellInterval:
     """All values of middle + n / d with n in `part` and d in `denominator`, d > 0.
 
@@ -86,23 +88,13 @@ def quotient_interval(
     ends are rounded outward.
     """
     ends = _quotients(part, denominator)
-    if shape.is_bounded:
+    if bounds is not None:
         # Bounds are those of weighted averages, whose denominator is not negative.
         is_sure = denominator.low is not None and denominator.low > 0.0
-        ends = shape.bounds.cut(*ends) if is_sure and _are_finite(ends) else shape.bounds.whole
-    low = None if ends[0] is None else _rounded(ends[0] + shape.middle, -math.inf)
-    high = None if ends[1] is None else _rounded(ends[1] + shape.middle, math.inf)
+        ends = bounds.cut(*ends) if is_sure and _are_finite(ends) else bounds.whole
+    low = None if ends[0] is None else _rounded(ends[0] + middle, -math.inf)
+    high = None if ends[1] is None else _rounded(ends[1] + middle, math.inf)
     return CellInterval(low, high)
-
-
-def shifted_interval(low: float, high: float, shape: Centred) -> CellInterval:
-    """The quotient's interval from that of its part about the middle; public bounds cut it."""
-    ends = Fraction(low), Fraction(high)
-    if shape.is_bounded:
-        ends = shape.bounds.cut(*ends)
-    return CellInterval(
-        _rounded(ends[0] + shape.middle, -math.inf), _rounded(ends[1] + shape.middle, math.inf)
-    )
 
 
 _Ends = tuple[Fraction | None, Fraction | None]

@@ -1,9 +1,9 @@
 """Counts and sums within a part of themselves, such as 2 percent.
 
 How long the interval may be depends on the number, which is private. So it is asked in steps, as
-quotients are: roughly first, then as exactly as the greatest possible number needs, then as the
-least possible one does. No step asks for more than the least number that the text assumes needs, so
-that is the worst that it can cost. The lengths follow from released answers alone.
+smooth numbers are: roughly first, then as exactly as the greatest possible number needs, then as
+the least possible one does. No step asks for more than the least number that the text assumes
+needs, so that is the worst that it can cost. The lengths follow from released answers alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
-from qserver.query.sql.parts import KnownRange
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.tables.exactness import STATED_BASE
 
@@ -37,7 +36,7 @@ class Relative:
 
 
 @dataclass(frozen=True)
-class KnownSum(KnownRange):
+class KnownSum:
     """What history says of a number; ends are infinite where it says nothing."""
 
     low: float = -math.inf
@@ -48,6 +47,16 @@ class KnownSum(KnownRange):
     def half_width(self) -> float:
         """Half the length of its interval."""
         return (self.high - self.low) / 2.0
+
+    @property
+    def nearest(self) -> float:
+        """The least possible size."""
+        return max(0.0, self.low, -self.high)
+
+    @property
+    def farthest(self) -> float:
+        """The greatest possible size."""
+        return max(abs(self.low), abs(self.high))
 
 
 @dataclass(frozen=True)

@@ -181,8 +181,8 @@ def _of_cell(cell: Cell, count: Fraction) -> Fraction:
         return cell.function.stated_half_width
     if isinstance(cell, Sum):
         return count * (_largest_weight(cell.query) or 1)
-    shape = centred(cell)
-    return STATED_PART * 2 * shape.radius if shape.is_bounded and shape.radius else STATED_PART
+    width = centred(cell).width
+    return STATED_PART * width if width else STATED_PART
 
 
 def _largest_weight(query: LinearQuery) -> Fraction:

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.cells import at_most
 from qserver.query.sql.combined.asked import several_asked
 from qserver.query.sql.combined.calculated import Moved, Total
 from qserver.query.sql.combined.extreme import Extreme
 from qserver.query.sql.combined.function import Combination, Combined, Fitted, KnownPart
 from qserver.query.sql.combined.target import SeveralTarget
 from qserver.query.sql.parser import parse_statement
+from tests.query.sql.at_most import at_most
 from tests.query.sql.people import DOMAIN, People
 
 N, N_RUNS, CONFIDENCE = 30, 2000, 0.9
@@ -64,6 +64,7 @@ class Single:
 
     has_steps, has_base, stated_half_width = True, False, Fraction(1)
     marks = (None,)
+    smooth = None
 
     def part_confidence(self, confidence: float) -> float:
         return confidence
@@ -103,6 +104,29 @@ def found_part(found: Combination) -> KnownPart:
     return KnownPart(found.estimate, found.low, found.high)
 
 
+def test_draws_are_calculated_with_as_the_number_is() -> None:
+    """-2 times a deviation plus 1, and the sum of two deviations of other numbers."""
+    cell = cell_of("1 - 2 * STDDEV_POP(age)")
+    smooth = cell.function.smooth
+    assert smooth is not None
+    values = np.arange(20.0, 28.0)
+    y = values - 23.5
+    sums = np.array([[8.0], [y.sum()], [(y**2 - 3.5**2 / 2).sum()]])
+    assert smooth.values(sums) == pytest.approx([1.0 - 2.0 * values.std()])
+    assert (smooth.low, smooth.high) == pytest.approx((1.0 - 2.0 * 3.5, 1.0))
+    both = cell_of("STDDEV_POP(age) + VAR_POP(age)").function.smooth
+    assert both is not None
+    expected = values.std() + values.var()
+    assert both.values(np.concatenate([sums, sums])) == pytest.approx([expected])
+    assert (both.low, both.high) == pytest.approx((0.0, 3.5 + 3.5**2))
+
+
+def test_a_median_is_not_added_to_a_deviation() -> None:
+    """One is told by the intervals of its counts, the other by draws of all errors."""
+    with pytest.raises(SqlError, match="not add a median"):
+        cell_of("MEDIAN(age) + STDDEV(age)")
+
+
 def test_an_open_end_stays_open_at_the_side_that_it_moves_to() -> None:
     part = KnownPart(1.0, 1.0, math.inf)
     found = Moved(Single(), Fraction(-2), Fraction(1)).value([part])
@@ -122,7 +146,7 @@ def test_the_length_that_is_asked_is_that_of_the_number_itself() -> None:
     statement = parse_statement(
         "SELECT 5 * (MAX(age) - MIN(age)) FROM people WITHIN 3", DOMAIN, dataset="people"
     )
-    lengths = {q.requirement.length for q in at_most(statement, known={}).questions}
+    lengths = {q.requirement.length for q in at_most(statement).questions}
     assert lengths == {6.0}
 
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.cells import at_most
 from qserver.query.sql.combined.asked import several_asked
 from qserver.query.sql.combined.extreme import Extreme
 from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.parser import parse_statement
+from tests.query.sql.at_most import at_most
 from tests.query.sql.people import AGES, DOMAIN, People, read
 
 N = 30
@@ -49,7 +49,7 @@ def test_an_extreme_is_asked_by_the_counts_from_its_end(
         )
         assert people.value(query) == count
     # WITHIN is about these counts.
-    lengths = {q.requirement.length for q in at_most(statement, known={}).questions}
+    lengths = {q.requirement.length for q in at_most(statement).questions}
     assert lengths == {6.0}
 
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.query.asking.marks import Marks
-from qserver.query.sql.cells import at_most
 from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.combined.passing import Passing
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.shaping.shape import Compare, Every, Opposite, Test
+from tests.query.sql.at_most import at_most
 from tests.query.sql.people import DOMAIN, People
 
 N_RUNS = 2000
@@ -63,7 +63,7 @@ def test_without_noise_it_is_what_a_database_says(text: str, people: People) -> 
         found = cell.function.value([KnownPart(x, x, x) for x in exact])
         truth = truths[row.group[0] if row.group else ""]
         assert (found.estimate, found.low, found.high) == (truth, truth, truth)
-    assert at_most(statement, known={}).questions
+    assert at_most(statement).questions
 
 
 @given(st.sampled_from(TESTS), st.lists(st.tuples(intervals, intervals), min_size=1, max_size=3))

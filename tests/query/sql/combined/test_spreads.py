@@ -12,11 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.asked import several_asked
 from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.combined.moments import Range, sample_factors, variance_range
+from qserver.query.sql.combined.smooth_asked import smooth_asked
 from qserver.query.sql.combined.spread import Spread
-from qserver.query.sql.combined.target import SeveralTarget
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Binning
 from tests.query.sql.people import DOMAIN, People
@@ -115,7 +114,9 @@ def test_the_range_is_that_of_all_values_in_the_intervals(
 
 @pytest.mark.parametrize("shape", ["one end", "both ends", "even", "few"])
 @pytest.mark.parametrize("is_root", [False, True])
-def test_intervals_hold_at_least_as_often_as_they_say(shape: str, *, is_root: bool) -> None:
+def test_what_all_sums_allow_holds_at_least_as_often_as_they_do_at_once(
+    shape: str, *, is_root: bool
+) -> None:
     rng = np.random.default_rng(5)
     values = {
         "one end": 9.0 - rng.exponential(1.0, 500).clip(0, 15),
@@ -126,8 +127,7 @@ def test_intervals_hold_at_least_as_often_as_they_say(shape: str, *, is_root: bo
     function = spread(is_root=is_root)
     truth, middles = float(values.std() if is_root else values.var()), np.array(sums(values))
     scales = np.array((8.0, 40.0, 300.0))
-    confidence = function.part_confidence(CONFIDENCE)
-    halves = scales * math.log(1 / (1 - confidence))
+    halves = scales * math.log(3 / (1 - CONFIDENCE))
     held = 0
     for noise in rng.laplace(0.0, scales, (N_RUNS, 3)):
         found = function.value(parts((middles + noise).tolist(), halves.tolist()))
@@ -178,18 +178,18 @@ def test_bins_move_a_deviation_by_no_more_than_is_said(*, is_sample: bool) -> No
 
 
 @pytest.mark.parametrize("is_root", [False, True])
-@pytest.mark.parametrize("mean", [-9.0, 0.0, 6.0])
-def test_the_half_widths_asked_at_most_suffice(mean: float, *, is_root: bool) -> None:
-    rng = np.random.default_rng(2)
-    values = (mean + rng.choice([-4.0, 4.0], 100_000)).clip(-10.0, 10.0)
-    function, half_width = spread(is_root=is_root), 0.25 if is_root else 2.0
-    widths = function.widths(half_width, float(len(values)))
-    found = function.value(parts(sums(values), widths))
-    # Beyond the first order little is left at this many records.
-    assert found.high - found.low <= 2.02 * half_width
-    target = SeveralTarget(function, half_width, widths, float(len(values)))
-    assert target.is_met(parts(sums(values), widths))
-    assert not target.is_met(UNKNOWN)
+@pytest.mark.parametrize("is_sample", [False, True])
+def test_draws_of_the_sums_give_the_value_of_each(*, is_root: bool, is_sample: bool) -> None:
+    rng = np.random.default_rng(4)
+    many = [rng.uniform(-9.0, 9.0, 40) for _ in range(5)]
+    smooth = spread(is_root=is_root, is_sample=is_sample).smooth
+    found = smooth.values(np.array([sums(values) for values in many]).T)
+    variances = np.array([values.var(ddof=int(is_sample)) for values in many])
+    assert found == pytest.approx(np.sqrt(variances) if is_root else variances, rel=1e-9)
+    # No records, and squares that no numbers have.
+    nothing = smooth.values(np.array([[0.0, 9.0], [0.0, 0.0], [0.0, -900.0]]))
+    assert np.isnan(nothing[0])
+    assert np.isnan(nothing[1]) == is_root
 
 
 @pytest.mark.parametrize(
@@ -202,4 +202,4 @@ def test_the_half_widths_asked_at_most_suffice(mean: float, *, is_root: bool) ->
 )
 def test_what_is_no_spread_of_an_attribute_is_refused(item: str, reason: str) -> None:
     with pytest.raises(SqlError, match=reason):
-        several_asked(parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people"))
+        smooth_asked(parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people"))

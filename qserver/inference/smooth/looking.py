@@ -1,0 +1,169 @@
+"""The interval of a smooth number from draws of the errors of its sums.
+
+Draws of the number are wide to one side where the function is bent. An interval of theirs, and its
+mirror about the number itself, are both taken: their hull is centred, and holds as often as said
+also after looks at several exactnesses. Where the function is far from linear within the errors,
+the draws nearest to the number are taken in place of the ends of most of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.arrays import FloatArray
+from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.part_law import PartLaw
+
+FAR_FROM_LINEAR = 0.4
+_UNDEFINED = 1e-3
+"""Most draws without a value: beyond that the number has no interval yet."""
+_DRAWN_MISSED = 0.02
+"""Draws tell ends that are missed at least this often; rarer misses are read off wider errors."""
+_BASE_MISSED = 0.05
+_CENTRAL = 0.9
+
+
+@dataclass(frozen=True)
+class Look:
+    """What draws say of a number.
+
+    Args:
+        estimate: None where the sums' estimates give it no value.
+        half_width: of the centred interval, before any public bound cuts it; may be infinite.
+        bend: how far from linear the function is within the errors.
+    """
+
+    estimate: float | None
+    half_width: float
+    bend: float = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is an interval."""
+        return math.isfinite(self.half_width)
+
+
+def look(number: Number, law: PartLaw, *, missed: float | None = None) -> Look:
+    """The interval of a number.
+
+    Args:
+        missed: the probability that it may miss with; that of the number by default.
+    """
+    allowed = number.missed if missed is None else missed
+    allowed = max(allowed - law.error, allowed / 2.0)
+    found = number.values(law.means[:, None])[0]
+    if not math.isfinite(found):
+        return Look(None, math.inf)
+    estimate, drawn = float(found), Drawn(number, law)
+    if not law.errors.any():
+        return Look(estimate, 0.0)
+    half_width = drawn.half_width(estimate, allowed)
+    if not math.isfinite(half_width):
+        return Look(estimate, half_width)
+    room = float(np.abs(gradient(number, law)) @ law.allowances)
+    return Look(estimate, half_width + room, drawn.bend(estimate, allowed))
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Draws of a number, with the errors of its sums as they are or scaled.
+
+    Args:
+        scales: of each sum's error, shape (k,); None for 1.
+    """
+
+    number: Number
+    law: PartLaw
+    scales: FloatArray | None = None
+
+    def half_width(self, estimate: float, missed: float) -> float:
+        """Of the interval about the estimate; infinite where it has none."""
+        factor, base = 1.0, missed
+        if missed < _DRAWN_MISSED:
+            base = _BASE_MISSED
+            # Of a log-concave error the half-width grows no faster.
+            factor = math.log(missed) / math.log(base)
+        found = self.values(factor)
+        half = _hull(found, estimate, base)
+        if not math.isfinite(half) or self._bend(half, factor, estimate, base) <= FAR_FROM_LINEAR:
+            return half
+        return _nearest(found, estimate, base)
+
+    def bend(self, estimate: float, missed: float) -> float:
+        """How much the ends at twice the errors differ from twice the ends, as a part of them."""
+        base = max(missed, _BASE_MISSED)
+        return self._bend(_hull(self.values(1.0), estimate, base), 1.0, estimate, base)
+
+    def _bend(self, half: float, factor: float, estimate: float, missed: float) -> float:
+        if half == 0.0:
+            return 0.0
+        twice = _hull(self.values(2.0 * factor), estimate, missed)
+        return abs(twice / (2.0 * half) - 1.0)
+
+    def values(self, factor: float) -> FloatArray:
+        """The number at each draw, its errors times `factor`."""
+        errors = self.law.errors * factor
+        if self.scales is not None:
+            errors = errors * self.scales[:, None]
+        if not self.law.is_joint:
+            errors = _as_far_apart(self.number, self.law, errors)
+        return self.number.values(self.law.means[:, None] - errors)
+
+
+def gradient(number: Number, law: PartLaw) -> FloatArray:
+    """How the number changes with its sums, within their errors, shape (k,)."""
+    estimate = float(number.values(law.means[:, None])[0])
+    spread = law.errors.std(axis=1) if law.is_joint else np.sqrt((law.errors**2).mean(axis=1))
+    used = np.flatnonzero(spread > 0.0)
+    found = np.zeros(len(spread))
+    if not math.isfinite(estimate) or not len(used):
+        return found
+    if not law.is_joint:
+        found[used] = [_slope(number, law.means, j, float(spread[j])) for j in used.tolist()]
+        return found
+    values = Drawn(number, law).values(1.0) - estimate
+    sizes = np.where(np.isfinite(values), np.abs(values), np.inf)
+    central = sizes <= np.quantile(sizes, _CENTRAL, method="lower")
+    central &= np.isfinite(values)
+    scaled = law.errors[used][:, central] / spread[used, None]
+    fitted = np.linalg.lstsq(-scaled.T, values[central], rcond=None)[0]
+    found[used] = fitted / spread[used]
+    return found
+
+
+def _slope(number: Number, means: FloatArray, j: int, step: float) -> float:
+    """Of one sum, by its two sides; 0 where one of them has no value."""
+    moved = np.zeros((len(means), 2))
+    moved[j] = -step, step
+    low, high = number.values(means[:, None] + moved)
+    slope = float((high - low) / (2.0 * step))
+    return slope if math.isfinite(slope) else 0.0
+
+
+def _as_far_apart(number: Number, law: PartLaw, sizes: FloatArray) -> FloatArray:
+    """Errors of which only the sizes are known, so that all of them move the number one way."""
+    signs = np.sign(gradient(number, law))
+    signs[signs == 0.0] = 1.0
+    one = signs[:, None] * sizes
+    return np.concatenate([one, -one], axis=1)
+
+
+def _hull(values: FloatArray, estimate: float, missed: float) -> float:
+    """Half the length of the interval that holds the inner draws and their mirror."""
+    n, n_outside = len(values), int(missed / 2.0 * len(values))
+    is_known = np.isfinite(values)
+    n_unknown = n - int(is_known.sum())
+    if n_unknown > _UNDEFINED * n or n_outside <= n_unknown:
+        return math.inf
+    left = n_outside - n_unknown
+    ordered = np.sort(values[is_known])
+    return float(max(ordered[len(ordered) - 1 - left] - estimate, estimate - ordered[left], 0.0))
+
+
+def _nearest(values: FloatArray, estimate: float, missed: float) -> float:
+    """The distance of the farthest of the nearest draws."""
+    sizes = np.sort(np.where(np.isfinite(values), np.abs(values - estimate), np.inf))
+    return float(sizes[len(sizes) - 1 - int(missed * len(sizes))])

@@ -1,0 +1,135 @@
+"""The law of the errors of a few sums together, and draws from it that are always the same.
+
+Each error is a weighted sum of independent Laplace variables. Every variable has draws of its own,
+by its place alone: so the draws by which a length was foretold are those that decide once the
+variable's noise is less. Where released answers disagree, draws are made given the disagreements.
+Where it is not known how two errors depend on each other, they are drawn as far apart as can be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qserver.inference.arrays import FloatArray
+from qserver.inference.given.chain import drawn_errors
+from qserver.inference.given.known_sums import KnownSums, Reduced
+from qserver.inference.posterior.by_rows import Together
+from qserver.inference.posterior.posterior import Posterior
+
+N_PAIRS = 2_000
+"""Draws come in pairs, an error and its opposite."""
+DRAWN_ERROR = 0.01
+"""Of a probability from draws given disagreements, which are fewer in effect."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartLaw:
+    """What history says of k sums together.
+
+    Args:
+        means: of the sums, shape (k,).
+        half_widths: of their intervals at the confidence that is asked, shape (k,).
+        allowances: bounds on the errors that lattice and floats add, shape (k,).
+        errors: draws of the sums' errors, shape (k, n).
+        n_disagreements: how many bear on them.
+        is_joint: whether it is known how the errors depend on each other; else each row of
+            `errors` holds the draws of its own error by their size, and may have either sign.
+    """
+
+    means: FloatArray
+    half_widths: FloatArray
+    allowances: FloatArray
+    errors: FloatArray
+    n_disagreements: int = 0
+    is_joint: bool = True
+
+    @property
+    def error(self) -> float:
+        """Numerical error of a probability."""
+        return DRAWN_ERROR if self.n_disagreements else 0.0
+
+    @classmethod
+    def together(cls, found: Together, half_widths: FloatArray, *, seed: int) -> PartLaw:
+        """By the joint law of the estimates of rows."""
+        linear = np.array([one.estimate for one in found.estimates])
+        allowances = np.array([one.allowance for one in found.estimates])
+        reduced = found.sums.reduced().of_several
+        if reduced.n_disagreements:
+            errors = drawn_errors(reduced)
+        elif isinstance(found.sums, KnownSums):
+            errors = _independent(found.sums.weights, found.sums.counts, seed)
+        else:
+            errors = _of_reduced(reduced, seed)
+        # Given what answers disagree about, errors need not be zero on average.
+        off = errors.mean(axis=1)
+        means, errors = linear - reduced.shift - off, errors - off[:, None]
+        return cls(means, half_widths, allowances, errors, reduced.n_disagreements)
+
+    @classmethod
+    def of_scales(cls, means: FloatArray, scales: FloatArray, *, seed: int) -> PartLaw:
+        """By independent Laplace errors of these scales."""
+        nothing = np.zeros(len(means))
+        errors = _independent(np.diag(scales), np.ones(len(means)), seed)
+        return cls(means, nothing, nothing, errors)
+
+    @classmethod
+    def apart(cls, posteriors: list[Posterior], half_widths: FloatArray, *, seed: int) -> PartLaw:
+        """By the law of each estimate alone."""
+        sizes = np.zeros((len(posteriors), 2 * N_PAIRS))
+        for i, one in enumerate(posteriors):
+            errors = _independent(one.scales, np.ones(len(one.scales)), seed + i)
+            sizes[i] = np.sort(np.abs(errors[0]))
+        means = np.array([one.estimate for one in posteriors])
+        allowances = np.array([one.allowance for one in posteriors])
+        return cls(means, half_widths, allowances, sizes, is_joint=False)
+
+    def some(self, places: list[int], units: FloatArray) -> PartLaw:
+        """The law of some of these sums, each times a number."""
+        return PartLaw(
+            self.means[places] * units,
+            self.half_widths[places] * np.abs(units),
+            self.allowances[places] * np.abs(units),
+            self.errors[places] * (units if self.is_joint else np.abs(units))[:, None],
+            self.n_disagreements,
+            self.is_joint,
+        )
+
+    def placed(self, at: list[int], means: FloatArray, half_widths: FloatArray) -> PartLaw:
+        """The law of more sums, of which these are some; the others are known exactly.
+
+        Args:
+            at: places of these, in order.
+            means, half_widths: of all sums; of these they are not used.
+        """
+        allowances, errors = np.zeros(len(means)), np.zeros((len(means), self.errors.shape[-1]))
+        all_means = means.copy()
+        all_means[at], allowances[at], errors[at] = self.means, self.allowances, self.errors
+        return PartLaw(
+            all_means, half_widths, allowances, errors, self.n_disagreements, self.is_joint
+        )
+
+
+def _independent(weights: FloatArray, counts: FloatArray, seed: int) -> FloatArray:
+    """Draws of weighted sums of independent variables, shape (k, n)."""
+    rows = np.atleast_2d(weights)
+    errors = np.zeros((len(rows), 2 * N_PAIRS))
+    for i in np.flatnonzero(rows.any(axis=0)).tolist():
+        used = np.flatnonzero(rows[:, i])
+        errors[used] += np.outer(rows[used, i], _variable(seed, i, float(counts[i])))
+    return errors
+
+
+def _of_reduced(known: Reduced, seed: int) -> FloatArray:
+    """The same where the smallest variables make one normal error."""
+    found = _independent(known.weights, known.counts, seed)
+    return found + _independent(known.rest, np.ones(known.rest.shape[-1]), seed + 1)
+
+
+def _variable(seed: int, place: int, count: float) -> FloatArray:
+    """Draws of the sum of `count` Laplace variables over the root of `count`, in pairs."""
+    random = np.random.default_rng((seed, place))
+    pair = random.standard_gamma(count, (2, N_PAIRS))
+    half = (pair[0] - pair[1]) / np.sqrt(count)
+    return np.concatenate([half, -half])

@@ -1,0 +1,252 @@
+"""What to measure next so that a smooth number becomes as exact as asked, and when to stop.
+
+How exact the sums must be depends on the data, which are private. So they are measured roughly
+first. Draws from what is known then say how short the number's interval would be with less noise:
+the same draws, their errors shrunk. The cheapest such noise is measured, and so on. A rough answer
+is refined for the difference in price. A group that has surely fewer records than the text assumes
+is measured no further: an empty one would otherwise cost the most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from qserver.inference.arrays import FloatArray
+from qserver.inference.smooth.looking import Drawn, Look, gradient, look
+from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.part_law import PartLaw
+
+ROUGH = 12.0
+"""Rate of the first look times the records: their number is then known within a quarter."""
+ROUGH_RECORDS = 64.0
+"""A first look is for this many times the least number of records, where fewer may be there."""
+_AIM = 0.97
+"""Part of the asked length that is aimed at."""
+_GROWTH = 6.0
+"""A step raises the price at most so many times: what is known may mislead by as much."""
+_LEAST_RISE = 1.03
+_UNDEFINED_RISE = 2.0
+_IMPOSSIBLE_RISE = 4.0
+"""Of rates where the number would be beyond its public bounds: its error is greater than these."""
+_WORST = 128.0
+"""The rates that suffice at worst are at most about so many times those that do."""
+_COUNT_RISE = 4.0
+"""Of the rate of the count as long as that says next to nothing."""
+_COUNTED = 3.0
+"""A number of records is known where it is so many times the half-width of its interval."""
+_FEW_TAIL = 0.005
+_POWER = 2.0 / 3.0
+_LEAST_SLOPE = 0.1
+"""Slopes below this part of the greatest are taken for this: they might be greater elsewhere."""
+_N_HALVINGS = 18
+_MOST_SHORTER = 8.0
+_STEP = 0.02
+"""A slope is that between so many of the records more and less."""
+_FARTHEST = 1e6
+
+State = Literal["met", "few", "open"]
+"""`met` for an interval as short as asked, `few` for a group with surely too few records."""
+
+
+def state_of(number: Number, found: Look, *, size: float, size_at_most: float) -> State:
+    """Whether a number is to be measured further, by what is known of it.
+
+    A group counts as small only where the number of its records is known to as many as it must
+    have: each look may be wrong once in two hundred, and only the last of several shall count.
+
+    Args:
+        size: the sum that tells the number of records.
+        size_at_most: as `size_at_most` says.
+    """
+    if found.half_width <= number.half_width:
+        return "met"
+    least = number.least * number.per_record
+    return "few" if size_at_most < least and size_at_most - size <= least else "open"
+
+
+def rough_widths(number: Number, most_records: float) -> FloatArray:
+    """The half-widths of the sums at the first look, shape (k,).
+
+    Args:
+        most_records: that there can be.
+    """
+    rate = ROUGH / min(most_records, ROUGH_RECORDS * max(number.least, 1.0))
+    return number.unit * np.maximum(number.sizes, 1e-300) / rate
+
+
+def next_widths(number: Number, law: PartLaw) -> FloatArray:
+    """The half-widths of the sums to measure next, shape (k,); none is longer than known."""
+    search, found = _Search(number, law), look(number, law)
+    if not found.is_known:
+        rates = search.undefined(_UNDEFINED_RISE)
+    elif found.estimate is None or _is_far_beyond(number, found.estimate):
+        # From where the number cannot be, draws foretell nothing.
+        rates = search.undefined(_IMPOSSIBLE_RISE)
+    else:
+        rates = search.foretold()
+    with np.errstate(divide="ignore"):
+        return np.minimum(number.unit / rates, law.half_widths)
+
+
+def _is_far_beyond(number: Number, estimate: float) -> bool:
+    """Whether a number is beyond its public bounds by more than it may be off in the end."""
+    off = max(number.low - estimate, estimate - number.high)
+    return off > number.half_width
+
+
+def widths_at_most(number: Number, least: float) -> FloatArray:
+    """The half-widths that a group of so many records needs, shape (k,).
+
+    It is that which costs most: with as many records of each kind, or only of those with the least
+    or the greatest weights in some sum. To first order the errors of all sums are at their worst;
+    where that does not do, the half-widths are shorter.
+    """
+    found = [_needed(number, kinds, least) for kinds in _mixtures(number)]
+    needed = [one for one in found if one is not None]
+    if not needed:
+        return number.half_width * np.maximum(number.sizes, 1e-300)
+    worst = max(needed, key=lambda one: number.price(number.unit / one.widths))
+    return worst.widths / _least(lambda f: _suffices(number, worst, f), _MOST_SHORTER)
+
+
+def size_at_most(number: Number, law: PartLaw) -> float:
+    """What the sum that tells the number of records is surely below."""
+    errors = law.errors[number.size]
+    spread = errors if law.is_joint else np.concatenate([errors, -errors])
+    if not spread.any():
+        return float(law.means[number.size])
+    return float(law.means[number.size] - np.quantile(spread, _FEW_TAIL))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    number: Number
+    law: PartLaw
+
+    def undefined(self, rise: float) -> FloatArray:
+        """Higher rates where the number has no interval yet: first of the count."""
+        number, rates, j = self.number, self._rates, self.number.size
+        if self.law.means[j] >= _COUNTED * self.law.half_widths[j]:
+            # Sums that are known better already need not be.
+            alike = 1.0 / np.maximum(number.sizes, 1e-300)
+            least = float((rates / alike)[number.sizes > 0.0].min(initial=math.inf))
+            records = (self.law.means[j] + self.law.half_widths[j]) / number.per_record
+            worst = number.unit / widths_at_most(number, records)
+            return np.maximum(rates, np.maximum(least * rise * alike, worst / _WORST))
+        enough = _COUNTED * number.unit / (max(number.least, 1.0) * number.per_record)
+        found = rates.copy()
+        found[j] = min(rates[j] * _COUNT_RISE, max(enough, rates[j] * _UNDEFINED_RISE))
+        return found
+
+    def foretold(self) -> FloatArray:
+        """The cheapest of several rates that would do, as far as one step may go."""
+        slopes = np.abs(gradient(self.number, self.law))
+        sizes = np.maximum(self.number.sizes, 1e-300)
+        shares = slopes * sizes
+        floored = np.maximum(shares, _LEAST_SLOPE * shares.max(initial=0.0) or 1.0)
+        patterns = [floored**_POWER / sizes, shares**_POWER / sizes, 1.0 / sizes]
+        found = [self._along(one) for one in patterns if one.any()]
+        # Where none does within one step, the first is the least exposed to slopes that mislead.
+        enough = [rates for rates in found if self._does(rates)]
+        return min(enough, key=self._rise) if enough else found[0]
+
+    def _along(self, pattern: FloatArray) -> FloatArray:
+        """The least rates along a pattern that would do; none falls."""
+        rates = self._rates
+        open_ = np.isfinite(rates) & (pattern > 0.0)
+        if not open_.any():
+            return rates
+        start = float((rates[open_] / pattern[open_]).min())
+
+        def at(factor: float) -> FloatArray:
+            return np.maximum(rates, np.where(open_, pattern * start * factor, 0.0))
+
+        most = _GROWTH * max(self._total(rates), 1e-12)
+        factor = _least(lambda f: self._does(at(f)) or self._total(at(f)) > most)
+        found = at(factor)
+        if (found <= rates * _LEAST_RISE).all():
+            found = np.where(open_, rates * _LEAST_RISE, rates)
+        return found
+
+    def _does(self, rates: FloatArray) -> bool:
+        with np.errstate(invalid="ignore"):
+            scales = np.where(np.isfinite(rates), self._rates / rates, 1.0)
+        drawn = Drawn(self.number, self.law, scales)
+        estimate = float(self.number.values(self.law.means[:, None])[0])
+        missed = max(self.number.missed - self.law.error, self.number.missed / 2.0)
+        return drawn.half_width(estimate, missed) <= _AIM * self.number.half_width
+
+    @property
+    def _rates(self) -> FloatArray:
+        """The rates at which measured sums would be as exact as they are known; may be infinite."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.number.unit / self.law.half_widths)
+
+    def _total(self, rates: FloatArray) -> float:
+        return self.number.price(np.where(np.isfinite(rates), rates, 0.0))
+
+    def _rise(self, rates: FloatArray) -> float:
+        with np.errstate(invalid="ignore"):
+            return self.number.price(np.where(np.isfinite(rates), rates - self._rates, 0.0))
+
+
+def _least(holds: Callable[[float], bool], farthest: float = _FARTHEST) -> float:
+    """About the least factor from 1 on at which a rising condition holds."""
+    if holds(1.0):
+        return 1.0
+    low, high = 0.0, math.log(farthest)
+    for _ in range(_N_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
+    return math.exp(high)
+
+
+def _mixtures(number: Number) -> Iterator[FloatArray]:
+    """Kinds of records: all of them, and those with the least or the greatest weights in a sum."""
+    weights = number.weights
+    yield weights
+    for row in weights:
+        middle = (row.min(initial=0.0) + row.max(initial=0.0)) / 2.0
+        for chosen in (row < middle, row > middle):
+            if chosen.any() and not chosen.all():
+                yield weights[:, chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class _Needed:
+    """Half-widths that some records need, and their sums; arrays of shape (k,)."""
+
+    sums: FloatArray
+    widths: FloatArray
+
+
+def _suffices(number: Number, needed: _Needed, factor: float) -> bool:
+    """Whether half-widths so many times as short give an interval as short as asked."""
+    scales = needed.widths / (number.unit * factor)
+    law = PartLaw.of_scales(needed.sums, scales, seed=0)
+    estimate = float(number.values(needed.sums[:, None])[0])
+    return Drawn(number, law).half_width(estimate, number.missed) <= number.half_width
+
+
+def _needed(number: Number, kinds: FloatArray, least: float) -> _Needed | None:
+    """The half-widths for so many records of these kinds; None where the number has no value."""
+    mean = kinds.mean(axis=1) if kinds.shape[1] else np.zeros(len(kinds))
+    if not abs(mean[number.size]) > 0.0:
+        return None
+    sums = mean * (least * number.per_record / abs(mean[number.size]))
+    sizes = np.maximum(number.sizes, 1e-300)
+    steps = np.diag(sizes * least * _STEP)
+    ends = number.values(np.concatenate([sums[:, None] + steps, sums[:, None] - steps], axis=1))
+    high, low = np.split(ends, 2)
+    shares = np.abs(high - low) / (2.0 * least * _STEP)
+    if not np.isfinite(shares).all() or not shares.any():
+        return None
+    shares = np.maximum(shares, _LEAST_SLOPE * shares.max())
+    # Least loss of all sums together, while their half-widths times slopes add up to that asked.
+    widths = sizes * number.half_width / (np.sqrt(shares) * np.sqrt(shares).sum())
+    return _Needed(sums, np.asarray(widths))

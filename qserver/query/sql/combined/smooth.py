@@ -1,0 +1,136 @@
+"""Smooth functions of sums: quotients, and what a few sums of powers say of a distribution.
+
+Their interval follows from draws of the sums' errors (`qserver.inference.smooth`). Where the
+intervals of the sums must hold at once, it holds all values that these allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.query.asking.marks import Marks
+from qserver.query.grid import class_grid
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import primitive
+from qserver.query.sql.combined.function import Combination, Combined, Fitted, KnownPart, Smooth
+from qserver.query.sql.statement import Ratio, Statement
+from qserver.query.sql.tables.bounds import centred
+from qserver.query.sql.tables.intervals import CellInterval, PublicBounds, quotient_interval
+
+FloatArray = NDArray[np.float64]
+
+_STATED = Fraction(1, 20)
+_MAX_KINDS = 1 << 16
+
+
+@dataclass(frozen=True)
+class QuotientOf:
+    """A quotient as middle + part / denominator.
+
+    Args:
+        bounds: the least and the greatest value that part / denominator has for any data; None if
+            they are not known.
+    """
+
+    middle: Fraction
+    bounds: PublicBounds[Fraction] | None
+
+    has_steps = True
+    has_base = True
+    marks: tuple[Marks | None, ...] = (None, None)
+
+    @property
+    def stated_half_width(self) -> Fraction:
+        """A twentieth of the public range, or by itself where there is none."""
+        width = self.bounds.most - self.bounds.least if self.bounds else Fraction(1)
+        return width * _STATED or _STATED
+
+    @property
+    def smooth(self) -> Smooth:
+        """The quotient; it has no value where its denominator has the other sign, or is zero."""
+        low, high = -math.inf, math.inf
+        if self.bounds is not None:
+            low, high = (float(self.middle + end) for end in self.bounds.whole)
+        return Smooth(self._values, low, high, size=1)
+
+    def _values(self, parts: FloatArray) -> FloatArray:
+        over, under = parts
+        sign = 1.0 if self.bounds is not None or under.mean() >= 0.0 else -1.0
+        with np.errstate(all="ignore"):
+            found = float(self.middle) + over / under
+        return np.where(under * sign > 0.0, found, np.nan)
+
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
+        """All quotients of values in both intervals."""
+        ends = quotient_interval(*map(_interval, parts), middle=self.middle, bounds=self.bounds)
+        low = -math.inf if ends.low is None else ends.low
+        high = math.inf if ends.high is None else ends.high
+        over, under = (part.estimate for part in parts)
+        if not (under > 0.0 or (under < 0.0 and self.bounds is None)):
+            return Combination(None, low, high)
+        found = float(self.middle) + over / under
+        if not math.isfinite(found):
+            return Combination(None, low, high)
+        return Combination(min(max(found, low), high), low, high)
+
+    def fitted(self, _most: int, /) -> Fitted | None:
+        """It needs both."""
+        return None
+
+
+def _interval(part: KnownPart) -> CellInterval:
+    low, high = (end if math.isfinite(end) else None for end in (part.low, part.high))
+    return CellInterval(low, high)
+
+
+@lru_cache(maxsize=1_024)
+def _as_combined(cell: Ratio, *, about_zero: bool) -> Combined:
+    """A quotient as a function of two sums."""
+    shape = centred(cell, about_zero=about_zero)
+    function = QuotientOf(shape.middle, shape.bounds)
+    return Combined((shape.part, shape.denominator), function, cell.binning)
+
+
+def function_cells(statement: Statement) -> Iterator[tuple[int, int, Combined]]:
+    """Row, column and cell of each function of several sums.
+
+    Quotients of several groups with one denominator, as shares of a total are, keep their numerator
+    as it is: about any other number each would be a sum over the records of all groups.
+    """
+    shared = _shared(statement)
+    for i, row in enumerate(statement.rows):
+        for k, cell in enumerate(row.cells):
+            if isinstance(cell, Ratio):
+                yield i, k, _as_combined(cell, about_zero=cell.denominator in shared)
+            elif isinstance(cell, Combined):
+                yield i, k, cell
+
+
+def _shared(statement: Statement) -> set[LinearQuery]:
+    """The denominators of quotients in several groups."""
+    found = Counter[LinearQuery]()
+    for row in statement.rows:
+        found.update({cell.denominator for cell in row.cells if isinstance(cell, Ratio)})
+    return {denominator for denominator, n in found.items() if n > 1}
+
+
+@lru_cache(maxsize=1_024)
+def kinds(queries: tuple[LinearQuery, ...]) -> FloatArray:
+    """The weights of a record in each sum, for every kind of record that counts, shape (k, m).
+
+    Where there are too many kinds, that of one which has the greatest weight in every sum.
+    """
+    grid = class_grid(*queries)
+    if grid.n_cells > _MAX_KINDS:
+        return np.array([[float(primitive(query).sensitivity)] for query in queries])
+    values = [grid.values(query).ravel().astype(float) / query.denominator for query in queries]
+    found = np.unique(np.array(values), axis=1)
+    return np.asarray(found[:, found.any(axis=0)])

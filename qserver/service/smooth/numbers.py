@@ -1,0 +1,125 @@
+"""Smooth numbers by the present history, each computed once for one version of it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from qserver.answering.reading import most_records
+from qserver.answering.smooth import KnownParts, SmoothKnown, SmoothOf, known_parts
+from qserver.inference.smooth.part_law import PartLaw
+from qserver.inference.sought import trim
+from qserver.service.datasets import OpenDatasets
+
+_MOST_KNOWN = 4_096
+"""A table of 1,000 numbers is among the known ones as a whole."""
+_At = tuple[str, int]
+_Key = tuple[_At, SmoothOf, float]
+
+
+@dataclass
+class _Cache:
+    """What was computed, by version of the history."""
+
+    lock: Lock = field(default_factory=Lock)
+    known: OrderedDict[_Key, SmoothKnown] = field(default_factory=OrderedDict)
+
+    def get(self, key: _Key) -> SmoothKnown | None:
+        with self.lock:
+            return self.known.get(key)
+
+    def keep(self, key: _Key, found: SmoothKnown) -> None:
+        with self.lock:
+            trim(self.known, _MOST_KNOWN)
+            self.known[key] = found
+
+
+class SmoothView:
+    """The smooth numbers of one statement by one version of the history.
+
+    Their draws are made at once, when they are first needed.
+
+    Args:
+        read: what history says now, by confidence of the numbers.
+    """
+
+    def __init__(self, at: _At, cache: _Cache, read: Callable[[], dict[float, KnownParts]]) -> None:
+        self._at, self._cache, self._read = at, cache, read
+        self._parts: dict[float, KnownParts] | None = None
+
+    def law(self, one: SmoothOf) -> PartLaw | None:
+        """The law of a number's sums; None where history does not give them all."""
+        return self._of(one).law(one)
+
+    def _of(self, one: SmoothOf) -> KnownParts:
+        if self._parts is None:
+            self._parts = self._read()
+        return self._parts[one.confidence]
+
+    def known(self, one: SmoothOf, *, missed: float | None = None) -> SmoothKnown:
+        """What is known of a number.
+
+        Args:
+            missed: the probability that its interval may miss with; by its confidence by default.
+        """
+        allowed = 1.0 - one.confidence if missed is None else missed
+        found = self._cache.get((self._at, one, allowed))
+        if found is None:
+            law = self.law(one)
+            if law is None:
+                found = SmoothKnown.unknown(len(one.queries), self._of(one).size_at_least(one))
+            else:
+                number = one.number(float("inf"), 0.0)
+                found = SmoothKnown.of(number, law, missed=allowed)
+            self._cache.keep((self._at, one, allowed), found)
+        return found
+
+
+class SmoothNumbers:
+    """The smooth numbers of one process. Thread-safe: what two threads find at once is the same.
+
+    Args:
+        datasets: the replicas that workloads are answered from.
+    """
+
+    def __init__(self, datasets: OpenDatasets) -> None:
+        self._datasets = datasets
+        self._cache = _Cache()
+
+    def view(self, name: str, ones: Sequence[SmoothOf]) -> SmoothView:
+        """What is known of some numbers now."""
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            at = opened.meta.snapshot, opened.replica.present.n_shown
+
+        def read() -> dict[float, KnownParts]:
+            confidences = {one.confidence for one in ones}
+            with opened.lock:
+                return {
+                    c: known_parts(
+                        opened.replica.engine,
+                        [one for one in ones if one.confidence == c],
+                        seed=at[0],
+                    )
+                    for c in sorted(confidences)
+                }
+
+        return SmoothView(at, self._cache, read)
+
+    def n_losses(self, name: str) -> int:
+        """How often a person may lose what a record does: by their records, and by both relations.
+
+        A record that is replaced is lost, and another is won.
+        """
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            neighbours = opened.replica.ledger.neighbours
+        return neighbours.records_per_person * (1 + (neighbours.relation == "replace-one"))
+
+    def most_records(self, name: str) -> float:
+        """How many records there can be, by what is public."""
+        opened = self._datasets.refresh(name)
+        with opened.lock:
+            return most_records(opened.replica)

@@ -1,0 +1,193 @@
+"""The steps in which the sums behind smooth numbers are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qserver.answering.smooth import SmoothKnown, SmoothOf
+from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.search import (
+    next_widths,
+    rough_widths,
+    widths_at_most,
+)
+from qserver.query.sql.combined.asked import OfSeveral, Place
+from qserver.query.sql.combined.smooth_asked import smooth_asked
+from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.exactness import STATED_BASE, least_base
+
+if TYPE_CHECKING:
+    from qserver.service.service import Service
+
+_ROOM = 1.0 + 1e-6
+_SHORTER = 1.0 - 1e-3
+"""A step shortens the interval of some sum to this part at least."""
+_Halves = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A smooth number, and how exactly it is asked."""
+
+    of: SmoothOf
+    number: Number
+
+
+def _asked(statement: Statement) -> dict[Place, _Asked]:
+    assuming = statement.clauses.assuming
+    least = float(STATED_BASE if assuming is None else assuming)
+    found = dict[Place, _Asked]()
+    for place, one in smooth_asked(statement).items():
+        of = SmoothOf(one.cell.queries, one.cell.function, one.smooth, one.confidence)
+        found[place] = _Asked(of, of.number(one.half_width, least))
+    return found
+
+
+class SmoothSteps:
+    """The smooth numbers in one statement, on one dataset.
+
+    What is quoted is fixed at the beginning.
+
+    Raises:
+        SqlError: the statement has no length.
+    """
+
+    def __init__(self, history: Service, name: str, statement: Statement) -> None:
+        self._history = history
+        self._name = name
+        self._asked = _asked(statement)
+        self._known: Mapping[Place, SmoothKnown] = {}
+        self._next: dict[Place, _Halves] = {}
+        self._left_out = set[Place]()
+        self._look()
+        self._most = {
+            place: self._at_most(statement, one.number, self._known[place])
+            for place, one in self._asked.items()
+        }
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there is none."""
+        return not self._asked
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the interval of one of them is still too long."""
+        return any(map(self._is_open, self._asked))
+
+    @property
+    def open_places(self) -> list[Place]:
+        """Those that are measured further, the dearest first."""
+        found = [p for p in self._asked if self._is_open(p) and p not in self._left_out]
+        return sorted(found, key=lambda p: (-self._price(p), p))
+
+    def look(self) -> None:
+        """Read the present history."""
+        self._look()
+        for place in self._asked:
+            if self._is_open(place) and not self._shortens(place):
+                self._left_out.add(place)
+
+    def _look(self) -> None:
+        self._view = self._history.smooth.view(self._name, [one.of for one in self._asked.values()])
+        self._known = {p: self._view.known(one.of) for p, one in self._asked.items()}
+        self._next = {}
+
+    def leave_out(self, places: list[Place]) -> None:
+        """Measure these no further."""
+        self._left_out.update(places)
+
+    def next_step(self) -> OfSeveral:
+        """The half-widths of the sums to ask for now."""
+        chosen = set(self.open_places)
+        return {
+            p: self._next_halves(p) if p in chosen else self._known_halves(p) for p in self._asked
+        }
+
+    def last_step(self, *, at_once: bool) -> OfSeveral:
+        """Those that suffice, or are asked at most.
+
+        Args:
+            at_once: whether all intervals must hold at once, so that nothing known suffices.
+        """
+        return {
+            p: self._most[p] if at_once or self._is_open(p) else self._known_halves(p)
+            for p in self._asked
+        }
+
+    @property
+    def is_known(self) -> bool:
+        """Whether history says something of all their sums."""
+        return all(one.is_known for one in self._known.values())
+
+    def as_known(self) -> OfSeveral:
+        """The half-widths of what history knows."""
+        return {place: self._known_halves(place) for place in self._asked}
+
+    @property
+    def by_rows(self) -> float:
+        """What a record loses at most by rows for all that is asked at most, in epsilon.
+
+        Groups apart cost what the dearest does, and the numbers of one group add up.
+        """
+        found = dict[int, float]()
+        for place, one in self._asked.items():
+            if self._is_open(place):
+                most, known = np.array(self._most[place]), np.array(self._known[place].half_widths)
+                with np.errstate(divide="ignore"):
+                    rise = np.maximum(one.number.unit / most - one.number.unit / known, 0.0)
+                found[place[0]] = found.get(place[0], 0.0) + one.number.price(rise)
+        return max(found.values(), default=0.0)
+
+    def _is_open(self, place: Place) -> bool:
+        known = self._known[place]
+        return known.state(self._asked[place].number) == "open"
+
+    def _shortens(self, place: Place) -> bool:
+        return _shortens(self._next_halves(place), self._known[place].half_widths)
+
+    def _next_halves(self, place: Place) -> _Halves:
+        if place not in self._next:
+            one, known = self._asked[place], self._known[place]
+            law = self._view.law(one.of)
+            if law is None:
+                records = self._history.smooth.most_records(self._name)
+                rough = np.maximum(rough_widths(one.number, records), self._most[place])
+                self._next[place] = tuple(rough.tolist())
+            else:
+                found = next_widths(one.number, law).tolist()
+                clipped = tuple(map(max, found, self._most[place]))
+                # What is asked at most is asked first: that is what was quoted.
+                found = clipped if _shortens(clipped, known.half_widths) else found
+                self._next[place] = tuple(
+                    width if width < half * _SHORTER else half * _ROOM
+                    for width, half in zip(found, known.half_widths, strict=True)
+                )
+        return self._next[place]
+
+    def _known_halves(self, place: Place) -> _Halves:
+        """As known; where history does not give them all, as at most."""
+        known = self._known[place]
+        if not known.is_known:
+            return self._most[place]
+        return tuple(half * _ROOM for half in known.half_widths)
+
+    def _price(self, place: Place) -> float:
+        number = self._asked[place].number
+        with np.errstate(divide="ignore"):
+            rates = number.unit / np.array(self._next_halves(place))
+        return number.price(np.where(np.isfinite(rates), rates, 0.0))
+
+    def _at_most(self, statement: Statement, number: Number, known: SmoothKnown) -> _Halves:
+        fewest = known.size_at_least / number.per_record
+        least = least_base(statement.clauses.assuming, fewest)
+        return tuple(widths_at_most(number, least).tolist())
+
+
+def _shortens(halves: Sequence[float], known: Sequence[float]) -> bool:
+    """Whether some half-width is shorter than known."""
+    return any(half < old * _SHORTER for half, old in zip(halves, known, strict=True))

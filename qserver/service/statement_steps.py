@@ -1,0 +1,135 @@
+"""The steps in which functions of sums and parts of numbers are asked.
+
+Each looks at history first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from qserver.query.sql.cells import StatementQuestions, asked
+from qserver.query.sql.combined.asked import OfSeveral, Place
+from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
+from qserver.service.service import Service
+from qserver.service.smooth.steps import SmoothSteps
+from qserver.service.unmeasured.several import SeveralSteps
+
+MOST_STEPS = 16
+"""After so many the questions that are asked at most are asked."""
+_ROOM = 1.0 + 1e-6
+
+
+class StatementSteps:
+    """The steps of one statement on one dataset.
+
+    What is asked at most is fixed at the beginning. The steps might cost more than that in all:
+    `qserver.service.quoted` stops before. The lengths of a step depend on the text and on released
+    answers alone.
+
+    Raises:
+        SqlError: the statement has no length.
+    """
+
+    def __init__(self, history: Service, name: str, statement: Statement) -> None:
+        self._history = history
+        self._name = name
+        self._statement = statement
+        self._relatives = relatives(statement)
+        self._several = SeveralSteps(history, name, statement)
+        self._smooth = SmoothSteps(history, name, statement)
+        self._sums = self._look_at_sums()
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is one step: all are sums, or all intervals must hold together."""
+        is_plain = not self._relatives and self._several.is_none and self._smooth.is_none
+        return is_plain or self._statement.clauses.simultaneous
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the interval of some number that is asked in steps is still too wide."""
+        return not self.is_one and (self.has_others or self._smooth.goes_on)
+
+    @property
+    def open_places(self) -> list[Place]:
+        """The smooth numbers that are measured further, the dearest first."""
+        return self._smooth.open_places
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the interval of some number that is not smooth is still too wide."""
+        unmet = any(not target.is_met(self._sums[r]) for r, target in self._relatives.items())
+        return unmet or self._several.goes_on
+
+    @property
+    def has_next(self) -> bool:
+        """Whether there is a step before the last."""
+        return self.has_others or bool(self._smooth.open_places)
+
+    @property
+    def by_rows(self) -> float:
+        """What a record loses at most by rows for the smooth numbers, in epsilon."""
+        return 0.0 if self.is_one else self._smooth.by_rows
+
+    def leave_out(self, places: list[Place]) -> None:
+        """Measure these smooth numbers no further."""
+        self._smooth.leave_out(places)
+
+    def look(self) -> None:
+        """Read the present history."""
+        self._sums = self._look_at_sums()
+        self._several.look()
+        self._smooth.look()
+
+    def next_step(self) -> StatementQuestions:
+        """The next questions."""
+        of_sums = {r: t.next_half(self._sums[r]) for r, t in self._relatives.items()}
+        return self._asked(of_sums, {**self._several.next_step(), **self._smooth.next_step()})
+
+    def last_step(self) -> StatementQuestions:
+        """The questions that are asked at most; where history is better, with its interval."""
+        of_sums = {r: t.most for r, t in self._relatives.items()}
+        several = self._several.last_step(at_once=self.is_one)
+        return self._asked(of_sums, {**several, **self._smooth.last_step(at_once=self.is_one)})
+
+    def last_of_others(self) -> StatementQuestions:
+        """The questions that are asked at most of numbers that are not smooth."""
+        of_sums = {r: t.most for r, t in self._relatives.items()}
+        several = self._several.last_step(at_once=False)
+        return self._asked(of_sums, {**several, **self._smooth.as_known()})
+
+    @property
+    def is_known(self) -> bool:
+        """Whether history says something of all that is asked in steps."""
+        sums = all(math.isfinite(known.half_width) for known in self._sums.values())
+        return sums and self._several.is_known and self._smooth.is_known
+
+    def as_known(self) -> StatementQuestions:
+        """The questions as exactly as history knows them, whether or not that suffices."""
+        return asked(
+            self._statement,
+            of_sums={one: known.half_width * _ROOM for one, known in self._sums.items()},
+            of_several={**self._several.as_known(), **self._smooth.as_known()},
+        )
+
+    def _asked(
+        self, of_sums: Mapping[Relative, float], of_several: OfSeveral
+    ) -> StatementQuestions:
+        """The questions with these half-widths; one that is met is asked at its known width."""
+        met_sums = {
+            r: self._sums[r].half_width * _ROOM
+            for r, target in self._relatives.items()
+            if target.is_met(self._sums[r]) and not self.is_one
+        }
+        return asked(self._statement, of_sums={**of_sums, **met_sums}, of_several=of_several)
+
+    def _look_at_sums(self) -> dict[Relative, KnownSum]:
+        found = dict[Relative, KnownSum]()
+        for one in self._relatives:
+            offer = self._history.insight.offer(self._name, one.query, confidence=one.confidence)
+            found[one] = (
+                KnownSum() if offer is None else KnownSum(offer.low, offer.high, offer.estimate)
+            )
+        return found

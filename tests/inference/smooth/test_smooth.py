@@ -1,0 +1,174 @@
+"""Smooth numbers: their intervals from draws, and what is measured of their sums next."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from qserver.inference.arrays import FloatArray
+from qserver.inference.smooth.looking import gradient, look
+from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.part_law import N_PAIRS, PartLaw
+from qserver.inference.smooth.search import (
+    next_widths,
+    rough_widths,
+    size_at_most,
+    state_of,
+    widths_at_most,
+)
+
+CONFIDENCE = 0.95
+VALUES = np.arange(-10.0, 11.0)
+"""Of records, about the middle of their public range."""
+
+
+def _linear(parts: FloatArray) -> FloatArray:
+    return np.asarray(2.0 * parts[0] - 3.0 * parts[1])
+
+
+def _average(parts: FloatArray) -> FloatArray:
+    with np.errstate(all="ignore"):
+        return np.where(parts[1] > 0.0, parts[0] / parts[1], np.nan)
+
+
+def number(half_width: float = 1.0, *, least: float = 1000.0, is_linear: bool = False) -> Number:
+    def kinds() -> FloatArray:
+        return np.array([VALUES, np.ones(len(VALUES))])
+
+    values = _linear if is_linear else _average
+    return Number(values, kinds, half_width, CONFIDENCE, least, 1, -10.0, 10.0)
+
+
+def law(means: list[float], scales: list[float]) -> PartLaw:
+    """Of independent errors, with the half-widths that they have."""
+    found = PartLaw.of_scales(np.array(means), np.array(scales), seed=1)
+    halves = np.array(scales) * -math.log(1.0 - CONFIDENCE)
+    return PartLaw(found.means, halves, found.allowances, found.errors)
+
+
+def exact_half_width(scales: tuple[float, float], missed: float) -> float:
+    """h with P(abs(X) > h) = missed for a sum of two Laplace variables, by bisection."""
+    a, b = max(scales), min(scales)
+    low, high = 0.0, 100.0 * a
+    for _ in range(60):
+        h = (low + high) / 2
+        tail = (a * a * math.exp(-h / a) - b * b * math.exp(-h / b)) / (a * a - b * b)
+        low, high = (h, high) if tail > missed else (low, h)
+    return high
+
+
+def test_of_a_linear_function_it_is_the_interval_of_the_sum_of_both_errors() -> None:
+    """4,000 draws tell the ends within some percent; the farther of both counts."""
+    found = look(number(is_linear=True), law([5.0, 7.0], [1.0, 2.0]))
+    assert found.estimate == -11.0
+    assert found.bend == pytest.approx(0.0, abs=1e-9)
+    expected = exact_half_width((2.0, 6.0), 0.05)
+    assert 0.98 * expected < found.half_width < 1.12 * expected
+
+
+@pytest.mark.parametrize("missed", [1e-3, 1e-6])
+def test_rare_misses_are_never_given_less_room_than_the_law_says(missed: float) -> None:
+    known = law([5.0, 7.0], [1.0, 2.0])
+    found = look(number(is_linear=True), known, missed=missed)
+    expected = exact_half_width((2.0, 6.0), missed)
+    assert expected < found.half_width < 1.4 * expected
+
+
+def test_slopes_are_those_of_the_function() -> None:
+    assert gradient(number(is_linear=True), law([5.0, 7.0], [1.0, 2.0])) == pytest.approx([2, -3])
+    found = gradient(number(), law([2e4, 1e4], [10.0, 10.0]))
+    assert found == pytest.approx([1e-4, -2e-4], rel=0.02)
+
+
+def test_errors_whose_dependence_is_not_known_move_the_number_one_way() -> None:
+    """At worst the half-widths add up."""
+    scales = np.array([1.0, 2.0])
+    draws = np.sort(np.abs(np.random.default_rng(1).laplace(size=2 * N_PAIRS)))
+    halves = scales * -math.log(1.0 - CONFIDENCE)
+    known = PartLaw(
+        np.array([5.0, 7.0]), halves, np.zeros(2), np.outer(scales, draws), is_joint=False
+    )
+    found = look(number(is_linear=True), known)
+    assert found.half_width == pytest.approx(2.0 * halves[0] + 3.0 * halves[1], rel=0.1)
+
+
+def test_without_records_there_is_no_interval_and_a_small_group_is_told() -> None:
+    asked = number()
+    nobody = law([3.0, -40.0], [1000.0, 100.0])
+    found = look(asked, nobody)
+    assert (found.estimate, found.half_width) == (None, math.inf)
+    most = size_at_most(asked, nobody)
+    # One in two hundred is above.
+    assert most == pytest.approx(-40.0 + 100.0 * math.log(100.0), rel=0.1)
+    assert state_of(asked, found, size=-40.0, size_at_most=most) == "few"
+    rough = law([3.0, -900.0], [4000.0, 400.0])
+    far = size_at_most(asked, rough)
+    # That little is known of the number of records does not make it small.
+    assert state_of(asked, look(asked, rough), size=-900.0, size_at_most=far) == "open"
+
+
+def test_an_exact_number_has_no_length() -> None:
+    found = look(number(), law([50.0, 10.0], [0.0, 0.0]))
+    assert (found.estimate, found.half_width) == (5.0, 0.0)
+
+
+@pytest.mark.parametrize("t", [-9.0, -4.0, 4.0])
+def test_what_is_measured_next_makes_the_number_as_exact_as_asked_and_not_much_more(
+    t: float,
+) -> None:
+    """From a look that is three times as rough; the cost is near the least of all shares."""
+    asked, n = number(0.5), 20_000.0
+    known = law([t * n, n], [10_000.0, 1_000.0])
+    widths = next_widths(asked, known)
+    after = law([t * n, n], (widths / asked.unit).tolist())
+    assert 0.8 * asked.half_width < look(asked, after).half_width <= 1.05 * asked.half_width
+    cheapest = min(
+        asked.price(asked.unit / (size * shape))
+        for shape in (np.array([1.0, 10.0 ** (k / 10)]) for k in range(-30, 31))
+        for size in [_least_size(asked, [t * n, n], shape)]
+    )
+    assert asked.price(asked.unit / widths) < 1.15 * cheapest
+
+
+def _least_size(asked: Number, means: list[float], shape: FloatArray) -> float:
+    """Half-widths so many times `shape` are as long as may be, by the law of two variables."""
+    scales = shape / asked.unit
+    slopes = np.array([1.0, means[0] / means[1]]) / means[1]
+    own = np.maximum(np.abs(slopes) * scales, 1e-12 * np.array([1.0, 2.0]))
+    return asked.half_width / exact_half_width((float(own[0]), float(own[1])), 0.05)
+
+
+def test_no_step_raises_the_price_more_than_six_times() -> None:
+    asked = number(0.001)
+    known = law([5e4, 1e4], [1_000.0, 100.0])
+    before = asked.price(asked.unit / known.half_widths)
+    after = asked.price(asked.unit / next_widths(asked, known))
+    assert 5.5 * before < after < 6.5 * before
+
+
+def test_the_count_comes_first_where_it_is_not_known() -> None:
+    asked = number()
+    known = law([900.0, 300.0], [50_000.0, 5_000.0])
+    widths = next_widths(asked, known)
+    assert widths[0] == known.half_widths[0]
+    assert widths[1] == pytest.approx(known.half_widths[1] / 4.0)
+
+
+@pytest.mark.parametrize("least", [100.0, 1000.0])
+def test_what_is_asked_at_most_suffices_for_so_many_records(least: float) -> None:
+    """Of all values alike, and of the half of them at either end."""
+    asked = number(1.0, least=least)
+    scales = (widths_at_most(asked, least) / asked.unit).tolist()
+    for values in (VALUES, VALUES[VALUES < 0], VALUES[VALUES > 0]):
+        means = [float(values.mean()) * least, least]
+        assert look(asked, law(means, scales)).half_width <= 1.05 * asked.half_width
+
+
+def test_a_first_look_costs_what_the_number_of_records_says_and_not_the_length() -> None:
+    for half_width in (0.01, 5.0):
+        asked = number(half_width)
+        for records, rate in ((2_000.0, 6e-3), (1e10, 12.0 / 64_000.0)):
+            found = asked.unit / rough_widths(asked, records)
+            assert found == pytest.approx([rate / 10.0, rate])
