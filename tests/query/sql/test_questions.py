@@ -127,10 +127,16 @@ def test_shares_of_a_total_are_asked_of_each_group_apart() -> None:
 
 
 def test_a_quotient_is_asked_about_the_number_that_costs_least() -> None:
-    """Most indices are far from the middle of all that single records may have."""
+    """Most indices are far from the middle of all that single records may have.
+
+    If all ages were alike often this one would be the number of ages over the sum of weights.
+    """
     index = centred(ratio("SELECT COUNT(*) / SUM(21 * age - 419) FROM people"))
+    alike = Fraction(8, sum(21 * age - 419 for age in range(20, 28)))
+    assert abs(index.middle - alike) < Fraction(1, 1000)
     share = centred(ratio("SELECT COUNT_IF(age < 22) / COUNT(*) FROM people"))
-    assert (index.middle, share.middle) == (0, Fraction(1, 2))
+    average = centred(ratio("SELECT AVG(age) FROM people"))
+    assert (share.middle, average.middle) == (Fraction(1, 2), Fraction(47, 2))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +170,7 @@ def test_a_quotients_interval_holds_every_quotient_and_no_more(
     if under.low <= 0 <= under.high:
         assert found == CellInterval(None, None)
         return
-    ends = [Fraction(n, m) for n in sorted((a, b)) for m in (c, d)]
+    ends = [shape.middle + Fraction(n, m) for n in sorted((a, b)) for m in (c, d)]
     assert found.low is not None
     assert found.high is not None
     assert Fraction(found.low) <= min(ends) <= Fraction(math.nextafter(found.low, math.inf))

@@ -5,34 +5,39 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from qserver.query.grid import class_grid
+from qserver.query.grid import IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.statement import Ratio
 from qserver.query.sql.tables.intervals import Centred, PublicBounds
 
 # Bounds of a quotient are searched on grids of at most this many cells.
 _MAX_GRID = 1 << 16
+_MIDDLES = 1_000
+"""Numbers that a part is measured about have at most this denominator."""
 
 
 @lru_cache(maxsize=1_024)
 def centred(cell: Ratio, *, about_zero: bool = False) -> Centred:
-    """The quotient about the middle of its bounds, or about 0 where that is told or costs less."""
-    low, high = cell.low, cell.high
-    middle = Fraction(0) if about_zero else None
+    """The quotient about the number that costs least, or about 0 where that is told.
+
+    It is the middle of its bounds, 0, or the quotient if all kinds of records were alike often.
+    """
+    low, high, middle = cell.low, cell.high, Fraction(0)
     if low is None or high is None:
-        found = _of_records(cell.numerator, cell.denominator)
-        low, high = found.bounds if found else (None, None)
-        middle = found.middle if found and middle is None else middle
-    if low is None or high is None:
-        return Centred(Fraction(0), cell.numerator, cell.denominator, None)
-    middle = (low + high) / 2 if middle is None else middle
+        kinds = _Kinds.of(cell.numerator, cell.denominator)
+        low, high = (None, None) if kinds is None else kinds.bounds or (None, None)
+        middle = Fraction(0) if kinds is None else kinds.middle
+    else:
+        middle = (low + high) / 2
+    middle = Fraction(0) if about_zero else middle
     part = cell.numerator - cell.denominator.scaled(middle)
-    bounds = PublicBounds(low - middle, high - middle)
-    return Centred(middle, part, cell.denominator, bounds)
+    if low is None or high is None:
+        return Centred(middle, part, cell.denominator, None)
+    return Centred(middle, part, cell.denominator, PublicBounds(low - middle, high - middle))
 
 
 def public_bounds(
@@ -43,44 +48,58 @@ def public_bounds(
     If no record has a negative weight in the denominator, and none with weight 0 there counts in
     the numerator, then it is a weighted average of the quotients of single records.
     """
-    found = _of_records(numerator, denominator)
-    return None if found is None else found.bounds
+    kinds = _Kinds.of(numerator, denominator)
+    return None if kinds is None else kinds.bounds
 
 
 @dataclass(frozen=True)
-class _OfRecords:
-    """The quotients of single records: their ends, and the number to measure a part about."""
+class _Kinds:
+    """Kinds of records by their weights in numerator and denominator, in units of whole numbers.
 
-    bounds: tuple[Fraction, Fraction]
-    middle: Fraction
-
-
-def _of_records(numerator: LinearQuery, denominator: LinearQuery) -> _OfRecords | None:
-    grid = class_grid(numerator, denominator)
-    if grid.n_cells > _MAX_GRID:
-        return None
-    over, under = grid.values(numerator).ravel(), grid.values(denominator).ravel()
-    if (under < 0).any() or (over[under == 0] != 0).any() or not (under > 0).any():
-        return None
-    scale = Fraction(denominator.denominator, numerator.denominator)
-    pairs = set(zip(over[under > 0].tolist(), under[under > 0].tolist(), strict=True))
-    found = [scale * Fraction(a, b) for a, b in pairs]
-    low, high = min(found), max(found)
-    weights = np.array([[float(scale * a), float(b)] for a, b in pairs]).T
-    middle = min(
-        ((low + high) / 2, Fraction(0)),
-        key=lambda at: _worst(weights, float(at), float(max(high - at, at - low))),
-    )
-    return _OfRecords((low, high), middle)
-
-
-def _worst(
-    weights: np.ndarray[tuple[int, int], np.dtype[np.float64]], at: float, far: float
-) -> float:
-    """What a quotient costs, as far from the number that it is measured about as it may be.
-
-    The error of its part and that of the denominator add up, each in the least costly share.
+    Args:
+        scale: of a quotient of both.
     """
-    over, under = weights
-    part = float(np.abs(over - at * under).max())
-    return math.sqrt(part) + math.sqrt(far * float(under.max()))
+
+    over: IntegerGrid
+    under: IntegerGrid
+    scale: Fraction
+
+    @classmethod
+    def of(cls, numerator: LinearQuery, denominator: LinearQuery) -> _Kinds | None:
+        """None for too many kinds, or where a denominator of some data is negative or always 0."""
+        grid = class_grid(numerator, denominator)
+        if grid.n_cells > _MAX_GRID:
+            return None
+        over, under = grid.values(numerator).ravel(), grid.values(denominator).ravel()
+        if (under < 0).any() or not (under > 0).any():
+            return None
+        return cls(over, under, Fraction(denominator.denominator, numerator.denominator))
+
+    @cached_property
+    def bounds(self) -> tuple[Fraction, Fraction] | None:
+        """The least and the greatest quotient; None where a record may count above alone."""
+        if (self.over[self.under == 0] != 0).any():
+            return None
+        inside = self.under > 0
+        pairs = set(zip(self.over[inside].tolist(), self.under[inside].tolist(), strict=True))
+        found = [self.scale * Fraction(a, b) for a, b in pairs]
+        return min(found), max(found)
+
+    @property
+    def middle(self) -> Fraction:
+        """The number that a part is measured about."""
+        alike = self.scale * Fraction(sum(self.over.tolist()), sum(self.under.tolist()))
+        found = [alike.limit_denominator(_MIDDLES), Fraction(0)]
+        ends = self.bounds or (alike, alike)
+        if self.bounds is not None:
+            found.append(sum(self.bounds, Fraction(0)) / 2)
+        return min(found, key=lambda at: self._cost(at, max(abs(end - at) for end in ends)))
+
+    def _cost(self, at: Fraction, far: Fraction) -> float:
+        """What a quotient costs that is so far from the number it is measured about.
+
+        The error of its part and that of the denominator add up, each in the least costly share.
+        """
+        over, under = float(self.scale) * self.over.astype(float), self.under.astype(float)
+        part = float(np.abs(over - float(at) * under).max())
+        return math.sqrt(part) + math.sqrt(float(far) * float(under.max()))
