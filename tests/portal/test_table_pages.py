@@ -273,7 +273,7 @@ def test_a_page_of_a_step_says_what_all_steps_so_far_cost(tmp_path: Path, store_
 def test_a_question_whose_step_failed_is_asked_anew(tmp_path: Path, store_url: str) -> None:
     """Its first step could be paid when it was asked, and not once another question was."""
     browser = browser_on(Deployment.make(tmp_path, store_url, limit="1"), is_open=True)
-    browser.town.submit({"sex": "Female"}, length=6.05)
+    browser.town.submit({"sex": "Female"}, length=5.994)
     fields = {"text": "SELECT AVG(age) FROM people ASSUMING AT LEAST 400", "length": "1"}
     fields["confidence"] = "95"
     job = browser.post(f"{PEOPLE}/ask", fields).headers["Location"]
