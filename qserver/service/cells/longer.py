@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from qserver.query.sql.cells import StatementQuestions
+from qserver.query.sql.cells import CellQuestions, StatementQuestions
 from qserver.query.sql.combined.function import Combined
-from qserver.query.sql.statement import Cell, Sum
-from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.statement import Cell, Statement, Sum
+from qserver.query.sql.tables.exactness import STATED_BASE, Exactness
 from qserver.service.statement_answers import AnsweredCell
 from qserver.text import cost_text
 
@@ -17,8 +18,13 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class ReachedLength:
-    """The half-width that was asked of a number, and the one that it has; infinite if open."""
+    """The half-width that was asked of a number, and the one that it has; infinite if open.
 
+    Args:
+        cell: its place in the table.
+    """
+
+    cell: CellQuestions
     asked: float
     reached: float
 
@@ -32,27 +38,54 @@ def with_remark(
     questions: StatementQuestions,
     cells: Sequence[Sequence[AnsweredCell]],
     *,
+    is_few: Callable[[CellQuestions, float], bool],
     rest_nano: int | None = None,
 ) -> StatementQuestions:
     """The questions of a statement that says where intervals are longer than asked.
 
     Args:
         cells: of the whole table, with the intervals of each number by itself.
+        is_few: whether the records behind a number, asked with this half-width, are surely fewer
+            than assumed.
         rest_nano: price of what is still to be measured, where the quote did not pay it.
     """
     reached = list(_reached(questions, cells))
     longer = [one for one in reached if one.is_longer]
-    if not longer:
-        return questions
-    worst = max(longer, key=lambda one: one.reached / one.asked)
-    n, m = len(longer), len(reached)
-    which = "The interval is" if m == 1 else f"{n} of {m} intervals {'is' if n == 1 else 'are'}"
-    said = (
-        f"{which} longer than asked, up to {_half(worst.reached)} in place of {_half(worst.asked)}"
-    )
-    remark = f"{said}{_more(rest_nano)}"
+    few = [one for one in longer if is_few(one.cell, one.asked)]
+    others, remarks = [one for one in longer if one not in few], list[str]()
+    if few:
+        remarks.append(_too_few(few, len(reached), least_records(questions.statement)))
+    if others:
+        remarks.append(f"{_longer(others, len(reached))}{_more(rest_nano)}")
     statement = questions.statement
-    return replace(questions, statement=replace(statement, remarks=(*statement.remarks, remark)))
+    said = replace(statement, remarks=(*statement.remarks, *remarks))
+    return replace(questions, statement=said) if remarks else questions
+
+
+def least_records(statement: Statement) -> Fraction:
+    """How many records a group is assumed to have at least."""
+    assuming = statement.clauses.assuming
+    return STATED_BASE if assuming is None else assuming
+
+
+def _too_few(found: Sequence[ReachedLength], m: int, least: Fraction) -> str:
+    n = len(found)
+    which = "Too few records" if m == 1 else f"{n} of {m} numbers: too few records"
+    return (
+        f"{which}, surely under {float(least):,.10g} (ASSUMING AT LEAST), so they are measured no "
+        f"further: {_lengths(found)}. A smaller ASSUMING AT LEAST measures more."
+    )
+
+
+def _longer(found: Sequence[ReachedLength], m: int) -> str:
+    n = len(found)
+    which = "The interval is" if m == 1 else f"{n} of {m} intervals {'is' if n == 1 else 'are'}"
+    return f"{which} longer than asked, {_lengths(found)}"
+
+
+def _lengths(found: Sequence[ReachedLength]) -> str:
+    worst = max(found, key=lambda one: one.reached / one.asked)
+    return f"up to {_half(worst.reached)} in place of {_half(worst.asked)}"
 
 
 def _more(rest_nano: int | None) -> str:
@@ -73,14 +106,14 @@ def _reached(
 ) -> Iterator[ReachedLength]:
     """Of each number that is asked in steps."""
     statement = questions.statement
-    for row, answered in zip(statement.rows, cells, strict=True):
+    for row, asking, answered in zip(statement.rows, questions.cells, cells, strict=True):
         for k, (cell, found) in enumerate(zip(row.cells, answered, strict=False)):
             asked = _asked(cell, statement.exactness_of(k), found)
             if asked is not None:
                 low, high = found.value.interval.low, found.value.interval.high
                 is_open = low is None or high is None
                 half = float("inf") if is_open else ((high or 0.0) - (low or 0.0)) / 2.0
-                yield ReachedLength(asked, half)
+                yield ReachedLength(asking[k], asked, half)
 
 
 def _asked(cell: Cell, exact: Exactness, found: AnsweredCell) -> float | None:

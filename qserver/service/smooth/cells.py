@@ -10,6 +10,7 @@ from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.combined.function import FunctionOfSums, KnownPart, Smooth
 from qserver.query.sql.tables.intervals import CellInterval, PublicBounds
+from qserver.service.cells.longer import least_records
 from qserver.service.statement_answers import AnsweredCell, CellReading
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class SmoothCells:
 
     def __init__(self, service: Service, name: str, questions: StatementQuestions) -> None:
         self._among = questions.among
+        self._least = float(least_records(questions.statement))
         self._of = {} if questions.simultaneous else _smooth_of(questions)
         self._view = service.smooth.view(name, list(self._of.values()))
 
@@ -48,6 +50,13 @@ class SmoothCells:
             after_looking=CellReading(at_once, at_once, at_once),
             statement=known.statement,
         )
+
+    def is_few(self, cell: CellQuestions, half_width: float) -> bool:
+        """Whether a number that is asked like this has surely fewer records than are assumed."""
+        one = self._of.get((cell.parts, cell.confidence, cell.function))
+        if one is None:
+            return False
+        return self._view.known(one).state(one.number(half_width, self._least)) == "few"
 
 
 _Key = tuple[tuple[int, ...], float, FunctionOfSums | None]

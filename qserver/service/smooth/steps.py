@@ -18,7 +18,8 @@ from qserver.inference.smooth.search import (
 from qserver.query.sql.combined.asked import OfSeveral, Place
 from qserver.query.sql.combined.smooth_asked import smooth_asked
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.exactness import STATED_BASE, least_base
+from qserver.query.sql.tables.exactness import least_base
+from qserver.service.cells.longer import least_records
 
 if TYPE_CHECKING:
     from qserver.service.service import Service
@@ -38,8 +39,7 @@ class _Asked:
 
 
 def _asked(statement: Statement) -> dict[Place, _Asked]:
-    assuming = statement.clauses.assuming
-    least = float(STATED_BASE if assuming is None else assuming)
+    least = float(least_records(statement))
     found = dict[Place, _Asked]()
     for place, one in smooth_asked(statement).items():
         of = SmoothOf(one.cell.queries, one.cell.function, one.smooth, one.confidence)
