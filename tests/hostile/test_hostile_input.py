@@ -13,7 +13,7 @@ from tests.hostile.inputs import hostile_inputs, hostile_workloads
 from tests.hostile.route_inputs import route_inputs
 from tests.hostile.stage import Stage, running_stage
 from tests.hostile.trial import try_input
-from tests.sweeps import share
+from tests.sweeps import is_whole, share
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,9 @@ def test_every_hostile_input_gets_its_refusal_within_bounded_memory(stage: Stage
 def test_every_hostile_form_gets_a_page(stage: Stage) -> None:
     trials = [try_form(form, stage=stage) for form in share(hostile_forms(stage.model), 40)]
     assert [t for t in trials if t.fault] == []
-    assert {200, 303, 404, 422} <= {t.status for t in trials}
+    # Few forms are taken, and a share may have none of them.
+    taken = {303} if is_whole() else set[int]()
+    assert {200, 404, 422} | taken <= {t.status for t in trials}
 
 
 @pytest.mark.whole

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from qserver.errors import BudgetExhaustedError
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.records.answer import JobStatus
@@ -67,9 +68,8 @@ def test_a_small_group_is_told_in_one_sentence_and_costs_nothing_again(town: Dep
     assert cell.value.interval.high is not None
     half = (cell.value.interval.high - cell.value.interval.low) / 2
     [remark] = found.asked.statement.remarks
-    assert remark.startswith(
-        f"The interval is longer than asked, up to ±{half:.4g} in place of ±0.1"
-    )
+    assert remark.startswith("Too few records, surely under 1,000 (ASSUMING AT LEAST)")
+    assert f"up to ±{half:.4g} in place of ±0.1" in remark
     before = spent(town)
     again = answered(town, text)
     assert again.cells == found.cells
@@ -145,3 +145,33 @@ def test_a_note_that_was_damaged_is_as_none(town: Deployment) -> None:
 
 def parsed(service: Service, text: str) -> Statement:
     return parse_statement(text, service.domain("people"), dataset="people")
+
+
+@pytest.mark.slow
+def test_a_statement_that_could_not_be_paid_is_quoted_as_before(
+    tmp_path: Path, store_url: str
+) -> None:
+    """It had been noted as asked, so that its quote was 0 from then on."""
+    town = Deployment.make(tmp_path, store_url, limit="0.01")
+    text = "SELECT AVG(age) FROM people WITHIN 0.1 ASSUMING AT LEAST 100"
+    before = explained(town, text)
+    assert before.price_nano > before.remaining_nano
+    with pytest.raises(BudgetExhaustedError):
+        answered(town, text)
+    after = explained(town, text)
+    assert (after.price_nano, after.affordable) == (before.price_nano, False)
+
+
+@pytest.mark.slow
+def test_what_public_bounds_tell_is_not_measured_more_exactly_than_its_neighbours(
+    town: Deployment,
+) -> None:
+    """A share within 40 asks nothing: its sums are asked like the counts beside it."""
+    share = "SELECT sex, COUNT_IF(age < 21), COUNT(*), COUNT_IF(age < 21) / COUNT(*) FROM people"
+    counts = "SELECT sex, COUNT_IF(age < 21), COUNT(*) FROM people"
+    end = "GROUP BY sex ASSUMING AT LEAST 1 WITHIN 40"
+    found, plain = explained(town, f"{share} {end}"), explained(town, f"{counts} {end}")
+    assert not found.is_most
+    assert found.price_nano <= 2 * plain.price_nano
+    assert all(cell is not None for row in answered(town, f"{share} {end}").cells for cell in row)
+    assert explained(town, f"{share} {end}").price_nano == 0

@@ -50,6 +50,11 @@ class Number:
             raise RequirementError("confidence", "lie in (0, 1)", self.confidence)
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether its public bounds alone are as near as asked."""
+        return self.high - self.low <= 2.0 * self.half_width
+
+    @property
     def missed(self) -> float:
         """The probability with which the interval may miss."""
         return 1.0 - self.confidence

@@ -63,7 +63,7 @@ def state_of(number: Number, found: Look, *, size: float, size_at_most: float) -
         size: the sum that tells the number of records.
         size_at_most: as `size_at_most` says.
     """
-    if found.half_width <= number.half_width:
+    if number.is_bounded or found.half_width <= number.half_width:
         return "met"
     least = number.least * number.per_record
     return "few" if size_at_most < least and size_at_most - size <= least else "open"
@@ -107,7 +107,7 @@ def widths_at_most(number: Number, least: float) -> FloatArray:
     where that does not do, the half-widths are shorter.
     """
     found = [_needed(number, kinds, least) for kinds in _mixtures(number)]
-    needed = [one for one in found if one is not None]
+    needed = [one for one in found if one is not None and not number.is_bounded]
     if not needed:
         return number.half_width * np.maximum(number.sizes, 1e-300)
     worst = max(needed, key=lambda one: number.price(number.unit / one.widths))

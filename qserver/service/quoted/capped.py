@@ -105,8 +105,11 @@ class CappedSteps:
         self._keep(StatementNote(self._left - self._price))
 
     def asked_at_once(self) -> None:
-        """Note that what `last` gave is a job by now: its price was the quote."""
-        if self._note is None:
+        """Note that what `last` gave is a job by now: its price was the quote.
+
+        One that cannot be paid will fail, and leaves the statement as it was.
+        """
+        if self._note is None and self.quote.is_payable:
             self._keep(StatementNote(0))
 
     def last(self) -> StatementQuestions:
