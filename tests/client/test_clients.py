@@ -124,7 +124,6 @@ def test_a_statement_gives_a_table(make: Callable[[Served], Ask], served: Served
     count, mean = table["Female"]  # type: ignore[misc]
     assert abs(count.estimate - N_WOMEN) < 100
     assert 20 <= mean.interval.low <= mean.estimate <= mean.interval.high <= 29
-    assert price.at_most
     assert price.price >= served.spent_nano() / 1e9 > 0
     assert ask("price", "EXPLAIN " + text).price == 0
 
