@@ -23,7 +23,7 @@ def title(page: str) -> str:
     ("fields", "said"),
     [
         (AGE, "age 22 to 24"),
-        ({"text": MEN}, MEN),
+        pytest.param({"text": MEN}, MEN, marks=pytest.mark.slow),  # as many steps as draws need
         ({"text": "SELECT COUNT(*)\n FROM people WHERE age < 25"}, None),
         ({"text": '{"where": {"sex": "Male"}}', "length": "40"}, None),
         ({"text": "SELECT COUNT(*) FROM people WHERE sex <> '<b>'"}, None),
