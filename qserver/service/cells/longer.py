@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from qserver.query.sql.cells import CellQuestions, StatementQuestions
 from qserver.query.sql.combined.function import Combined
-from qserver.query.sql.statement import Cell, Statement, Sum
-from qserver.query.sql.tables.exactness import STATED_BASE, Exactness
+from qserver.query.sql.statement import Cell, Sum
+from qserver.query.sql.tables.exactness import Exactness, least_base
 from qserver.service.statement_answers import AnsweredCell
 from qserver.text import cost_text
 
@@ -51,28 +50,24 @@ def with_remark(
     """
     reached = list(_reached(questions, cells))
     longer = [one for one in reached if one.is_longer]
-    few = [one for one in longer if is_few(one.cell, one.asked)]
-    others, remarks = [one for one in longer if one not in few], list[str]()
+    told = [(one, is_few(one.cell, one.asked)) for one in longer]
+    few = [one for one, has_few in told if has_few]
+    others, statement = [one for one, has_few in told if not has_few], questions.statement
+    remarks = list[str]()
     if few:
-        remarks.append(_too_few(few, len(reached), least_records(questions.statement)))
+        least = least_base(statement.clauses.assuming, 0.0)
+        remarks.append(_too_few(few, len(reached), least))
     if others:
         remarks.append(f"{_longer(others, len(reached))}{_more(rest_nano)}")
-    statement = questions.statement
     said = replace(statement, remarks=(*statement.remarks, *remarks))
     return replace(questions, statement=said) if remarks else questions
 
 
-def least_records(statement: Statement) -> Fraction:
-    """How many records a group is assumed to have at least."""
-    assuming = statement.clauses.assuming
-    return STATED_BASE if assuming is None else assuming
-
-
-def _too_few(found: Sequence[ReachedLength], m: int, least: Fraction) -> str:
+def _too_few(found: Sequence[ReachedLength], m: int, least: float) -> str:
     n = len(found)
     which = "Too few records" if m == 1 else f"{n} of {m} numbers: too few records"
     return (
-        f"{which}, surely under {float(least):,.10g} (ASSUMING AT LEAST), so they are measured no "
+        f"{which}, surely under {least:,.10g} (ASSUMING AT LEAST), so they are measured no "
         f"further: {_lengths(found)}. A smaller ASSUMING AT LEAST measures more."
     )
 

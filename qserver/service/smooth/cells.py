@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.combined.function import FunctionOfSums, KnownPart, Smooth
+from qserver.query.sql.tables.exactness import least_base
 from qserver.query.sql.tables.intervals import CellInterval, PublicBounds
-from qserver.service.cells.longer import least_records
 from qserver.service.statement_answers import AnsweredCell, CellReading
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SmoothCells:
 
     def __init__(self, service: Service, name: str, questions: StatementQuestions) -> None:
         self._among = questions.among
-        self._least = float(least_records(questions.statement))
+        self._least = least_base(questions.statement.clauses.assuming, 0.0)
         self._of = {} if questions.simultaneous else _smooth_of(questions)
         self._view = service.smooth.view(name, list(self._of.values()))
 

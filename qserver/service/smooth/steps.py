@@ -19,7 +19,6 @@ from qserver.query.sql.combined.asked import OfSeveral, Place
 from qserver.query.sql.combined.smooth_asked import smooth_asked
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import least_base
-from qserver.service.cells.longer import least_records
 
 if TYPE_CHECKING:
     from qserver.service.service import Service
@@ -39,7 +38,7 @@ class _Asked:
 
 
 def _asked(statement: Statement) -> dict[Place, _Asked]:
-    least = float(least_records(statement))
+    least = least_base(statement.clauses.assuming, 0.0)
     found = dict[Place, _Asked]()
     for place, one in smooth_asked(statement).items():
         of = SmoothOf(one.cell.queries, one.cell.function, one.smooth, one.confidence)
