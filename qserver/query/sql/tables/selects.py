@@ -9,7 +9,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from qserver.errors import CapacityError, InputError
+from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, checked_span, linear_query
@@ -112,23 +112,14 @@ class SelectReading:
         test, keys = reader.test(having), reader.keys(select.args.get("order"))
         shown = tuple((*s, *columns.constants_of(s, len(sets.nodes))) for s in sets.sets)
         layout = Layout(groupings, keys, reader.cut(select), test, shown)
-        # HAVING, ORDER BY and ranks may have added some.
         if not columns.nodes and not (sets.nodes and sets.is_one and columns.are_groups):
-            raise self._source.refuse(
-                "count or sum something",
-                select.expressions[0],
-                hint="Nearest: SELECT COUNT(*).",
-            )
+            raise self._nothing()  # though HAVING, ORDER BY and ranks may have added some
         found += self._meanings(columns, len(found))
         meant = tuple(item.of if isinstance(item, Event) else item for item in found)
         groups, rows = self._rows(layout, meant, self._aggregates.condition(condition))
         bounds, shape, nulls = self._bounds(found), layout.shape(groups), unnamed(groups)
         if bounds and (shape != PLAIN or ranks):
-            raise self._source.refuse(
-                "not order or choose by probabilities",
-                select.expressions[0],
-                hint="Nearest: the same without HAVING, ORDER BY and LIMIT.",
-            )
+            raise self._no_choice()
         return Part(
             tuple(columns.names),
             tuple(grouping.name for grouping in groupings),
@@ -140,12 +131,25 @@ class SelectReading:
             columns.exact,
             tuple(zip(columns.grouping, columns.place, strict=True)),
             _course(groupings),
-            (
-                *remarks_on(select, self._names),
-                *remarks_on_null(select, self._names),
-                *self._left_out(rows),
-                *([_UNRANKED] if nulls and (ranks or shape.chooses) else []),
-            ),
+            (*self._remarks(rows), *([_UNRANKED] if nulls and (ranks or shape.chooses) else [])),
+        )
+
+    def _remarks(self, rows: Sequence[Row]) -> tuple[str, ...]:
+        select, names = self._select, self._names
+        return (*remarks_on(select, names), *remarks_on_null(select, names), *self._left_out(rows))
+
+    def _nothing(self) -> SqlError:
+        return self._source.refuse(
+            "count or sum something",
+            self._select.expressions[0],
+            hint="Nearest: SELECT COUNT(*).",
+        )
+
+    def _no_choice(self) -> SqlError:
+        return self._source.refuse(
+            "not order or choose by probabilities",
+            self._select.expressions[0],
+            hint="Nearest: the same without HAVING, ORDER BY and LIMIT.",
         )
 
     def _has_null(self, select: exp.Select) -> bool:
