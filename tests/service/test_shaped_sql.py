@@ -151,7 +151,7 @@ def test_groups_of_an_expression_hold_their_truth(town: Deployment) -> None:
 @pytest.mark.slow
 def test_averages_are_ordered_and_their_intervals_hold_for_any_choice(town: Deployment) -> None:
     text = "SELECT sex, AVG(age) AS a FROM people WHERE sex <> 'other' GROUP BY sex"
-    tail = f"WITHIN 1 {SURE} ASSUMING AT LEAST 200"
+    tail = f"WITHIN 1 {SURE} ASSUMING AT LEAST 100"
     whole = answered(town, f"{text} {tail}")
     found = answered(town, f"{text} ORDER BY a DESC NULLS LAST LIMIT 1 {tail}")
     assert estimates(found) == [max(estimates(whole))]
