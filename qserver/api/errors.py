@@ -27,7 +27,7 @@ from qserver.errors import (
 )
 from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import error_from_problem
 
 PROBLEM_TYPE = "application/problem+json"

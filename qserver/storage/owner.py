@@ -16,7 +16,7 @@ from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBeh
 from qserver.ledger.population import Pair, pair
 from qserver.query.measure import Measure
 from qserver.records.audit_chain import Links, relinked
-from qserver.records.claims.claim import Claim
+from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.charging.lease import Lease

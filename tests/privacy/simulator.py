@@ -21,7 +21,7 @@ from typing import Any
 from unittest import mock
 
 from qserver.answering import checkpoint
-from qserver.checkpoint.folder import CheckpointFolder
+from qserver.checkpoint.file import CheckpointFolder
 from qserver.service.allowances import Allowances
 from qserver.service.ledger import LedgerViews
 from qserver.storage.saving.saved import SavedQuestions

@@ -19,7 +19,7 @@ from qserver.errors import (
 )
 from qserver.ledger.population import pair
 from qserver.query.measure import measure_of
-from qserver.records.claims.claim import claims_from_json, claims_json
+from qserver.records.claim import claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging.lease import Lease
 from qserver.storage.charging.reserve import Charging

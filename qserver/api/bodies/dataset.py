@@ -14,7 +14,7 @@ from qserver.api.bodies.record_body import (
     WideInteger,
 )
 from qserver.query.measure import Measure
-from qserver.records.people.unit import Protects, Replaced
+from qserver.records.unit import Protects, Replaced
 
 
 class LedgerBody(RecordBody):

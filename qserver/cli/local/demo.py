@@ -33,7 +33,7 @@ from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
-from qserver.records.people.periods import SealedPeriods
+from qserver.records.unit import SealedPeriods
 from qserver.storage.standings import Budget
 from qserver.storage.store import Store
 

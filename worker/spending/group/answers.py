@@ -15,7 +15,7 @@ from qserver.errors import (
 )
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import problem_from_error
 from qserver.storage.encoding.jobs import answer_json
 from qserver.storage.encoding.requests import Request, events_of

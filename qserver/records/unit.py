@@ -2,7 +2,7 @@
 
 Two datasets are neighbours if they differ by one unit. A person has at most k records that count,
 `records_per_person`, and at most m of them in one period. What each unit costs is in
-`qserver.ledger.periods.by_period`, and the proof in docs/guarantee.md.
+`qserver.ledger.neighbours`, and the proof in docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from typing import Literal, get_args
 from qserver.errors import DomainError
 
 Protects = Literal["person", "person-period", "person-unbounded"]
+
+
 Replaced = Literal["any-period", "same-period"]
 
+
 PROTECTS: tuple[Protects, ...] = get_args(Protects)
+
+
 REPLACED: tuple[Replaced, ...] = get_args(Replaced)
 
 
@@ -122,3 +127,25 @@ def _records(n: int) -> str:
 
 THE_PERSON = Unit()
 """A person with k records in whatever periods: what counts unless an owner says otherwise."""
+
+
+@dataclass(frozen=True)
+class SealedPeriods:
+    """Which periods of a dataset have their data now; public.
+
+    Args:
+        sealed: how many of the first periods.
+        last: the last of them; None before the first.
+        declared: periods in all, those to come too.
+        capacity: most records of one period.
+        retired: how many of the first periods have their records erased; answers stay.
+        first_kept: the first period whose records are kept; None where none is erased.
+    """
+
+    attribute: str
+    sealed: int
+    last: str | None
+    declared: int
+    capacity: int
+    retired: int = 0
+    first_kept: str | None = None

@@ -1,4 +1,4 @@
-"""`python -m tests.ledger.periods.unit_costs`: what each unit of privacy costs on one stream.
+"""`python -m tests.ledger.unit_costs`: what each unit of privacy costs on one stream.
 
 After each of 52 arrivals a dashboard asks the week's count, the last four weeks, all so far, and
 the week by sex and by age. Spending depends on no count, so no data are needed.
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import Neighbours
-from qserver.ledger.periods.by_period import ByPeriod
+from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.query.linear import linear_query
 from qserver.query.measure import DEFAULT_PHI
 from qserver.query.primitive import Primitive, primitive

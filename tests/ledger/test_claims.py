@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from qserver.ledger.claims import search
-from qserver.ledger.claims.bounds import ClaimBounds, ClaimedQuery
-from qserver.ledger.claims.charged import Charged
+from qserver.ledger import claims
+from qserver.ledger.claims import Charged, ClaimBounds, ClaimedQuery
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import indicator, interval
 from qserver.records.charge import NANO, Charge, OpaqueCharge, TableCharge
-from qserver.records.claims.claim import Claim
+from qserver.records.claim import Claim
 from tests.sweeps import examples
 
 TENTH = NANO // 10
@@ -99,7 +98,7 @@ def test_no_charge_tells_nothing_and_a_charge_elsewhere_neither() -> None:
 
 def test_the_bound_of_one_count_within_width_one_is_the_disclosure_guards() -> None:
     """tanh(loss / 2), by the other module."""
-    from qserver.records.disclosure import known_at_most
+    from qserver.records.claim import known_at_most
 
     found = claimed(A, "1").known(rows(A))
     assert found == pytest.approx(known_at_most(TENTH), rel=1e-12)
@@ -239,8 +238,8 @@ def test_a_search_among_few_of_the_cells_comes_near_the_best_direction(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ranges and a table on 6 x 5 x 4 cells, of which a program sees 24 at a time."""
-    monkeypatch.setattr(search, "MOST_ALL", 0)
-    monkeypatch.setattr(search, "MOST_CELLS", 24)
+    monkeypatch.setattr(claims, "MOST_ALL", 0)
+    monkeypatch.setattr(claims, "MOST_CELLS", 24)
     sizes, draw = (6, 5, 4), np.random.default_rng(seed)
     table = product_partition(sizes, {0: list(range(6)), 1: list(range(5))})
     found = charged(TableCharge(table, 10**5, (), "job"))
