@@ -19,11 +19,10 @@ from qserver.records.audit_chain import Links, relinked
 from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
-from qserver.storage.charging.lease import Lease
-from qserver.storage.encoding.metas import meta_text
+from qserver.storage.charging import Lease
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.encoding.sealed import sealed
+from qserver.storage.encoding.sealed import meta_text, sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import (

@@ -24,7 +24,7 @@ from qserver.answering import checkpoint
 from qserver.checkpoint.file import CheckpointFolder
 from qserver.service.allowances import Allowances
 from qserver.service.ledger import LedgerViews
-from qserver.storage.saving.saved import SavedQuestions
+from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import StoreClient, connect
 from tests.deployment import Deployment, Relation
 from tests.growing import Growing, week

@@ -51,8 +51,8 @@ from qserver.storage.encoding.records import (
     public_row_json,
 )
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.endings import Outcome
 from qserver.storage.model_records import model_json
+from qserver.storage.queue import Outcome
 from worker.journal.owner_records import (
     Adopted,
     ClaimsSet,

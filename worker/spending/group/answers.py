@@ -19,8 +19,7 @@ from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import problem_from_error
 from qserver.storage.encoding.jobs import answer_json
 from qserver.storage.encoding.requests import Request, events_of
-from qserver.storage.endings import Ended, Outcome
-from qserver.storage.queue import Taken
+from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.spend import SpendingStore
 from worker.constants import WORKER
 from worker.journal.sections import Drawn

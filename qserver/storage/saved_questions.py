@@ -1,4 +1,7 @@
-"""Saved questions in the store: a short list for each account and dataset, changed as a whole."""
+"""Saved questions in the store: a short list for each account and dataset, changed as a whole.
+
+They are what accounts keep for themselves: no part of what was released, and they spend nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chain of a history: each event names the one before, and the ledger has the last digest.
+"""Histories in the store: their chain, and those of replaced snapshots, for reading only.
 
 Whoever reads events checks them from where it stopped before up to the head. The worker's journal
 has the head as well, at every release, so a change of events and head together is found there.
@@ -7,11 +7,15 @@ has the head as well, at every release, so a change of events and head together 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from qserver.errors import StoreCorruptError
+from qserver.errors import NotFoundError, StoreCorruptError
 from qserver.records.audit_chain import GENESIS, check_links, digest_of, is_linked
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.encoding.sealed import ADVICE
+from qserver.records.history import AnyMeasurement
+from qserver.storage.encoding.records import measurements_in_force
+from qserver.storage.encoding.sealed import ADVICE, read_meta, reading
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 
@@ -63,3 +67,48 @@ def read_history(client: StoreClient, meta: DatasetMeta) -> list[str]:
     texts, head = pipe.execute()
     check_history(texts, head=head, snapshot=snapshot)
     return list(texts)
+
+
+@dataclass(frozen=True)
+class FrozenHistory:
+    """The released answers of a replaced snapshot.
+
+    Args:
+        version: events of the history, refinements included.
+    """
+
+    measurements: tuple[AnyMeasurement, ...]
+    version: int
+
+
+class FrozenSnapshots:
+    """The replaced snapshots of a store. Thread-safe as its client is."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+
+    def ids(self, meta: DatasetMeta) -> tuple[str, ...]:
+        """Ids of a dataset's replaced snapshots, oldest first."""
+        found: Any = self._client.lrange(Keys(meta.population).earlier(meta.name), 0, -1)
+        return tuple(found)
+
+    def meta(self, meta: DatasetMeta, snapshot: str) -> DatasetMeta:
+        """The facts of a replaced snapshot of a dataset.
+
+        Args:
+            meta: the dataset's present facts.
+
+        Raises:
+            NotFoundError: the dataset had no such snapshot.
+        """
+        text: Any = self._client.hget(Keys(meta.population).snapshots, snapshot)
+        if text is None or snapshot not in self.ids(meta):
+            raise NotFoundError("snapshot", snapshot)
+        return read_meta(text, name=meta.name)
+
+    def history(self, frozen: DatasetMeta) -> FrozenHistory:
+        """The released answers of a replaced snapshot, in the order of ids; they never change."""
+        texts = read_history(self._client, frozen)
+        with reading("released answers"):
+            found = measurements_in_force(texts, sizes=frozen.domain.sizes)
+        return FrozenHistory(tuple(found), len(texts))

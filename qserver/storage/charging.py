@@ -1,4 +1,8 @@
-"""Publish the released answers of a group of jobs in one atomic step, in their order."""
+"""Charge a group of jobs, and publish their answers: the two scripts that a lease is needed for.
+
+Each is one atomic step: all jobs of the group are charged or none, and their answers appear in
+their order. docs/protocol.md has the checks of both.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,108 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from qserver.errors import StaleVersionError, StoreBehindError, StoreCorruptError
-from qserver.records.audit_chain import Links, relinked
-from qserver.storage.charging.lease import Lease, refuse_fenced
+from qserver.errors import (
+    BudgetExhaustedError,
+    FencedError,
+    StaleVersionError,
+    StoreBehindError,
+    StoreCorruptError,
+    StoreError,
+)
+from qserver.records.audit_chain import Links, digest_of, relinked
+from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation, events_of
+from qserver.storage.encoding.sealed import PAID, sealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import Scripts, StoreClient
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to spend for one population: a secret nonce and a fence that only grows."""
+
+    population: str
+    nonce: str
+    fence: int
+
+
+def refuse_fenced(code: int) -> None:
+    """Raise FencedError if a script's reply says that the lease passed on."""
+    if code == 4:
+        raise FencedError("The lease passed to another worker.")
+
+
+@dataclass(frozen=True)
+class Charging:
+    """A job that is to be charged.
+
+    Args:
+        charges: the ledger's new lines as JSON texts, each linked to the one before.
+    """
+
+    reservation: Reservation
+    charges: Sequence[str]
+
+    @property
+    def snapshot(self) -> str:
+        """The snapshot that is charged."""
+        return self.reservation.request.snapshot
+
+    def arguments(self, *, again: bool) -> list[str | int | bytes]:
+        """The job's part of the script's arguments, in its order.
+
+        Args:
+            again: the guard was checked when the job was charged first.
+        """
+        reservation, after = self.reservation, self.reservation.after
+        return [
+            reservation.job,
+            self.snapshot,
+            after.spent_nano,
+            after.share_nano,
+            # The script holds it against the guard.
+            after.share_nano if again else after.lost_nano,
+            reservation.to_json(),
+            digest_of(self.charges[-1] if self.charges else None),
+            len(reservation.paid),
+            len(self.charges),
+            *(sealed(text, name=PAID) for text in reservation.paid),
+            *self.charges,
+        ]
+
+
+def reserve(
+    scripts: Scripts,
+    lease: Lease,
+    group: Sequence[Charging],
+    *,
+    ledger_version: int,
+    again: bool,
+) -> int:
+    """Charge the group; see SpendingStore.reserve."""
+    keys = Keys(lease.population)
+    reply = scripts.run(
+        "reserve",
+        keys=[
+            *(keys.lease, keys.ledger, keys.charges, keys.reservations, keys.open),
+            *(keys.paid(one.snapshot) for one in group),
+        ],
+        args=[
+            *(lease.nonce, lease.fence, ledger_version),
+            *(argument for one in group for argument in one.arguments(again=again)),
+        ],
+    )
+    code = reply_code(reply)
+    if code == 0:
+        price = max(one.reservation.price_nano for one in group)
+        raise BudgetExhaustedError(price_nano=price, remaining_nano=0)
+    refuse_fenced(code)
+    if code in (2, 3):
+        raise StaleVersionError("The ledger moved on since the plan was made.")
+    if code != 1:
+        raise StoreError("The store refused a malformed reservation.")
+    return int(reply[1])
+
 
 PublishOutcome = Literal["published", "published before", "burnt"]
 _OUTCOMES: dict[int, PublishOutcome] = {1: "published", 2: "published before", 3: "burnt"}
