@@ -1,4 +1,4 @@
-"""Values put in place of the `?` of a statement, as literals that cannot be anything else.
+"""Values of PEP 249: types of columns, constructors, and what is put in place of a `?`.
 
 A `?` in a quoted text, a quoted name or a comment stays as it is. A text is put in single quotes,
 each quote in it doubled; the server knows no other escape. So a value is always one literal.
@@ -10,11 +10,38 @@ from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Final
 
 from qserver.client.dbapi.errors import NotSupportedError, ProgrammingError
 from qserver.query.sql.plain.pieces import pieces
 from qserver.query.sql.text import SqlText
+
+STRING: Final = "string"
+NUMBER: Final = "number"
+# No column has one of these.
+BINARY: Final = "binary"
+DATETIME: Final = "datetime"
+ROWID: Final = "rowid"
+
+Date = date
+Time = time
+Timestamp = datetime
+Binary = bytes
+
+
+def DateFromTicks(ticks: float) -> date:  # noqa: N802 - PEP 249 names it so
+    """The day of a Unix time, by the clock of this machine."""
+    return date.fromtimestamp(ticks)
+
+
+def TimeFromTicks(ticks: float) -> time:  # noqa: N802
+    """The time of day of a Unix time, by the clock of this machine."""
+    return datetime.fromtimestamp(ticks).time()
+
+
+def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802
+    """The day and time of a Unix time, by the clock of this machine."""
+    return datetime.fromtimestamp(ticks)
 
 
 def bound(text: str, values: Sequence[Any] | None) -> str:
