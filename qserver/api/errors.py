@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from qserver.api.headers import REQUEST_ID, SECURITY_HEADERS, request_id, request_id_of
+from qserver.api.metrics import PROBLEMS
 from qserver.api.problem_kinds import INTERNAL, ProblemKind, kind_of
-from qserver.api.process.metrics import PROBLEMS
 from qserver.api.wire import epsilon, free_document
 from qserver.errors import (
     AllowanceExhaustedError,

@@ -1,1 +1,1 @@
-"""What an HTTP process is set up with: gunicorn's settings and worker, logs and counters."""
+"""What an HTTP process is set up with: gunicorn's settings and worker, its store and its logs."""

@@ -19,6 +19,7 @@ from qserver.api.headers import ROUTE_KEY, request_id_of
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+
 _BEGUN_KEY = "qserver.begun"
 _LEAST_SLOT_S = 0.005
 _N_BUCKETS = 14

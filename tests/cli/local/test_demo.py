@@ -17,7 +17,7 @@ import pytest
 
 from qserver.cli.runtime import ExitCode
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
-from tests.cli.processes.running_program import (
+from tests.cli.local.running_program import (
     TIMEOUT_S,
     Program,
     command,

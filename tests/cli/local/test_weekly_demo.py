@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from qserver.cli.local.demo_data import SEALED_AT_FIRST, next_week
+from qserver.cli.local.demo import SEALED_AT_FIRST, next_week
 from qserver.cli.runtime import ExitCode
-from tests.cli.processes.running_program import Program, running
+from tests.cli.local.running_program import Program, running
 
 _NEXT = "2013-W10"
 _BARE = {"PATH": "/usr/bin:/bin"}

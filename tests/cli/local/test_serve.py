@@ -13,7 +13,7 @@ from qserver.cli.main import main
 from qserver.cli.runtime import ExitCode
 from qserver.client import Client
 from qserver.storage.server.state_folder import StateFolder
-from tests.cli.processes.running_program import running
+from tests.cli.local.running_program import running
 from tests.sweeps import share
 
 

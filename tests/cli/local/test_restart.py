@@ -18,7 +18,7 @@ from qserver.query.domain_file import domain_to_document
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 from qserver.storage.spend import SpendingStore
-from tests.cli.processes.running_program import (
+from tests.cli.local.running_program import (
     Program,
     command,
     running,

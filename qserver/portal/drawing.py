@@ -1,20 +1,189 @@
-"""Numbers over time, as lines with the band of their intervals.
+"""Where the parts of drawings in a page stand; no pixels and no style, which pages have.
 
-Places are percent of the width from the left and of the height from the top; those of lines and
-bands, which are stretched to that size, are thousandths.
+*A bar with its error bar*: places on a line from 0 to 1,000. *The heat map of losses*: which values
+of which attributes have lost most. *Numbers over time*: lines with the band of their intervals.
+There places are percent of the width from the left and of the height from the top; those of lines
+and bands, which are stretched to that size, are thousandths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from qserver.answering.plots.ticks import nice_ticks
 from qserver.portal import words
-from qserver.portal.drawing.whiskers import Scale
 from qserver.query.sql.statement import Course, Row
 from qserver.text import group_texts
+
+WIDTH = 1000.0
+_MARGIN = 0.01
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """A value with its interval, drawn on a scale that a column shares.
+
+    Args:
+        bar: start and length of the bar from zero, or None where zero is off the scale.
+        low, high: ends of the interval on the scale; cut off where it goes beyond.
+        at: place of the estimate, or None.
+    """
+
+    bar: tuple[float, float] | None
+    low: float
+    high: float
+    at: float | None
+
+    @property
+    def length(self) -> float:
+        """Length of the interval, at least 2 so that it stays visible."""
+        return max(2.0, self.high - self.low)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The values from `low` to `high`, low < high, on the line."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float | None], *, with_zero: bool) -> Scale:
+        """A scale with room for all finite values, and for zero where bars start there."""
+        finite = [v for v in values if v is not None and math.isfinite(v)]
+        finite += [0.0] if with_zero or not finite else []
+        low, high = min(finite), max(finite)
+        room = _MARGIN * ((high - low) or abs(high) or 1.0)
+        return cls(low if with_zero and low == 0 else low - room, high + room)
+
+    @property
+    def zero(self) -> float | None:
+        """The place of zero, or None where it is off the scale."""
+        return self.place(0.0) if self.low <= 0 <= self.high else None
+
+    def place(self, value: float) -> float:
+        """The place of a value, at the nearer end where it is off the scale."""
+        inside = min(max(value, self.low), self.high)
+        return round(WIDTH * (inside - self.low) / (self.high - self.low), 2)
+
+    def whisker(
+        self, estimate: float | None, low: float | None, high: float | None, *, with_bar: bool
+    ) -> Whisker:
+        """Place a value with its interval; an open end (None) is drawn to the edge."""
+        at = None if estimate is None else self.place(estimate)
+        bar = None
+        if at is not None and with_bar and self.zero is not None:
+            bar = (min(at, self.zero), abs(at - self.zero))
+        ends = (
+            0.0 if low is None else self.place(low),
+            WIDTH if high is None else self.place(high),
+        )
+        return Whisker(bar, *ends, at)
+
+
+def whiskers(
+    values: Sequence[tuple[float | None, float | None, float | None]], *, with_zero: bool
+) -> tuple[Scale, list[Whisker]]:
+    """A shared scale, and each (estimate, low, high) on it."""
+    scale = Scale.of((v for value in values for v in value), with_zero=with_zero)
+    return scale, [scale.whisker(*value, with_bar=with_zero) for value in values]
+
+
+N_SHADES = 9
+MAX_CELLS = 60
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """One or more neighbouring values of an attribute.
+
+    Args:
+        label: the value, or the first and the last.
+        loss_nano: the largest loss of a cell with one of them.
+        shade: from 0 (nothing) to 9 (the top).
+    """
+
+    label: str
+    loss_nano: int
+    shade: int
+
+
+def heat_cells(
+    names: Sequence[str], losses_nano: Sequence[int], *, low_nano: int, top_nano: int
+) -> tuple[HeatCell, ...]:
+    """At most 60 cells for an attribute's values in order; neighbours are joined by their maximum.
+
+    Args:
+        names, losses_nano: per value.
+        low_nano, top_nano: what the lightest and the deepest shade stand for.
+    """
+    size = -(-len(names) // MAX_CELLS)
+    cells = []
+    for start in range(0, len(names), size):
+        group = names[start : start + size]
+        loss = max(losses_nano[start : start + size])
+        label = group[0] if len(group) == 1 else f"{group[0]} – {group[-1]}"
+        cells.append(HeatCell(label, loss, shade(loss, low_nano, top_nano)))
+    return tuple(cells)
+
+
+def shade(loss_nano: int, low_nano: int, top_nano: int) -> int:
+    """The shade of a loss: 0 for no loss, else 1 to 9 in equal parts from the least to the top.
+
+    Relative to the spread it still tells losses apart when all of them are large.
+    """
+    if loss_nano <= 0:
+        return 0
+    if top_nano <= low_nano:
+        return N_SHADES
+    return min(N_SHADES, 1 + (loss_nano - low_nano) * N_SHADES // (top_nano - low_nano))
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    """An attribute's row of the heat map."""
+
+    attribute: str
+    cells: tuple[HeatCell, ...]
+    loss_nano: int
+
+    @property
+    def worst(self) -> HeatCell:
+        """The cell of the largest loss."""
+        return max(self.cells, key=lambda cell: cell.loss_nano)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The losses of all attributes on one scale, from the least to the largest."""
+
+    rows: tuple[HeatRow, ...]
+    low_nano: int
+    top_nano: int
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no value lost more than another."""
+        return self.low_nano == self.top_nano
+
+
+def heat_map(losses: Mapping[str, Mapping[str, int]]) -> HeatMap:
+    """The map of the losses of each value of each attribute, in nano-epsilon."""
+    every = [loss for by_value in losses.values() for loss in by_value.values()]
+    low, top = min(every, default=0), max(every, default=0)
+    rows = (
+        HeatRow(
+            name,
+            heat_cells(list(by_value), list(by_value.values()), low_nano=low, top_nano=top),
+            max(by_value.values()),
+        )
+        for name, by_value in losses.items()
+    )
+    return HeatMap(tuple(rows), low, top)
+
 
 MOST_PANELS = 12
 _MOST_TICKS = 10

@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from qserver.cli.processes.children import Child, ChildSpec, python_command
-from qserver.cli.processes.supervisor import Backoff, StopSignals, Supervisor, run_to_end
+from qserver.cli.processes import (
+    Backoff,
+    Child,
+    ChildSpec,
+    StopSignals,
+    Supervisor,
+    python_command,
+    run_to_end,
+)
 from qserver.errors import (
     ChildFailedError,
     StateInUseError,

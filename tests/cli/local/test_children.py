@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.cli.processes.children import (
+from qserver.cli.processes import (
     Child,
     ChildSpec,
     address_family,
@@ -99,7 +99,7 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path, pipe:
     code = f"""
 import os, signal
 from pathlib import Path
-from qserver.cli.processes.children import Child, ChildSpec, python_command
+from qserver.cli.processes import Child, ChildSpec, python_command
 child = {_WAITING.format(first="pass", fd=writer.fileno())!r}
 Child(ChildSpec(name="c", command=python_command("-c", child), environment=dict(os.environ),
                 log=Path({str(tmp_path / "log")!r}), pass_fds=({writer.fileno()},)))
