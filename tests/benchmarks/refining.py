@@ -1,19 +1,24 @@
 """How many paid answers are longer than asked, before and after they are refined, and at what cost.
 
-Towns of 500 people where two tables were bought before, so that released answers can disagree. Half
-of their questions are single counts, half are tables of SQL. Everything is real but the HTTP.
+In small towns, of 500 people, two tables were bought before, so that released answers disagree as
+much as they can. Half of their questions are single counts, half are tables of SQL. Cities
+of 20,000 people get streams from nothing: ranges of one attribute, boxes of three, and both mixed
+with tables. Everything is real but the HTTP.
 """
 
 from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
 from qserver.errors import NotFoundError
+from qserver.query.domain import Attribute, Domain
+from qserver.query.measure import DEFAULT_PHI
 from qserver.query.question import AnyAsked, Question
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, WorkloadAnswer
 from qserver.service.statements import Statements
@@ -30,6 +35,15 @@ SEED = 36_006
 N_TOWNS, N_ASKED = 60, 6
 _MET = 1 + 1e-6
 _KEYS = ("age", "sex", "age, sex")
+N_PEOPLE, N_CITIES, N_STREAM = 20_000, 4, 100
+_AGES, _REGIONS = 100, tuple(f"region {i}" for i in range(20))
+CITY = Domain(
+    (
+        Attribute("age", "integer", edges=tuple(map(Fraction, range(_AGES + 1))), outside="clamp"),
+        Attribute("sex", "labels", ("Female", "Male")),
+        Attribute("region", "labels", _REGIONS),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +51,7 @@ class Paid:
     """One paid question or table.
 
     Args:
-        kind: `single` or `table`.
+        kind: `single` or `table`, or the stream that it is of.
         prices: of its rounds, the first for what was asked.
         worst: after each round the longest interval in parts of its asked length.
         holds: whether each of its last intervals has the true number.
@@ -51,15 +65,21 @@ class Paid:
 
 def run(*, quick: bool) -> Report:
     """Shares of paid answers that are as short as asked, and what refining costs."""
-    n_towns = 1 if quick else N_TOWNS
-    found = list(paid(SEED, n_towns=n_towns))
+    n_towns, n_cities, n_stream = (1, 1, 4) if quick else (N_TOWNS, N_CITIES, N_STREAM)
+    found = [*paid(SEED, n_towns=n_towns)]
+    for city in range(n_cities):
+        found += paid_of_streams(f"{SEED} {city}", n=n_stream)
     return Report(
         name="refining",
         title="Paid answers that are longer than asked, before and after they are refined",
-        parameters={"towns": n_towns, "asked in each": N_ASKED, "seed": SEED},
-        rows=tuple(
-            _row(kind, [p for p in found if p.kind == kind]) for kind in ("single", "table")
-        ),
+        parameters={
+            "towns": n_towns,
+            "asked in each": N_ASKED,
+            "cities": n_cities,
+            "asked in each, of each stream": n_stream,
+            "seed": SEED,
+        },
+        rows=tuple(_row(kind, found) for kind in ("single", "table", *STREAMS)),
     )
 
 
@@ -115,14 +135,75 @@ def _single(town: Deployment, draw: random.Random) -> Paid | None:
     where: dict[str, object] = {"age": {"between": [low, draw.randrange(low, 30)]}}
     if draw.random() < 0.5:
         where["sex"] = draw.choice(["Female", "Male"])
-    found = town.submit(where, length=draw.randrange(12, 120))
-    return _worked(town, found.id, "single") if isinstance(found, JobStatus) else None
+    return _count(town, where, length=draw.randrange(12, 120), kind="single")
 
 
-def _table(town: Deployment, text: str, half: int) -> Paid | None:
+def _count(town: Deployment, where: dict[str, object], *, length: float, kind: str) -> Paid | None:
+    found = town.submit(where, length=length)
+    return _worked(town, found.id, kind) if isinstance(found, JobStatus) else None
+
+
+def _table(town: Deployment, text: str, half: int, *, kind: str = "table") -> Paid | None:
     statements = Statements(town.service())
     found = statements.run("people", f"{text} WITHIN {half} ONLY THIS", wait_s=0)
-    return _worked(town, found.id, "table") if isinstance(found, JobStatus) else None
+    return _worked(town, found.id, kind) if isinstance(found, JobStatus) else None
+
+
+def paid_of_streams(seed: str, *, n: int) -> Iterator[Paid]:
+    """All that is paid for in one city, of so many questions of each stream."""
+    draw = random.Random(f"{seed} people")
+    people = [
+        (int(_AGES * draw.random() * draw.random()), draw.choice(CITY.attributes[1].labels), region)
+        for region in draw.choices(_REGIONS, weights=range(1, len(_REGIONS) + 1), k=N_PEOPLE)
+    ]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedServer.start(Path(folder) / "store") as server,
+    ):
+        for stream, asked in STREAMS.items():
+            path = Path(folder) / stream
+            path.mkdir()
+            city = Deployment.make(
+                path, server.url, limit="100000", rows=people, domain=CITY, phi=DEFAULT_PHI
+            )
+            rng = random.Random(f"{seed} {stream}")
+            found = [asked(city, rng, stream) for _ in range(n)]
+            yield from (one for one in found if one is not None)
+            Store.open(city.settings).client.flushall()
+
+
+def _range(city: Deployment, draw: random.Random, stream: str) -> Paid | None:
+    low, high = sorted(draw.sample(range(_AGES), 2))
+    where: dict[str, object] = {"age": {"between": [low, high]}}
+    return _count(city, where, length=draw.choice([100, 200, 400]), kind=stream)
+
+
+def _box(city: Deployment, draw: random.Random, stream: str) -> Paid | None:
+    low, high = sorted(draw.sample(range(_AGES), 2))
+    where: dict[str, object] = {
+        "age": {"between": [low, high]},
+        "region": draw.sample(_REGIONS, draw.randint(2, 10)),
+    }
+    if draw.random() < 0.5:
+        where["sex"] = draw.choice(CITY.attributes[1].labels)
+    return _count(city, where, length=draw.choice([200, 400]), kind=stream)
+
+
+def _mixed(city: Deployment, draw: random.Random, stream: str) -> Paid | None:
+    if draw.random() < 0.7:
+        return draw.choice([_range, _box])(city, draw, stream)
+    key = draw.choice(["age", "sex", "region", "sex, region", "age, sex"])
+    low, high = sorted(draw.sample(range(_AGES), 2))
+    where = draw.choice(["", f"WHERE age BETWEEN {low} AND {high}", "WHERE sex = 'Male'"])
+    text = f"SELECT {key}, COUNT(*) FROM people {where} GROUP BY {key}"
+    return _table(city, text, draw.choice([50, 100, 200]), kind=stream)
+
+
+STREAMS: dict[str, Callable[[Deployment, random.Random, str], Paid | None]] = {
+    "ranges": _range,
+    "boxes": _box,
+    "mixed": _mixed,
+}
 
 
 def _worked(town: Deployment, job: str, kind: str) -> Paid | None:
