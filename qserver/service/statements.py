@@ -235,7 +235,7 @@ class Statements:
 
         plain = by_cell(questions, cell_of)
         cells = looked(questions, plain, estimates, ends)
-        questions = with_remark(questions, plain, is_few=smooth.is_few, rest_nano=rest_nano)
+        questions = with_remark(questions, plain, smooth=smooth, rest_nano=rest_nano)
         questions = with_lengths(questions, found)
         together = found.simultaneous if isinstance(found, WorkloadAnswer) else None
         paid = (found.charged_nano, found.remaining_nano)
@@ -281,7 +281,7 @@ class Statements:
             all_ends,
         )
         if is_asked and is_complete:
-            questions = with_remark(questions, plain, is_few=smooth.is_few)
+            questions = with_remark(questions, plain, smooth=smooth)
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
         # What is not known yet can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
