@@ -12,6 +12,7 @@ QServerError
 ├── NotEstimableError             history cannot give this query
 ├── SnapshotReplacedError         the dataset has new data since the question was asked
 ├── BudgetExhaustedError          the least price exceeds what remains
+│   └── AtMostError               the least price exceeds what its asker allows
 ├── AllowanceExhaustedError       the analyst's own allowance cannot pay
 │   └── PaceExceededError         the analyst's own pace cannot pay today
 ├── AccessError                   who asks may not
@@ -185,6 +186,20 @@ class BudgetExhaustedError(QServerError):
             f"The answer costs {cost_text(price_nano / 1e9)} epsilon and "
             f"{left_text(remaining_nano / 1e9)} remain. "
             "Ask for a longer interval or less confidence."
+        )
+
+
+class AtMostError(BudgetExhaustedError):
+    """The price of the answer exceeds what its asker lets it cost, both in 1e-9 epsilon."""
+
+    code = "over_at_most"
+
+    def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
+        super().__init__(price_nano=price_nano, remaining_nano=remaining_nano)
+        self.args = (
+            f"The answer costs {cost_text(price_nano / 1e9)} epsilon, and it may cost "
+            f"{left_text(remaining_nano / 1e9)} (AT MOST). Allow more, or ask for a longer "
+            "interval or less confidence.",
         )
 
 

@@ -178,6 +178,7 @@ class FakeService:
         reading: Reading = AS_EVER,
         idempotency: Idempotency | None = None,
         by: str = "",
+        most_nano: int | None = None,
     ) -> Answer | JobStatus:
         self._enter(
             "ask",
@@ -205,6 +206,7 @@ class FakeService:
         wait_s: float,
         idempotency: Idempotency | None = None,
         by: str = "",
+        most_nano: int | None = None,
     ) -> WorkloadAnswer | JobStatus:
         self._enter("ask_workload", name, workload=workload, wait_s=wait_s, key=idempotency, by=by)
         return self.many

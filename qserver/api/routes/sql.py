@@ -39,6 +39,7 @@ class SqlViews(Views):
         "invalid_input",
         "invalid_sql",
         "unconfirmed",
+        "over_at_most",
         "period_not_sealed",
         "too_large",
         "not_found",

@@ -33,6 +33,7 @@ _NOT_NAMES = frozenset(
 CHOICES = ("LARGEST", "LEAST", "ANY")
 READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE", "ERROR")}
 """What follows the words that say how a posterior is read."""
+_FOLLOWED = {**READINGS, "ONLY": ("THIS",), "AT": ("MOST",)}
 _ALLOWED = frozenset(
     {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
     | {TokenType.FILTER, TokenType.CASE, TokenType.WHEN}
@@ -248,8 +249,8 @@ def _start_of_clauses(tokens: Sequence[Token]) -> int:
 def _is_clause(tokens: Sequence[Token], i: int) -> bool:
     """Whether a clause begins; an attribute with the same name has no number after it."""
     word = tokens[i].text.upper()
-    if word in READINGS:
-        return i + 1 < len(tokens) and tokens[i + 1].text.upper() in READINGS[word]
+    if word in _FOLLOWED:
+        return i + 1 < len(tokens) and tokens[i + 1].text.upper() in _FOLLOWED[word]
     if word == "AS":
         # A column may be called `largest`; then neither a number nor OF comes next.
         after = [token.text.upper() for token in tokens[i + 1 : i + 3]]
@@ -258,8 +259,6 @@ def _is_clause(tokens: Sequence[Token], i: int) -> bool:
         return len(after) > 1 and after[0] in CHOICES and (after[1] == "OF" or after[1].isdigit())
     if word not in _CLAUSES:
         return False
-    if word == "ONLY":
-        return i + 1 < len(tokens) and tokens[i + 1].text.upper() == "THIS"
     follows = tokens[i + 1].token_type if i + 1 < len(tokens) else None
     if word == "WITHIN" and follows is not None and tokens[i + 1].text.upper() == "GROUP":
         return False  # PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)
