@@ -1,10 +1,25 @@
-"""How a program loads much code: without the collector of cycles, which would find nothing."""
+"""How a program starts: BLAS threads are limited, then code is loaded. Imports nothing of ours.
+
+The limits must come before numpy. Code is loaded without the collector of cycles, which would find
+nothing.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+
+THREAD_LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def limit_threads(environ: MutableMapping[str, str]) -> None:
+    """Give each process one BLAS thread, unless the operator chose otherwise.
+
+    The matrices here are small, so threads cost far more than they gain.
+    """
+    for name in THREAD_LIMITS:
+        environ.setdefault(name, "1")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import os
 
 from flask import Flask
 
-from qserver.api.process.blas_threads import limit_threads
+from qserver.loading import limit_threads
 
 
 def app_from_environment() -> Flask:
@@ -19,7 +19,7 @@ def app_from_environment() -> Flask:
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
     from qserver.api.app import create_app
-    from qserver.api.process.metrics import Observed
+    from qserver.api.metrics import Observed
     from qserver.api.process.opening import STARTING_S, access_of, open_store
     from qserver.config import Settings
     from qserver.portal.blueprint import Portal

@@ -19,7 +19,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
-from qserver.records.claims.claim import Claim
+from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
 from qserver.service.service import Service

@@ -10,7 +10,7 @@ from pathlib import Path
 from qserver.config import Settings
 from qserver.query.calendar.periods import Periods
 from qserver.query.domain import Attribute, Domain
-from qserver.records.people.unit import THE_PERSON, Unit
+from qserver.records.unit import THE_PERSON, Unit
 from tests.deployment import LOG, Deployment, Relation
 from worker.owner.arrivals.append import Appended, AppendRequest, append
 from worker.owner.arrivals.findings import Late

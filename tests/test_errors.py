@@ -22,9 +22,9 @@ from qserver.errors import (
     QueryError,
     UnanswerableError,
 )
-from qserver.records.claims import refused
+from qserver.records import claim
 
-MODULES = (errors.__name__, client_errors.__name__, refused.__name__)
+MODULES = (errors.__name__, client_errors.__name__, claim.__name__)
 
 
 def all_classes() -> list[type[QServerError]]:
@@ -39,7 +39,7 @@ def test_drawing_of_the_tree_is_the_tree() -> None:
     """Each line's depth in the drawing against the class's own base."""
     drawn: dict[str, str] = {}
     above = {-1: "Exception"}
-    for line in f"{errors.__doc__}{client_errors.__doc__}{refused.__doc__}".splitlines():
+    for line in f"{errors.__doc__}{client_errors.__doc__}{claim.__doc__}".splitlines():
         match = re.match(r"([│├└─ ]*)([A-Z]\w*Error)\b", line)
         if match:
             depth = len(match[1]) // 4

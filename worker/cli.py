@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
     with loading():
         from qserver.query.measure import measure_of
-        from qserver.records.people.declared import Words
+        from qserver.records.people import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.checks.population import parse_limit
         from worker.owner.claims.claim_file import load_claims

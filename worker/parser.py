@@ -7,7 +7,7 @@ from pathlib import Path
 
 import qserver
 from qserver.query.measure import DEFAULT_PHI, MEASURES
-from qserver.records.people.unit import PROTECTS, REPLACED
+from qserver.records.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 from worker.owner.domains.arguments import add_domain
 from worker.sources.typed import add_place, add_source

@@ -14,14 +14,14 @@ from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
 from qserver.inference.posterior.interval import CredibleInterval
 from qserver.inference.posterior.read import AsRead, read
 from qserver.inference.posterior.stated import Stated
-from qserver.ledger.claims.bounds import Lifted
+from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.looking import Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.answer import Answer, Offer, Source
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
 
 _DOWN = 1.0 - 1e-15

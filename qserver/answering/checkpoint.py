@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from qserver.checkpoint.code import code_version
-from qserver.checkpoint.file import CheckpointError
-from qserver.checkpoint.folder import CheckpointFolder, name_of
+from qserver.checkpoint.file import CheckpointError, CheckpointFolder, code_version, name_of
 from qserver.config import Settings
 from qserver.records.dataset import DatasetMeta
 from qserver.records.state import State

@@ -16,8 +16,8 @@ from qserver.config import Settings
 from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.claims.bounds import ClaimBounds, Lifted, claimed_queries
-from qserver.ledger.periods.of_dataset import neighbours_of
+from qserver.ledger.claims import ClaimBounds, Lifted, claimed_queries
+from qserver.ledger.neighbours import neighbours_of
 from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
@@ -34,7 +34,7 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.audit_chain import relinked
 from qserver.records.charge import charge_from_json
-from qserver.records.claims.claim import Claim
+from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.paid_question import PaidQuestion

@@ -17,9 +17,7 @@ from qserver.api.routes.datasets import DatasetViews
 from qserver.api.routes.docs import docs_blueprint
 from qserver.api.routes.health import HealthViews
 from qserver.api.routes.jobs import JobViews
-from qserver.api.routes.model_prices import ModelPriceViews
-from qserver.api.routes.model_structures import ModelStructureViews
-from qserver.api.routes.models import ModelId, ModelViews
+from qserver.api.routes.models import ModelId, ModelPriceViews, ModelStructureViews, ModelViews
 from qserver.api.routes.questions import QuestionViews
 from qserver.api.routes.sql import SqlViews
 from qserver.api.routes.views import Views

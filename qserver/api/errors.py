@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from qserver.api.headers import REQUEST_ID, SECURITY_HEADERS, request_id, request_id_of
+from qserver.api.metrics import PROBLEMS
 from qserver.api.problem_kinds import INTERNAL, ProblemKind, kind_of
-from qserver.api.process.metrics import PROBLEMS
 from qserver.api.wire import epsilon, free_document
 from qserver.errors import (
     AllowanceExhaustedError,
@@ -28,7 +28,7 @@ from qserver.errors import (
 )
 from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import error_from_problem
 
 PROBLEM_TYPE = "application/problem+json"

@@ -1,13 +1,23 @@
-"""Successful responses, and what HTTP says of a record, for the pages that give it as a file."""
+"""Responses: JSON and files, and what the routes that ask have in common.
+
+Those have headers and problems of their own, and the reply of a job.
+"""
 
 from __future__ import annotations
 
-from flask import Response
+from dataclasses import dataclass, replace
+
+from flask import Response, request
 from pydantic import BaseModel
 
 from qserver.api.bodies.answers import AnswerBody
 from qserver.api.bodies.sql import SqlTableBody
-from qserver.records.answer import Answer
+from qserver.api.bodies.workload import JobBody
+from qserver.api.gate import caller_of_request
+from qserver.api.headers import Preference, idempotency_of, preference_of
+from qserver.api.operation import Parameter
+from qserver.records.answer import Answer, JobStatus
+from qserver.service.ask import Idempotency
 from qserver.service.statement_answers import StatementAnswer
 
 JSON_TYPE = "application/json"
@@ -28,3 +38,92 @@ def body_of(found: Answer | StatementAnswer) -> BaseModel:
     if isinstance(found, StatementAnswer):
         return SqlTableBody.of_answer(found)
     return AnswerBody.of(found)
+
+
+POLL_S = 1
+
+QUERY_CODES = (
+    "invalid_input",
+    "invalid_query",
+    "invalid_sql",
+    "period_not_sealed",
+    "too_large",
+    "not_found",
+)
+ASKING_CODES = (
+    "invalid_requirement",
+    "budget_exhausted",
+    "allowance_exhausted",
+    "pace_exceeded",
+    "disclosure_guard",
+    "claim_guard",
+    "period_retired",
+    "snapshot_replaced",
+    "idempotency_mismatch",
+    "measurement_failed",
+    "unanswerable",
+    "books_differ",
+    "no_worker",
+    "busy",
+)
+ASKING_HEADERS = (
+    Parameter(
+        "Prefer",
+        "`respond-async` for a job at once where something must be measured; `wait=SECONDS` to "
+        "wait less than the server would",
+        {"type": "string"},
+    ),
+    Parameter(
+        "Idempotency-Key",
+        "bound to the token, the dataset and the exact body; the same request under the same key "
+        "is asked once",
+        {"type": "string", "pattern": "^[ -~]{1,255}$"},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a request asks: who pays, how long it waits, under which key."""
+
+    preference: Preference
+    wait_s: float
+    idempotency: Idempotency | None
+    by: str
+
+    def of_second_question(self) -> Terms:
+        """The terms of a second question of the same request; it has another idempotency key."""
+        if self.idempotency is None:
+            return self
+        # No key of a client holds a line end, so nobody's other request has this one.
+        own = replace(self.idempotency, key=self.idempotency.key + "\n2")
+        return replace(self, idempotency=own)
+
+
+def terms_of_request(dataset: str, body: bytes, *, wait_s: float) -> Terms:
+    """How the present request asks.
+
+    Args:
+        body: as it was sent; the idempotency key is bound to it.
+        wait_s: how long the server would wait, in seconds.
+
+    Raises:
+        InputError: the idempotency key is malformed.
+    """
+    caller, preference = caller_of_request(), preference_of(request)
+    return Terms(
+        preference,
+        preference.wait_at_most(wait_s),
+        idempotency_of(request, dataset=dataset, body=body, token_id=caller.token_id),
+        caller.account,
+    )
+
+
+def job_reply(job: JobStatus, preference: Preference) -> Response:
+    """202: the job that is finding the answer, where to look for it, and when."""
+    reply = json_reply(JobBody.of(job), status=202)
+    reply.headers["Location"] = f"/v1/jobs/{job.id}"
+    reply.headers["Retry-After"] = str(POLL_S)
+    if preference.is_async:
+        reply.headers["Preference-Applied"] = "respond-async"
+    return reply

@@ -12,8 +12,7 @@ from qserver.cli import datasets, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
 from qserver.cli.local import accounts, audit, audit_structure
 from qserver.cli.local import commands as local
-from qserver.cli.programs import Programs
-from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode, Runtime, exit_code_of
+from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode, Programs, Runtime, exit_code_of
 from qserver.errors import QServerError
 
 _DESCRIPTION = """\

@@ -7,11 +7,35 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qserver.cli.conditions import WHERE_HELP
-from qserver.cli.drawings import check_svg_path, write_svg
 from qserver.cli.questions import add_question_options, question_of
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_ledger_options, add_server_options, driver_of, ledger_of
-from qserver.errors import NotEstimableError
+from qserver.errors import ConfigError, NotEstimableError
+
+
+def write_svg(path: Path, text: str) -> None:
+    """Write an SVG document; replaces an existing file.
+
+    Raises:
+        ConfigError: the name does not end in .svg, or the file cannot be written.
+    """
+    check_svg_path(path)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError("out", f"be a file that can be written ({exc.strerror})") from exc
+
+
+def check_svg_path(path: Path) -> None:
+    """Raise ConfigError unless the name ends in .svg; call this before asking a server."""
+    if path.suffix.lower() != ".svg":
+        raise ConfigError(
+            "out",
+            "end in .svg",
+            path.name,
+            hint="A browser prints it, or saves it as another kind.",
+        )
+
 
 _POINTS = 65
 _POSTERIOR = """\

@@ -148,7 +148,7 @@ def _show_probability(console: Console, found: Mapping[str, Any]) -> None:
 
 def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
     """The law, how it was read where that was asked for, and its numerical error."""
-    from qserver.client.facts.statement import Statement
+    from qserver.client.results import Statement
 
     if found.get("statement") is None:
         return

@@ -188,7 +188,7 @@ def ledger_of(args: argparse.Namespace) -> Exchange[Mapping[str, Any]]:
 
 def url_of(args: argparse.Namespace) -> str:
     """The server's address: `--url`, or that of a local demo."""
-    from qserver.client.http_routes import DEFAULT_URL
+    from qserver.client.http import DEFAULT_URL
 
     return DEFAULT_URL if args.url is None else str(args.url)
 

@@ -2,15 +2,14 @@
 
 Begin with `clients`, which lists the methods. `requests` and `model_requests` make the exchange of
 each method, `flows` has the steps that lead to its reply, and `drivers` carries them out. Results
-are in `results`, `tables`, `model_results` and `leaks`; `reading` reads them from JSON, and
-`listing` shows those of many rows, `drawing` plots them. `facts` looks up budgets, history, jobs
-and posteriors. `http` is the connection.
+are in `results`, `tables` and `model_results`; those of `lookups` are budgets, histories, jobs and
+posteriors. `from_json` reads them, `frames` shows those of many rows, and `plots` draws them.
+`http` is the connection.
 """
 
 from __future__ import annotations
 
 from qserver.client.clients import AsyncClient, Client
-from qserver.client.drawing.plot import Plot
 from qserver.client.errors import (
     AccessProblemError,
     BudgetProblemError,
@@ -19,22 +18,22 @@ from qserver.client.errors import (
     ServerProblemError,
     ServerUnreachableError,
 )
-from qserver.client.facts.posterior import Posterior
-from qserver.client.facts.results import Budget, History, Job, Released
-from qserver.client.facts.statement import Probability
-from qserver.client.leaks import LeakAudit, StructureProposal
+from qserver.client.lookups import Budget, History, Job, Posterior, Released
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
     CheckPrice,
     Distribution,
     ErrorBounds,
+    LeakAudit,
     LearningPrice,
     LearntModel,
     ModelCount,
     ModelInfo,
     MostProbable,
+    StructureProposal,
     SyntheticRecords,
 )
+from qserver.client.plots import Plot
 from qserver.client.results import (
     Answer,
     BothChoices,
@@ -44,6 +43,7 @@ from qserver.client.results import (
     Interval,
     OwnPrice,
     Price,
+    Probability,
 )
 from qserver.client.tables import AfterLooking, Cell, Picked, Table
 from qserver.query.looking import Selection

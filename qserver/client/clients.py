@@ -9,10 +9,8 @@ from pathlib import Path
 
 from qserver.client import model_requests, requests
 from qserver.client.drivers import AsyncDriver, SyncDriver, awaits, named, pause, waits
-from qserver.client.facts import requests as facts
 from qserver.client.flows import Patience
-from qserver.client.http import HttpClient
-from qserver.client.http_routes import default_url
+from qserver.client.http import HttpClient, default_url
 
 
 @named
@@ -143,13 +141,13 @@ class Client:
     workload = waits(requests.workload)
     sql = waits(requests.sql)
     price = waits(requests.price)
-    posterior = waits(facts.posterior)
-    budget = waits(facts.budget)
-    history = waits(facts.history)
-    released = waits(facts.released)
-    submit = waits(facts.submit)
-    job = waits(facts.job)
-    result = waits(facts.result)
+    posterior = waits(requests.posterior)
+    budget = waits(requests.budget)
+    history = waits(requests.history)
+    released = waits(requests.released)
+    submit = waits(requests.submit)
+    job = waits(requests.job)
+    result = waits(requests.result)
 
 
 @named
@@ -187,13 +185,13 @@ class AsyncClient:
     workload = awaits(requests.workload)
     sql = awaits(requests.sql)
     price = awaits(requests.price)
-    posterior = awaits(facts.posterior)
-    budget = awaits(facts.budget)
-    history = awaits(facts.history)
-    released = awaits(facts.released)
-    submit = awaits(facts.submit)
-    job = awaits(facts.job)
-    result = awaits(facts.result)
+    posterior = awaits(requests.posterior)
+    budget = awaits(requests.budget)
+    history = awaits(requests.history)
+    released = awaits(requests.released)
+    submit = awaits(requests.submit)
+    job = awaits(requests.job)
+    result = awaits(requests.result)
 
 
 def _known(url: str | None) -> str:

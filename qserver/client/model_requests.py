@@ -17,15 +17,16 @@ from qserver.client.flows import (
     answered,
     answered_again,
 )
-from qserver.client.leaks import LeakAudit, StructureProposal
 from qserver.client.model_results import (
     CheckPrice,
     Distribution,
+    LeakAudit,
     LearningPrice,
     LearntModel,
     ModelCount,
     ModelInfo,
     MostProbable,
+    StructureProposal,
     SyntheticRecords,
 )
 from qserver.client.requests import Query, path_of, priced

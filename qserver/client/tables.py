@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Self, TypeVar
 
-from qserver.client.drawing.bands import plot_of_table
-from qserver.client.drawing.plot import Plot
-from qserver.client.facts.statement import Statement
-from qserver.client.frames import Column
-from qserver.client.listing import MOST_SHOWN, Listing
-from qserver.client.reading import FromJson, at
+from qserver.answering.plots.intervals import Panel
+from qserver.client.frames import MOST_SHOWN, Column, Listing
+from qserver.client.from_json import FromJson, at
+from qserver.client.plots import Plot, plot_of_panels, row_of
 from qserver.client.results import (
     Cost,
     Interval,
+    Statement,
     number_columns,
     selection_of,
 )
@@ -32,6 +31,8 @@ from qserver.text import (
 )
 
 T = TypeVar("T")
+MOST_ROWS = 40
+"""How many rows of a table a plot shows."""
 
 
 @dataclass(frozen=True)
@@ -350,7 +351,28 @@ class Table(Listing, FromJson):
         Raises:
             ConfigError: there are no numbers.
         """
-        return plot_of_table(self, title=title)
+        if not (self.columns and self.cells):
+            raise ConfigError("table", "have numbers to be plotted")
+        names = [", ".join(texts) for texts in islice(self.group_texts(), MOST_ROWS)]
+        panels = tuple(
+            Panel(
+                column,
+                tuple(
+                    row_of(name, cells[i].estimate, cells[i].interval)
+                    for name, cells in zip(names, self.cells, strict=False)
+                ),
+            )
+            for i, column in enumerate(self.columns)
+        )
+        more = len(self.cells) - len(names)
+        notes = (
+            f"Bands are intervals, {self.sure}." if self.sure else "",
+            self.looking,
+            f"{more:,} more row{'s' * (more > 1)}." if more else "",
+        )
+        by = f" by {', '.join(self.groups)}" if self.groups else ""
+        given = f"{', '.join(self.columns)}{by}" if title is None else title
+        return plot_of_panels(given, panels, tuple(note for note in notes if note))
 
     def notes(self) -> list[str]:
         """The facts of the whole table: confidence, cost, its remarks, and the error of bins."""

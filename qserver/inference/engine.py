@@ -28,7 +28,7 @@ from qserver.inference.tables.answer import WeightedRow
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
-from qserver.records.capacity import MOST_RECORDS
+from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, place_measurement
 from qserver.records.statement import OF_ESTIMATOR
 

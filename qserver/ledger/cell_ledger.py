@@ -12,7 +12,7 @@ bound, as both may be in one cell of the table. Twice the greatest loss of a cel
 bound; the lesser of the two counts.
 
 Where the k records of a person may not all be of one period, the loss is the greatest sum of the
-losses of k records (`qserver.ledger.periods.by_period`), and the sums here are those of one record.
+losses of k records (`qserver.ledger.neighbours`), and the sums here are those of one record.
 
 Every figure is a whole number of nano-epsilon, rounded up. It is an upper bound if the domain is
 too large for the exact maximum.
@@ -21,7 +21,7 @@ too large for the exact maximum.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
@@ -32,11 +32,104 @@ from qserver.ledger.composition import Dues, Flat, dues
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes, pair_shapes_within
 from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
-from qserver.ledger.neighbours import Neighbours
-from qserver.ledger.periods.by_period import ByPeriod
-from qserver.ledger.periods.sums import PeriodSums
+from qserver.ledger.neighbours import ByPeriod, Neighbours, Pays, Units
 from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.state import State
+
+
+@dataclass(frozen=True)
+class PeriodSums:
+    """The sums of a ledger, each of one record.
+
+    Args:
+        cells, pairs: the greatest payment of a cell, and of a pair, by rows less refunds.
+    """
+
+    by: ByPeriod
+    neighbours: Neighbours
+    cells: Maximum
+    pairs: Maximum
+
+    def bound_nano(
+        self, flat: Flat, cells: Sequence[RowPayment] = (), rows: Sequence[RowPayment] = ()
+    ) -> int:
+        """A bound of the greatest loss with these payments added. Changes nothing.
+
+        Args:
+            flat: the part that is equal for every cell, after them.
+        """
+        pairs: Units | int = 0
+        if self._has_pairs:
+            pairs = self._of_pairs(flat, rows)
+        pays = Pays(
+            self._tops(self.cells, cells),
+            pairs,
+            flat.tables_nano * UNITS_PER_NANO,
+            flat.totals_nano * UNITS_PER_NANO,
+        )
+        return _nano(pays.greatest(self.by, self.neighbours)) + flat.opaque_nano
+
+    def _of_pairs(self, flat: Flat, rows: Sequence[RowPayment]) -> Units | int:
+        """What pairs pay for rows and for tables of some periods: by period, or the most of all."""
+        if not self.by.same_period:
+            return self.pairs.top_with(rows) + 2 * flat.most_partly_nano * UNITS_PER_NANO
+        tops = self._tops(self.pairs, rows)
+        if not flat.partly:
+            return tops
+        return np.asarray(tops + 2 * UNITS_PER_NANO * np.array(flat.partly, dtype=np.int64))
+
+    def added_nano(self, flat: Flat, due: Dues) -> int:
+        """As `bound_nano`, with all payments added to a copy of the sums."""
+        cells, pairs = self.cells.copy(), self.pairs.copy()
+        cells.add(due.cells)
+        if self._has_pairs:
+            pairs.add(due.rows)
+        return PeriodSums(self.by, self.neighbours, cells, pairs).bound_nano(flat)
+
+    def certain_nano(self, flat: Flat) -> int | None:
+        """A loss that somebody may have, up to rounding; None where sums are not written down.
+
+        Of pairs only rows count.
+        """
+        certain, k = [], self.neighbours.records_per_person
+        if self._has_pairs and self.pairs.is_dense:
+            # Of pairs between any periods, as many as one period allows may be alike.
+            units = self.by.most * self.pairs.top
+            if self.by.same_period:
+                units = self.by.greatest(self._tops(self.pairs, ()), k)
+            certain.append(_nano(units) + flat.opaque_nano)
+        if self.cells.is_dense and (self.neighbours.null_cell or not self._has_pairs):
+            certain.append(self._spread_nano(self._tops(self.cells, ()), k, flat))
+        return max(certain, default=None)
+
+    def loss_nano(self, where: Mapping[int, Indices], flat: Flat) -> int:
+        """At least the greatest loss of a person with records in some cells only."""
+        by = self.by
+        n = len(where.get(by.axis, range(by.n_periods)))
+        cells = self.cells.by_value(by.axis, n_values=n, where=where)
+        return self._spread_nano(cells, min(self.neighbours.records_per_person, n * by.most), flat)
+
+    def by_value_nano(self, axis: int, sizes: Sequence[int], flat: Flat) -> list[int]:
+        """For each value of an attribute, the greatest loss of a person with that value only."""
+        by = self.by
+        if axis == by.axis:
+            tops = self._tops(self.cells, ())
+            return [self._spread_nano(tops[t : t + 1], by.most, flat) for t in range(len(tops))]
+        columns = self.cells.by_two(by.axis, axis, sizes=sizes).T
+        k = self.neighbours.records_per_person
+        return [self._spread_nano(column, k, flat) for column in columns]
+
+    @property
+    def _has_pairs(self) -> bool:
+        return self.neighbours.relation == "replace-one"
+
+    def _tops(self, sums: Maximum, payments: Sequence[RowPayment]) -> Units:
+        return sums.by_value_with(self.by.axis, payments, n_values=self.by.n_periods)
+
+    def _spread_nano(self, cells: Units, n_records: int, flat: Flat) -> int:
+        """The loss of `n_records` records of cells with these sums by period."""
+        more = n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
+        return _nano(self.by.greatest(cells, n_records)) + more
 
 
 class CellLedger:

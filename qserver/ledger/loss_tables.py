@@ -1,11 +1,15 @@
-"""Integer functions of a cell as tables over classes of the few axes that they depend on."""
+"""Integer functions of a cell as tables over classes of the few axes that they depend on.
+
+A checkpoint keeps tables as a few long arrays, and what each row was charged in all (`RowUnits`).
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import chain, pairwise, product
 from math import prod
 
 import numpy as np
@@ -13,6 +17,8 @@ from numpy.typing import NDArray
 
 from qserver.ledger.classes import Indices, Partition, common, meeting, parents
 from qserver.ledger.limits import LIMITS
+from qserver.query.linear import LinearQuery
+from qserver.records.state import State
 
 Values = NDArray[np.int64]
 
@@ -250,3 +256,121 @@ def _boxes(
         for axis, partition in layout.by_axis.items()
     ]
     yield np.ix_(*chosen)
+
+
+class RowUnits:
+    """Units by row, in the order of the rows' first payments.
+
+    Rows are kept as text: they are seldom wanted again, and a restart need not read them.
+    """
+
+    def __init__(self) -> None:
+        self._units: dict[str, int] = {}
+        self._sizes: tuple[int, ...] = ()
+
+    @classmethod
+    def from_state(cls, state: State, sizes: Sequence[int]) -> RowUnits:
+        """The units that `state` kept."""
+        found, text = cls(), state.arrays["rows"].tobytes().decode()
+        lines = text.split("\n") if text else []
+        found._units = dict(zip(lines, state.arrays["units"].tolist(), strict=True))
+        found._sizes = tuple(sizes)
+        return found
+
+    def state(self) -> State:
+        """What `from_state` needs."""
+        text = np.frombuffer("\n".join(self._units).encode(), dtype=np.uint8)
+        return State({}, {"rows": text, "units": np.fromiter(self._units.values(), np.int64)})
+
+    def copy(self) -> RowUnits:
+        """Units that can be changed without changing these."""
+        found = RowUnits()
+        found._units, found._sizes = dict(self._units), self._sizes
+        return found
+
+    def add(self, row: LinearQuery, units: int) -> None:
+        """Add a payment."""
+        self._sizes, line = row.sizes, _line(row)
+        self._units[line] = self._units.get(line, 0) + units
+
+    def of(self, row: LinearQuery) -> int:
+        """The units of one row."""
+        return self._units.get(_line(row), 0)
+
+    def __iter__(self) -> Iterator[tuple[LinearQuery, int]]:
+        for line, units in self._units.items():
+            yield LinearQuery.later(self._sizes, json.loads(line)), units
+
+
+def _line(row: LinearQuery) -> str:
+    return json.dumps(row.to_document())
+
+
+def state_of_tables(tables: Sequence[SumTable]) -> State:
+    """Axes, partitions and entries of these tables; partitions that they share are kept once."""
+    partitions = {id(p): p for t in tables for p in t.layout.partitions}
+    number = {key: i for i, key in enumerate(partitions)}
+    found = list(partitions.values())
+    return State(
+        {},
+        {
+            "classes": np.array([p.n for p in found], dtype=np.int64),
+            "runs": _ends(len(p.stops) for p in found),
+            "stops": _joined([p.stops for p in found]),
+            "ids": _joined([p.ids for p in found]),
+            "widths": _ends(len(t.layout.axes) for t in tables),
+            "axes": _whole(a for t in tables for a in t.layout.axes),
+            "partitions": _whole(number[id(p)] for t in tables for p in t.layout.partitions),
+            "entries": _ends(t.values.size for t in tables),
+            "values": _joined([t.values.ravel() for t in tables]),
+            "tops": _whole(t.top for t in tables),
+        },
+    )
+
+
+def tables_of_state(state: State) -> list[SumTable]:
+    """The tables that `state_of_tables` was given; their entries are not copied."""
+    arrays = state.arrays
+    partitions = [
+        Partition(stops, ids, n)
+        for stops, ids, n in zip(
+            _parts(arrays["stops"], arrays["runs"]),
+            _parts(arrays["ids"], arrays["runs"]),
+            arrays["classes"].tolist(),
+            strict=True,
+        )
+    ]
+    columns = zip(
+        _parts(arrays["axes"], arrays["widths"]),
+        _parts(arrays["partitions"], arrays["widths"]),
+        _parts(arrays["values"], arrays["entries"]),
+        arrays["tops"].tolist(),
+        strict=True,
+    )
+    layouts: dict[tuple[bytes, bytes], TableLayout] = {}
+    found = []
+    for axes, numbers, values, top in columns:
+        key = axes.tobytes(), numbers.tobytes()
+        if key not in layouts:
+            chosen = tuple(partitions[i] for i in numbers.tolist())
+            layouts[key] = TableLayout(tuple(axes.tolist()), chosen)
+        layout = layouts[key]
+        found.append(SumTable(layout, values.reshape(layout.shape), top=top))
+    return found
+
+
+def _ends(lengths: Iterator[int] | Sequence[int]) -> NDArray[np.int64]:
+    return np.cumsum(_whole(chain([0], lengths)))
+
+
+def _whole(values: Iterator[int] | Sequence[int]) -> NDArray[np.int64]:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def _joined(arrays: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *arrays])
+
+
+def _parts(values: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    places = ends.tolist()
+    return (values[a:b] for a, b in pairwise(places))

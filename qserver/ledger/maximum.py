@@ -18,11 +18,17 @@ from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Indices
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import Shape
-from qserver.ledger.loss_tables import LossTable, SumTable, TableLayout, zero_table
-from qserver.ledger.periods.by_period import Units, along, greatest_along
+from qserver.ledger.loss_tables import (
+    LossTable,
+    RowUnits,
+    SumTable,
+    TableLayout,
+    state_of_tables,
+    tables_of_state,
+    zero_table,
+)
+from qserver.ledger.neighbours import Units, along, greatest_along
 from qserver.ledger.proof import greatest_within
-from qserver.ledger.saved.row_units import RowUnits
-from qserver.ledger.saved.tables import state_of_tables, tables_of_state
 from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.linear import LinearQuery
 from qserver.records.state import State

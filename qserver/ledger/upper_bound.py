@@ -24,8 +24,15 @@ from functools import lru_cache
 import numpy as np
 
 from qserver.ledger.limits import LIMITS
-from qserver.ledger.loss_tables import LossTable, SumTable, TableLayout, Values, zero_table
-from qserver.ledger.saved.tables import state_of_tables, tables_of_state
+from qserver.ledger.loss_tables import (
+    LossTable,
+    SumTable,
+    TableLayout,
+    Values,
+    state_of_tables,
+    tables_of_state,
+    zero_table,
+)
 from qserver.records.state import State
 
 

@@ -1,6 +1,11 @@
 """What has been bought: tables and rows with their alphas, and what they say of a query.
 
 It is a view of inference and ledger and has no state except caches.
+
+A question about a period that the tables have no cells for is planned twice: on the tables as they
+are, and on tables with cells for all sealed periods, at the alphas in force. The new cells are a
+part of what the second plan buys, and are charged to their own periods alone. It is taken where it
+costs no more: whoever asks next about these periods uses the cells again.
 """
 
 from __future__ import annotations
@@ -29,8 +34,7 @@ from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
-from qserver.records.history import Measurement, TableMeasurement
-from qserver.records.noise_step import lattice_step
+from qserver.records.history import Measurement, TableMeasurement, lattice_step
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 
 _UNNUMBERED = -1
@@ -399,3 +403,27 @@ def estimate_of(engine: InferenceEngine, question: Question) -> RowEstimate | No
     """
     enough = question.row_half_width
     return engine.estimate(question.row, confidence=question.confidence, enough=enough)
+
+
+def extended(holdings: Holdings, rows: Iterable[Primitive]) -> Holdings | None:
+    """The holdings with cells for every sealed period, bought with whatever else is.
+
+    None where there are no tables, where they have cells for all that these rows are about, and
+    where they would not have them then: for a retired period there are no new cells.
+    """
+    tables, asked = holdings.engine.tables, list(rows)
+    if not tables.measured or all(map(holdings.covers, asked)):
+        return None
+    planned = holdings.extension()
+    if not planned:
+        return None
+    engine = holdings.engine.tried()
+    # Their ids are those of no measurement. Of their noise only the scale matters to a plan.
+    engine.tables.extend(
+        TableMeasurement(
+            engine.n_measurements + i, p.partition, p.alpha_nano, p.step, (0,) * p.partition.n_cells
+        )
+        for i, p in enumerate(planned)
+    )
+    found = replace(holdings, engine=engine, extending=planned)
+    return found if all(map(found.covers, asked)) else None

@@ -21,8 +21,7 @@ from qserver.planning.by_period import PeriodWays
 from qserver.planning.candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
-from qserver.planning.extension import extended
-from qserver.planning.holdings import Holdings, estimate_of
+from qserver.planning.holdings import Holdings, estimate_of, extended
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.ways import sound
 from qserver.query.question import Question

@@ -21,7 +21,7 @@ from qserver.errors import (
 from qserver.portal.labels import FormFields
 from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.records.answer import Offer
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 
 _ADVICE = {
     "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "

@@ -11,7 +11,7 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.answering.models.kinds import registry
 from qserver.errors import InputError
-from qserver.portal.price_record import mark_of
+from qserver.portal.question import mark_of
 from qserver.query.numbers import exact_number
 from qserver.records.charge import NANO
 

@@ -4,6 +4,10 @@ Fields are named by attribute: `from:age`, `to:age` (numbers and periods), `is:s
 labels) and `not:sex` (the labels are those left out). A level of labels has fields as an attribute.
 `text` holds a query that was written by hand instead.
 Names of attributes have no colon, so none of them can be taken for another.
+
+The mark of a question is that of the one that a price was shown for, so that no other question is
+paid at that price. A form contains the mark of the priced question. If the form was changed before
+it is sent, the new price is shown first. Pages with scripts prevent this case.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -18,7 +23,6 @@ from urllib.parse import urlencode
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError, QueryError, RequirementError
-from qserver.portal.price_record import mark_of
 from qserver.query.asking.prior import prior_of
 from qserver.query.asking.reading import Method, Reading
 from qserver.query.domain import Attribute, Domain, decimal_text
@@ -27,6 +31,27 @@ from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA, Requirement
+
+MARK_FIELD = "priced"
+LENGTH_FIELD = "priced_length"
+_DIGITS = 32
+
+
+def mark_of(fields: str) -> str:
+    """A short digest of a form's fields."""
+    return sha256(fields.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def is_as_priced(form: MultiDict[str, str], mark: str, *, length: str = "") -> bool:
+    """Whether a form still asks the question that was priced; a form without a price may be sent.
+
+    Args:
+        mark: of what the form says; `length` where a price is for one length.
+    """
+    if MARK_FIELD not in form:
+        return True
+    return form[MARK_FIELD] == mark and form.get(LENGTH_FIELD, "") == length
+
 
 DEFAULT_LENGTH = "100"
 DEFAULT_CONFIDENCE = "95"

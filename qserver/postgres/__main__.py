@@ -12,9 +12,8 @@ from functools import partial
 from logging.config import dictConfig
 from typing import TYPE_CHECKING
 
-from qserver.api.process.blas_threads import limit_threads
 from qserver.errors import ConfigError
-from qserver.loading import loading
+from qserver.loading import limit_threads, loading
 
 if TYPE_CHECKING:
     from qserver.config import Settings

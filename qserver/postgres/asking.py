@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from qserver.errors import QServerError
-from qserver.postgres.results import Plan, Result
+from qserver.postgres.results import Plan, Result, columns_of, table
 from qserver.postgres.session import Session
-from qserver.postgres.tables import columns_of, table
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.texts import Piece, Text, pieces
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal

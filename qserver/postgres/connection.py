@@ -21,7 +21,7 @@ from qserver.postgres.wire.faults import (
     fault_of,
     violation,
 )
-from qserver.postgres.wire.reading import Fields
+from qserver.postgres.wire.messages import Fields
 from qserver.postgres.wire.stream import GoneError, Stream
 from qserver.postgres.wire.texts import statements
 from qserver.postgres.wire.values import Literal, encoders

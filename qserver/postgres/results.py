@@ -1,12 +1,22 @@
-"""What a statement gives: columns and rows, and what a client prints when it is done."""
+"""What a statement gives: columns and rows, and what a client prints when it is done.
+
+The table of a statement becomes rows of PostgreSQL here: which columns, in what order, how rounded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qserver.postgres.wire.values import Column, Literal
+from qserver.postgres.session import Session
+from qserver.postgres.wire.values import FLOAT8, TEXT, Column, Literal
+from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
+from qserver.query.sql.statement import Statement
+from qserver.service.cells.said import said_beside
+from qserver.service.statement_answers import AnsweredCell, StatementAnswer
+from qserver.text import ADDS_NOTHING, decimals_of
 
 
 @dataclass(frozen=True)
@@ -44,3 +54,99 @@ class Plan:
     columns: Callable[[], tuple[Column, ...] | None]
     run: Callable[[Sequence[Literal]], Result]
     survives: bool = False
+
+
+_NOBODY_CHARGED = frozenset({"history", "exact"})
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A group, or a number with its interval, by its index; a rank is the last of the numbers."""
+
+    index: int
+    is_group: bool
+
+
+def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
+    """The items of SELECT in their order: groups as texts, of each number n the columns n, n_low
+    and n_high. Behind them what SELECT does not name, unless the session wants no intervals.
+    """
+    names = (*statement.columns, *(rank.name for rank in statement.ranks))
+    numbers = _unlike(names, statement.groups)
+    found = list[Column]()
+    for place in _places(statement, session):
+        if place.is_group:
+            found.append(Column(statement.groups[place.index], TEXT))
+            continue
+        ends = ("", "_low", "_high") if session.has_intervals else ("",)
+        found += [Column(numbers[place.index] + end, FLOAT8) for end in ends]
+        if statement.clauses.consistent:
+            found.append(Column(f"{numbers[place.index]}_consistent", FLOAT8))
+    return tuple(found)
+
+
+def table(found: StatementAnswer, session: Session) -> Result:
+    """The rows of an answer, and what it cost."""
+    statement = found.asked.statement
+    places = list(_places(statement, session))
+    rows = [
+        tuple(
+            value
+            for place in places
+            for value in (
+                (row.group[place.index],)
+                if place.is_group
+                else _values(cells[place.index], statement, session)
+            )
+        )
+        for row, cells in zip(statement.rows, found.cells, strict=True)
+    ]
+    return Result("SELECT", columns_of(statement, session), rows, tuple(_notices(found)))
+
+
+def _notices(found: StatementAnswer) -> Iterator[str]:
+    """What people read beside a table: cost, how far it counts, what its groups and ends are."""
+    left = f"{found.remaining_nano / 1e9:.4g} remain."
+    sources = {cell.source for cells in found.cells for cell in cells}
+    if found.charged_nano:
+        yield f"This cost {found.charged_nano / 1e9:.4g} epsilon; {left}"
+    elif not sources <= _NOBODY_CHARGED:
+        yield f"This {ADDS_NOTHING}, but charged people who had lost less; {left}"
+    if found.as_of:
+        yield f"Counted up to {found.as_of}."
+    yield from found.asked.statement.remarks
+    yield from said_beside(found)
+
+
+def _places(statement: Statement, session: Session) -> Iterator[_Place]:
+    """What the columns are about, in order."""
+    n_groups, n_said = len(statement.groups), len(statement.places)
+    is_short = n_said and not session.has_intervals
+    for i in statement.order[:n_said] if is_short else statement.order:
+        yield _Place(i if i < n_groups else i - n_groups, is_group=i < n_groups)
+
+
+def _unlike(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, each once: others are numbered."""
+    found = list[str]()
+    for name in names:
+        own, n = name, 1
+        while own in found or own in taken:
+            n += 1
+            own = f"{name}_{n}"
+        found.append(own)
+    return found
+
+
+def _values(cell: AnsweredCell, statement: Statement, session: Session) -> tuple[float | None, ...]:
+    """The number, the ends of its interval, and its consistent value; an open end is infinite."""
+    value, ends = cell.value.estimate, cell.value.interval
+    low = -math.inf if ends.low is None else float(ends.low)
+    high = math.inf if ends.high is None else float(ends.high)
+    if session.rounds and value is not None and math.isfinite(high - low) and high > low:
+        digits = decimals_of(high - low)
+        value = rounded(value, digits)
+        low, high = rounded_down(low, digits) or 0.0, rounded_up(high, digits) or 0.0
+    number = None if value is None else float(value)
+    found = (number, low, high) if session.has_intervals else (number,)
+    return (*found, cell.consistent) if statement.clauses.consistent else found

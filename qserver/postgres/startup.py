@@ -17,7 +17,7 @@ from qserver.postgres.wire.faults import (
     fault_of,
     violation,
 )
-from qserver.postgres.wire.reading import Fields
+from qserver.postgres.wire.messages import Fields
 from qserver.postgres.wire.stream import GoneError, Stream
 from qserver.records.account import Caller
 

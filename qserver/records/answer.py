@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from qserver.query.looking import Ends, Selection
 from qserver.query.measure import Measure
-from qserver.records.claims.status import ClaimStatus
-from qserver.records.people.periods import SealedPeriods
-from qserver.records.people.unit import UnitStatus
+from qserver.records.claim import ClaimStatus
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import OF_ESTIMATOR, Law, Simultaneous, Statement
+from qserver.records.unit import SealedPeriods, UnitStatus
 
 Source = Literal["history", "measured", "refined", "exact"]
 JobState = Literal["queued", "running", "done", "failed"]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
+from typing import Final
 
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.measure import DEFAULT_PHI, Measure, measure_of
-from qserver.records.capacity import MOST_RECORDS
 from qserver.records.charge import Relation
-from qserver.records.claims.claim import Claim, claims_from_plain
-from qserver.records.disclosure import guard_nano
-from qserver.records.people.periods import SealedPeriods
-from qserver.records.people.together import check_together
-from qserver.records.people.unit import THE_PERSON, Unit, UnitStatus
+from qserver.records.claim import Claim, claims_from_plain, guard_nano
+from qserver.records.people import check_together
+from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
+
+MOST_RECORDS: Final = 10**10
+"""Most records that a dataset may have if its owner declares no capacity."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from qserver.errors import (
 )
 from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.records.answer import Offer
-from qserver.records.claims.refused import FACTS, ClaimGuardError
+from qserver.records.claim import FACTS, ClaimGuardError
 
 
 @dataclass(frozen=True)

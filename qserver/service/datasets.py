@@ -9,12 +9,12 @@ from prometheus_client import Counter
 
 from qserver.answering import checkpoint
 from qserver.answering.replica import Replica, note_fault
-from qserver.checkpoint.folder import shared_folder
+from qserver.checkpoint.file import shared_folder
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.planning.ways import WayFault
 from qserver.query.domain import Domain
-from qserver.records.claims.status import ClaimStatus
+from qserver.records.claim import ClaimStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store

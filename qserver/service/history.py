@@ -16,7 +16,7 @@ from qserver.records.history import (
 )
 from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
-from qserver.storage.snapshots import FrozenHistory
+from qserver.storage.histories import FrozenHistory
 from qserver.storage.store import Store
 
 MAX_PAGE_RUNS = 1 << 17

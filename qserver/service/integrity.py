@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from qserver.errors import NotFoundError
-from qserver.storage.history_chain import read_history
+from qserver.storage.histories import read_history
 from qserver.storage.store import Store
 
 CHECKED_S = 30.0

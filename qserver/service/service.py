@@ -31,8 +31,8 @@ from qserver.records.answer import (
     WorkloadExplanation,
 )
 from qserver.records.charge import AnyCharge
+from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
-from qserver.records.disclosure import known_at_most
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import Asking, Idempotency, narrowed
 from qserver.service.cells.kept import MOST_KEPT, StatementKey

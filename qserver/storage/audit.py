@@ -12,9 +12,16 @@ from qserver.errors import StoreBehindError, StoreCorruptError, StoreError
 from qserver.records.account import Allowance
 from qserver.records.audit_chain import digest_of, is_linked, linked
 from qserver.storage.constants import STORE
-from qserver.storage.encoding.ledger_fields import checked, checked_fields, with_seals
 from qserver.storage.encoding.records import reply_code
-from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
+from qserver.storage.encoding.sealed import (
+    ADVICE,
+    checked,
+    checked_fields,
+    reading,
+    sealed,
+    unsealed,
+    with_seals,
+)
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 

@@ -15,7 +15,7 @@ from qserver.storage.encoding.jobs import model_answer_from_plain
 from qserver.storage.encoding.records import measurements_in_force
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
-from qserver.storage.history_chain import read_history
+from qserver.storage.histories import read_history
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 

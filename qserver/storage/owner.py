@@ -16,14 +16,13 @@ from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBeh
 from qserver.ledger.population import Pair, pair
 from qserver.query.measure import Measure
 from qserver.records.audit_chain import Links, relinked
-from qserver.records.claims.claim import Claim
+from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
-from qserver.storage.charging.lease import Lease
-from qserver.storage.encoding.metas import meta_text
+from qserver.storage.charging import Lease
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.encoding.sealed import sealed
+from qserver.storage.encoding.sealed import meta_text, sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import (

@@ -20,16 +20,21 @@ from qserver.errors import (
 )
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
-from qserver.storage.charging.lease import Lease, refuse_fenced
-from qserver.storage.charging.publish import Publishing, PublishOutcome, publish
-from qserver.storage.charging.reserve import Charging, reserve
+from qserver.storage.charging import (
+    Charging,
+    Lease,
+    Publishing,
+    PublishOutcome,
+    publish,
+    refuse_fenced,
+    reserve,
+)
 from qserver.storage.encoding.records import reply_code
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.endings import Ended, Endings
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.model_records import ModelStore
 from qserver.storage.owner import OwnerOperations, snapshot_arguments
-from qserver.storage.queue import JobQueue
+from qserver.storage.queue import Ended, Endings, JobQueue
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import await_durable, check_durable
 from qserver.storage.store import check_schema

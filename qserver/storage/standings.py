@@ -10,11 +10,17 @@ from typing import Any
 from qserver.errors import NotFoundError, StoreCorruptError
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.query.measure import Measure, measure_of
-from qserver.records.claims.claim import Claim, claims_from_json, claims_json
+from qserver.records.claim import Claim, claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.standing import Standing
-from qserver.storage.encoding.ledger_fields import checked, checked_fields, with_seals
-from qserver.storage.encoding.sealed import reading, sealed, unsealed
+from qserver.storage.encoding.sealed import (
+    checked,
+    checked_fields,
+    reading,
+    sealed,
+    unsealed,
+    with_seals,
+)
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 

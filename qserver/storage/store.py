@@ -24,7 +24,6 @@ from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import JobRecord, State, state_with_rounds, with_rounds
-from qserver.storage.encoding.metas import read_meta
 from qserver.storage.encoding.records import (
     kept_estimator,
     measurements_from_json,
@@ -32,14 +31,13 @@ from qserver.storage.encoding.records import (
     reply_code,
 )
 from qserver.storage.encoding.requests import Request
-from qserver.storage.encoding.sealed import ADVICE, PAID, reading, sealed, unsealed
-from qserver.storage.history_chain import check_charges, check_history
+from qserver.storage.encoding.sealed import ADVICE, PAID, read_meta, reading, sealed, unsealed
+from qserver.storage.histories import FrozenSnapshots, check_charges, check_history
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, all_rounds, job_id, population_of_job
 from qserver.storage.model_records import ModelStore
-from qserver.storage.saving.saved import SavedQuestions
+from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import check_durable
-from qserver.storage.snapshots import FrozenSnapshots
 from qserver.storage.standings import N_REPLIES, Stamp, Standings
 
 SCHEMA_VERSION = 1

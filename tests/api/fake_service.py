@@ -39,11 +39,11 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
-from qserver.records.claims.status import ClaimStatus
+from qserver.records.claim import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
-from qserver.records.people.unit import UnitStatus
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.standing import Standing
+from qserver.records.unit import UnitStatus
 from qserver.service.cells.kept import StatementKey
 from qserver.service.last_used import LastUsed
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport

@@ -11,7 +11,7 @@ from qserver import errors
 from qserver.api.problem_kinds import STORE_CODES
 from qserver.query.calendar.refused import PeriodNotSealedError, PeriodRetiredError
 from qserver.records.answer import Offer
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 from tests.api.calls import (
     AUDIT,
     MODEL,

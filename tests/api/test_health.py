@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.cli.processes.children import (
+from qserver.cli.processes import (
     Child,
     ChildSpec,
     child_environment,

@@ -17,9 +17,9 @@ from threading import Thread
 
 import pytest
 
-from qserver.api.process import blas_threads
-from qserver.api.process.blas_threads import limit_threads
+from qserver import loading
 from qserver.config import Settings
+from qserver.loading import limit_threads
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk
 
 TIMEOUT_S = 60
@@ -120,7 +120,9 @@ def test_gunicorn_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in settings.to_environment().items():
         monkeypatch.setenv(name, value)
     # As gunicorn runs it: anew, whatever was imported before.
-    options = runpy.run_path(str(Path(blas_threads.__file__).with_name("gunicorn.py")))
+    options = runpy.run_path(
+        str(Path(loading.__file__).with_name("api") / "process" / "gunicorn.py")
+    )
     assert options["bind"] == ["127.0.0.1:8123"]
     assert (options["workers"], options["threads"]) == (3, 5)
     assert options["worker_class"] == "qserver.api.process.parking.ParkingWorker"
@@ -136,7 +138,7 @@ def test_each_process_gets_one_blas_thread_unless_the_operator_chose() -> None:
 
 
 def test_numpy_is_not_loaded_before_the_thread_limits_are_set() -> None:
-    program = "import sys, qserver.api.process.blas_threads; print('numpy' in sys.modules)"
+    program = "import sys, qserver.loading; print('numpy' in sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -12,7 +12,7 @@ from openapi_schema_validator import OAS31Validator
 from qserver import errors
 from qserver.api.openapi import openapi_document
 from qserver.api.problem_kinds import KINDS
-from qserver.records.claims import refused
+from qserver.records import claim
 from tests.api.calls import ASK, QUESTION, Caller, assert_problem
 from tests.api.fake_service import BrokenTestError, FakeService
 from tests.api.provoked import (
@@ -80,7 +80,7 @@ def test_every_route_of_the_app_is_documented(api_app: Flask) -> None:
 def test_every_error_of_the_tree_has_a_status_or_is_the_servers_own_fault() -> None:
     codes = {
         cls.code
-        for _, cls in (*inspect.getmembers(errors), *inspect.getmembers(refused))
+        for _, cls in (*inspect.getmembers(errors), *inspect.getmembers(claim))
         if inspect.isclass(cls) and issubclass(cls, errors.QServerError)
     }
     inner = {

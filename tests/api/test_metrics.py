@@ -20,9 +20,9 @@ from flask import Flask
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from qserver.api.process.metrics import Observed
+from qserver.api.metrics import Observed
 from qserver.cli.local.exporter import metrics_registry
-from qserver.cli.processes.children import Child, http_spec, listen
+from qserver.cli.processes import Child, http_spec, listen
 from qserver.config import Settings
 from tests.api.calls import Caller
 from tests.deployment import Deployment

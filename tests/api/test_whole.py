@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from qserver.cli.processes.children import (
+from qserver.cli.processes import (
     Child,
     ChildSpec,
     child_environment,

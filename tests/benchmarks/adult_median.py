@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qserver.cli.local.demo_data import adult_csv, adult_domain
+from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.client import Cell, Client
 from qserver.config import LOOPBACK, Settings
 from qserver.storage.server.embedded_store import EmbeddedServer

@@ -17,7 +17,7 @@ from math import exp, log
 import numpy as np
 import numpy.typing as npt
 
-from qserver.cli.local.demo_data import adult_csv, adult_domain
+from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement

@@ -25,7 +25,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from qserver.cli.local.demo_data import adult_csv, adult_domain
+from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.query.domain import Domain
 from qserver.query.files.load import load_domain

@@ -28,7 +28,7 @@ from qserver.inference.rows.blue import Combinations
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
-from qserver.records.capacity import MOST_RECORDS
+from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import Measurement
 
 from .machine import Times, times_of

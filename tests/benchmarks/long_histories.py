@@ -20,11 +20,9 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
-from qserver.storage.charging.publish import Publishing
-from qserver.storage.charging.reserve import Charging
+from qserver.storage.charging import Charging, Publishing
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.endings import Ended, Outcome
-from qserver.storage.queue import Taken
+from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.spend import SpendingStore
 
 LIMIT_NANO = 10**15

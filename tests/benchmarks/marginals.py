@@ -12,10 +12,9 @@ from functools import partial
 import numpy as np
 
 from qserver.models.marginals.fit.consensus import agree
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
+from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import Scope, layout_of
-from qserver.models.marginals.graph.triangulation import clique_tree
 
 from .machine import times_of
 from .tables import Report, Value

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.tractable import RecordSource, record_source
 

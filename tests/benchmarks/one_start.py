@@ -23,7 +23,7 @@ def main() -> None:
     from qserver.answering.checkpoint import found, kept
     from qserver.answering.decide import decide
     from qserver.answering.replica import Replica
-    from qserver.checkpoint.folder import shared_folder
+    from qserver.checkpoint.file import shared_folder
     from qserver.config import Settings
     from qserver.query.question import Question
     from qserver.query.requirement import Requirement

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from qserver.cli.processes.supervisor import Backoff
+from qserver.cli.processes import Backoff
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
-from tests.cli.processes.running_program import Program, running
-from tests.cli.processes.test_demo import children
+from tests.cli.local.running_program import Program, running
+from tests.cli.local.test_demo import children
 
 _PAUSE_S = 0.02
 _ROUNDS = 5

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from qserver.cli.processes.children import (
+from qserver.cli.processes import (
     Child,
     ChildSpec,
     child_environment,

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from qserver.cli.local.demo_data import adult_csv
+from qserver.cli.local.demo import adult_csv
 from tests.benchmarks.adult_questions import (
     ATTRIBUTES,
     CONFIDENCES,

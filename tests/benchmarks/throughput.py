@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from qserver.cli.local.demo_data import adult_csv, adult_domain
+from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.config import Settings
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from qserver.cli.local.demo_data import adult_csv
+from qserver.cli.local.demo import adult_csv
 from qserver.models.marginals.graph.layout import FloatArray, Scope
 
 ALARM = Path(__file__).parents[1] / "data" / "networks" / "alarm-10k.csv.gz"

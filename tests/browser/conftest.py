@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.browser.chromium_page import Visit, Visitor
 from tests.browser.town_server import TownServer, town_server
-from tests.cli.processes.running_program import running
+from tests.cli.local.running_program import running
 
 APT = "apt-get install -y --no-install-recommends chromium"
 NAMES = ("chromium", "chromium-browser", "google-chrome")

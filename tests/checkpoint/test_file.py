@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.checkpoint.file import MAGIC, CheckpointError, Seal, parts_of, state_of
-from qserver.checkpoint.folder import CheckpointFolder
+from qserver.checkpoint.file import (
+    MAGIC,
+    CheckpointError,
+    CheckpointFolder,
+    Seal,
+    parts_of,
+    state_of,
+)
 from qserver.records.state import State
 
 KEY = b"k" * 32
@@ -166,13 +172,13 @@ def test_two_processes_that_write_the_same_one_do_not_mix_them(
     def in_pieces(state: State) -> Iterator[Any]:
         parts = list(parts_of(state))
         yield parts[0]
-        monkeypatch.setattr("qserver.checkpoint.folder.parts_of", parts_of)
+        monkeypatch.setattr("qserver.checkpoint.file.parts_of", parts_of)
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(os, "getpid", lambda: 4242)
             folder.keep("s1", "one", other)
         yield from parts[1:]
 
-    monkeypatch.setattr("qserver.checkpoint.folder.parts_of", in_pieces)
+    monkeypatch.setattr("qserver.checkpoint.file.parts_of", in_pieces)
     with pytest.raises(FileNotFoundError):
         folder.keep("s1", "one", STATE)
     found = folder.load("s1")

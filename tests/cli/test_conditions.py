@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.cli.conditions import parse_json, question_document, where_document
-from qserver.cli.local.demo_data import adult_domain
+from qserver.cli.local.demo import adult_domain
 from qserver.errors import ConfigError
 from qserver.query.files.load import load_domain
 from qserver.query.linear import LinearQuery

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.cli.local.demo_data import (
+from qserver.cli.local.demo import (
     CAPACITY,
     N_ADULT_RECORDS,
     N_FLIGHTS,

@@ -9,8 +9,8 @@ import pytest
 
 from qserver.cli.console import Console
 from qserver.cli.local import serve
-from qserver.cli.local.patience import WAIT_S, patiently
-from qserver.cli.processes.supervisor import StopSignals
+from qserver.cli.local.serve import WAIT_S, patiently
+from qserver.cli.processes import StopSignals
 from qserver.cli.runtime import Runtime
 from qserver.errors import PortInUseError, StateInUseError, StoreError, StoreUnavailableError
 

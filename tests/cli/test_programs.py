@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from qserver.cli.main import main
-from qserver.cli.programs import Programs
-from qserver.cli.runtime import ExitCode
+from qserver.cli.runtime import ExitCode, Programs
 
 
 def make(folder: Path, *names: str) -> Path:

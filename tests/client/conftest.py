@@ -10,7 +10,7 @@ from threading import Event, Thread
 
 import pytest
 
-from qserver.cli.local.demo_data import adult_csv, adult_domain
+from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.query.files.load import load_domain
 from tests.client.serving import Served, serving
 from tests.deployment import Deployment

@@ -12,8 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from qserver.client import Client, dbapi
-from qserver.client.alchemy.dialect import QServerDialect, SecureDialect
-from qserver.client.alchemy.reflection import columns_of
+from qserver.client.alchemy.dialect import QServerDialect, SecureDialect, columns_of
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store

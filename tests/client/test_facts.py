@@ -16,8 +16,8 @@ from qserver.client import (
     NotDoneError,
     OwnPrice,
     ServerProblemError,
+    requests,
 )
-from qserver.client.facts import requests
 from qserver.errors import ConfigError, NotEstimableError
 from qserver.records.account import Allowance
 from qserver.storage.accounts import AccountBook

@@ -16,8 +16,7 @@ from qserver.client import AsyncClient, Client
 from qserver.client import http as http_client
 from qserver.client.dbapi import connect
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
-from qserver.client.http import HttpClient
-from qserver.client.http_routes import default_url
+from qserver.client.http import HttpClient, default_url
 from qserver.errors import ConfigError
 from tests.client.sites import (
     TLS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.client.http_routes import proxy_for
+from qserver.client.http import proxy_for
 from qserver.errors import ConfigError
 
 P, Q = "http://p:1", "http://q:2"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from qserver.cli.conditions import where_document
 from qserver.cli.console import Console
-from qserver.cli.local.demo_data import adult_domain
+from qserver.cli.local.demo import adult_domain
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
 from qserver.query.files.load import load_domain

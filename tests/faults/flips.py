@@ -23,7 +23,7 @@ from qserver.errors import QServerError
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus
 from qserver.storage.accounts import AccountBook
-from qserver.storage.server.aof_digests import NOTE
+from qserver.storage.server.aof import NOTE
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder

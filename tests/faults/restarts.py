@@ -21,7 +21,7 @@ from typing import Any
 
 from qserver.client import Client
 from qserver.errors import QServerError
-from tests.cli.processes.running_program import command
+from tests.cli.local.running_program import command
 
 PARTS = {"worker": "-m worker", "http": "gunicorn", "store": "qserver-valkey"}
 """What the command of a process holds, by victim. `all` is the demo itself."""

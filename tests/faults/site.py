@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Self
 
-from qserver.cli.processes.children import Child, ChildSpec, child_environment, http_spec, listen
+from qserver.cli.processes import Child, ChildSpec, child_environment, http_spec, listen
 from qserver.client.http import HttpClient
 from qserver.config import LOOPBACK, Settings
 from qserver.errors import StoreError

@@ -20,8 +20,7 @@ import pytest
 from qserver.errors import NotFoundError, StoreBehindError
 from qserver.storage.encoding.sealed import unsealed
 from qserver.storage.keys import Keys
-from qserver.storage.server.aof import last_increment
-from qserver.storage.server.aof_digests import NOTE
+from qserver.storage.server.aof import NOTE, last_increment
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment

@@ -14,8 +14,8 @@ import pytest
 
 from qserver.errors import StoreBehindError, StoreNotDurableError
 from qserver.records.answer import JobStatus
-from qserver.storage.endings import Ended, Outcome
 from qserver.storage.keys import Keys
+from qserver.storage.queue import Ended, Outcome
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment

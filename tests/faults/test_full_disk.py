@@ -21,8 +21,8 @@ from qserver.client.errors import ServerProblemError
 from qserver.config import Settings
 from qserver.storage.server.aof import last_increment
 from qserver.storage.server.connection import connect
-from tests.cli.processes.running_program import Program, running, started, worker_command
-from tests.cli.processes.test_restart import SERVE, attach_and_stop
+from tests.cli.local.running_program import Program, running, started, worker_command
+from tests.cli.local.test_restart import SERVE, attach_and_stop
 
 _BACK_S = 300
 _BOUNDLESS = resource.RLIM_INFINITY

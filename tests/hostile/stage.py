@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from qserver.cli.processes.children import (
+from qserver.cli.processes import (
     Child,
     ChildSpec,
     child_environment,

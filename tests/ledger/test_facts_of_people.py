@@ -10,13 +10,13 @@ import pytest
 
 from qserver.errors import InputError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.periods.of_dataset import neighbours_of
+from qserver.ledger.neighbours import neighbours_of
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import linear_query
 from qserver.query.weights import indicator
 from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.dataset import DatasetMeta
-from qserver.records.people.unit import PROTECTS, REPLACED, Unit
+from qserver.records.unit import PROTECTS, REPLACED, Unit
 from tests.ledger.people_by_definition import People, told
 
 WEEK = {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 3}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.periods.by_period import ByPeriod
+from qserver.ledger.neighbours import ByPeriod
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
 from qserver.query.weights import indicator

@@ -20,9 +20,8 @@ from qserver.inference.tables.blocks.nested_chains import (
 )
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
-from qserver.planning.blocks.levels.learner import Learner, seen_on
-from qserver.planning.blocks.needed_part import Need, need_of
-from qserver.planning.blocks.on_answer_lattice import Answered
+from qserver.planning.blocks.levels import Learner, seen_on
+from qserver.planning.blocks.needed_part import Answered, Need, need_of
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import Star
 from qserver.planning.effort import Effort

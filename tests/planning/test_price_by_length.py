@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from qserver.planning.blocks.least import least_whole
+from qserver.planning.blocks.needed_part import least_whole
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive

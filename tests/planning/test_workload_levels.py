@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.planning.blocks.levels.learner import Learner
+from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort

@@ -12,9 +12,9 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from qserver.portal.broken_down import examples, statement_of
-from qserver.portal.pages.table_columns import _note
+from qserver.portal.describe import question_of_row
+from qserver.portal.pages.tables import _note
 from qserver.portal.question import FormQuestion
-from qserver.portal.question_text import question_of_row
 from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Attribute, Domain
@@ -217,7 +217,7 @@ def test_the_landing_page_has_examples_that_lead_to_a_price(browser: Browser) ->
 def test_panels_are_by_the_group_of_fewer_values_where_the_first_has_many(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qserver.portal.pages.table_columns.MOST_PANELS", 5)
+    monkeypatch.setattr("qserver.portal.pages.tables.MOST_PANELS", 5)
     form = [("by", "age"), ("by", "sex"), ("length", "80")]
     page = browser.text(f"{PEOPLE}/answer?{urlencode(form)}")
     assert re.findall(r"<caption>([^<]*)</caption>", page) == ["Female", "Male", "NULL"]

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from qserver.portal.drawing.over_time import MOST_PANELS, Number, OverTime, over_time
+from qserver.portal.drawing import MOST_PANELS, Number, OverTime, over_time
 from qserver.query.sql.statement import Course, Row
 from tests.growing import Growing, week
 from tests.portal.portal_site import PEOPLE, Browser, browser_on

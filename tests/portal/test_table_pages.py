@@ -16,7 +16,7 @@ import pytest
 from qserver.api.bodies.sql import SqlTableBody
 from qserver.api.problem_kinds import KINDS
 from qserver.portal import words
-from qserver.portal.drawing.whiskers import WIDTH, Scale, whiskers
+from qserver.portal.drawing import WIDTH, Scale, whiskers
 from qserver.portal.pages import ask
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements

@@ -21,10 +21,10 @@ from typing import Any
 from unittest import mock
 
 from qserver.answering import checkpoint
-from qserver.checkpoint.folder import CheckpointFolder
+from qserver.checkpoint.file import CheckpointFolder
 from qserver.service.allowances import Allowances
 from qserver.service.ledger import LedgerViews
-from qserver.storage.saving.saved import SavedQuestions
+from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import StoreClient, connect
 from tests.deployment import Deployment, Relation
 from tests.growing import Growing, week

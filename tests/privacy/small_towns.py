@@ -10,7 +10,7 @@ from pathlib import Path
 
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import DatasetMeta
-from qserver.records.people.unit import Unit
+from qserver.records.unit import Unit
 from qserver.storage.server.connection import connect
 from qserver.storage.store import Store
 from tests.deployment import Deployment, Relation

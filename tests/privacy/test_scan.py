@@ -23,7 +23,7 @@ from prometheus_client import generate_latest
 
 from qserver.cli.local.exporter import metrics_registry
 from qserver.cli.main import main
-from qserver.cli.processes.children import (
+from qserver.cli.processes import (
     Child,
     ChildSpec,
     child_environment,

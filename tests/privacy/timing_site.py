@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from qserver.cli.processes.children import Child, ChildSpec, child_environment, python_command
+from qserver.cli.processes import Child, ChildSpec, child_environment, python_command
 from qserver.config import LOOPBACK, Settings
 from qserver.query.domain import Attribute, Domain
 from qserver.storage.server.embedded_store import EmbeddedServer

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.cli.local.demo_data import adult_domain
+from qserver.cli.local.demo import adult_domain
 from qserver.errors import CapacityError, QueryError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.files.load import load_domain

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import ConfigError
-from qserver.records.disclosure import MAX_CAP, MIN_CAP, guard_nano, known_at_most
+from qserver.records.claim import MAX_CAP, MIN_CAP, guard_nano, known_at_most
 
 LOSSES = (Fraction(1, 2), Fraction(1), Fraction(5, 2))
 REACH = 60

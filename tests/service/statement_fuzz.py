@@ -24,7 +24,7 @@ from typing import Any
 from flask.testing import FlaskClient
 
 from qserver.records.charge import Relation
-from qserver.records.people.unit import THE_PERSON, Unit
+from qserver.records.unit import THE_PERSON, Unit
 from qserver.service.statement_steps import MOST_STEPS
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer

@@ -15,8 +15,8 @@ from qserver.api.bodies.workload import WorkloadAnswerBody
 from qserver.client.tables import Table
 from qserver.inference.smooth import looking
 from qserver.portal.pages.tables import known_view
+from qserver.postgres.results import table
 from qserver.postgres.session import Session
-from qserver.postgres.tables import table
 from qserver.query.looking import Looking, Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement

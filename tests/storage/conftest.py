@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from qserver.config import Settings
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.storage.one_dataset import LIMIT, META

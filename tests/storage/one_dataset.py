@@ -15,9 +15,7 @@ from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
-from qserver.storage.charging.lease import Lease
-from qserver.storage.charging.publish import Publishing, PublishOutcome
-from qserver.storage.charging.reserve import Charging
+from qserver.storage.charging import Charging, Lease, Publishing, PublishOutcome
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

@@ -35,8 +35,7 @@ from qserver.records.charge import (
     charge_from_json,
     charge_json,
 )
-from qserver.records.claims.claim import claims_from_plain, claims_json
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError, claims_from_plain, claims_json
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.history import Estimator
 from qserver.records.paid_question import FittedBase, PaidQuestion
@@ -52,8 +51,8 @@ from qserver.storage.encoding.records import (
     public_row_json,
 )
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.endings import Outcome
 from qserver.storage.model_records import model_json
+from qserver.storage.queue import Outcome
 from worker.journal.owner_records import (
     Adopted,
     ClaimsSet,

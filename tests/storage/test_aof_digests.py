@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import StoreCorruptError
-from qserver.storage.server.aof_digests import NOTE, AofDigests, check_digests
+from qserver.storage.server.aof import NOTE, AofDigests, check_digests
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder

@@ -18,8 +18,7 @@ import pytest
 
 from qserver.errors import StateInUseError, StoreCorruptError, StoreUnavailableError
 from qserver.storage.server import embedded_store
-from qserver.storage.server.aof import last_increment
-from qserver.storage.server.aof_digests import NOTE
+from qserver.storage.server.aof import NOTE, last_increment
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.durability import check_durable
 from qserver.storage.server.embedded_store import EmbeddedServer

@@ -26,9 +26,9 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from qserver.records.standing import Standing
 from qserver.storage.encoding.cursor import Cursor
-from qserver.storage.encoding.ledger_fields import sealed_fields
 from qserver.storage.encoding.records import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.encoding.sealed import sealed_fields
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore

@@ -8,7 +8,7 @@ import pytest
 
 from qserver.errors import StoreCorruptError
 from qserver.storage.keys import Keys
-from qserver.storage.saving.saved import SavedQuestion, SavedQuestions
+from qserver.storage.saved_questions import SavedQuestion, SavedQuestions
 from qserver.storage.server.connection import Scripts, StoreClient
 from tests.deployment import Deployment
 

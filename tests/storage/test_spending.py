@@ -24,11 +24,10 @@ from qserver.records.charge import Charge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
-from qserver.storage.charging.lease import Lease
-from qserver.storage.charging.reserve import Charging
+from qserver.storage.charging import Charging, Lease
 from qserver.storage.encoding.cursor import Cursor
-from qserver.storage.endings import Ended, Outcome
 from qserver.storage.keys import SCHEMA, Keys
+from qserver.storage.queue import Ended, Outcome
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

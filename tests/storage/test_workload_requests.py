@@ -20,7 +20,7 @@ from qserver.records.plan import PlannedRow
 from qserver.records.standing import Standing
 from qserver.records.statement import Simultaneous
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.endings import Outcome
+from qserver.storage.queue import Outcome
 
 BEFORE = Standing.alone(limit_nano=100, spent_nano=0)
 AFTER = Standing.alone(limit_nano=100, spent_nano=10)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from qserver.errors import MeasurementError, RequirementError
-from qserver.records.noise_step import NANO
+from qserver.records.charge import NANO
 from worker.noise.randomness import Entropy
 
 _HALF = Fraction(1, 2)

@@ -15,11 +15,10 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.measure import DEFAULT_PHI, Measure
 from qserver.records.charge import NANO, Relation, epsilon_text
-from qserver.records.claims.claim import Claim
+from qserver.records.claim import Claim, guard_nano
 from qserver.records.dataset import DatasetMeta, Growth
-from qserver.records.disclosure import guard_nano
-from qserver.records.people.together import check_together
-from qserver.records.people.unit import THE_PERSON, Unit
+from qserver.records.people import check_together
+from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.owner.arrivals.findings import Late

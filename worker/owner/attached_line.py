@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qserver.ledger.periods.of_dataset import neighbours_of
+from qserver.ledger.neighbours import neighbours_of
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.records.dataset import DatasetMeta

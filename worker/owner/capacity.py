@@ -17,7 +17,7 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.query.domain import Domain
 from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition, product_partition
-from qserver.records.capacity import MOST_RECORDS
+from qserver.records.dataset import MOST_RECORDS
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.owner.checks.finding import WorkerFinding

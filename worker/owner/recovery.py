@@ -19,10 +19,9 @@ from qserver.errors import (
 )
 from qserver.ledger.population import pair
 from qserver.query.measure import measure_of
-from qserver.records.claims.claim import claims_from_json, claims_json
+from qserver.records.claim import claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.charging.lease import Lease
-from qserver.storage.charging.reserve import Charging
+from qserver.storage.charging import Charging, Lease
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.operation.facts import StoredFacts
 from qserver.storage.owner import Forgotten

@@ -25,7 +25,7 @@ from qserver.errors import (
 )
 from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store

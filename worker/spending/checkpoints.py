@@ -14,7 +14,7 @@ from threading import Thread
 
 from qserver.answering.checkpoint import Saved, found, kept
 from qserver.answering.replica import Replica
-from qserver.checkpoint.folder import CheckpointFolder, shared_folder
+from qserver.checkpoint.file import CheckpointFolder, shared_folder
 from qserver.config import Settings
 from qserver.records.dataset import DatasetMeta
 from worker.constants import WORKER

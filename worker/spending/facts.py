@@ -13,8 +13,7 @@ from dataclasses import fields
 from qserver.errors import InputError, StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.encoding.metas import read_meta
-from qserver.storage.encoding.sealed import PAID, sealed, unsealed
+from qserver.storage.encoding.sealed import PAID, read_meta, sealed, unsealed
 from qserver.storage.operation.facts import StoredFacts
 from qserver.storage.standings import (
     claims_field,

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from qserver.errors import FencedError, QServerError
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from qserver.errors import StoreCorruptError
 from qserver.records.audit_chain import Links, relinked
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.encoding.sealed import ADVICE
-from qserver.storage.history_chain import check_history
+from qserver.storage.histories import check_history
 from qserver.storage.spend import SpendingStore
 from worker.journal.histories import ATTACHED, JournalHistories, read_histories
 from worker.journal.journal import Journal

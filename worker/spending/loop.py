@@ -19,7 +19,7 @@ from qserver.errors import (
     StoreNotDurableError,
     StoreUnavailableError,
 )
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import public_address
 from qserver.storage.spend import SpendingStore

@@ -23,7 +23,7 @@ from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.jobs import answer_from_json, answer_json
 from qserver.storage.encoding.records import measurement_json
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.endings import Outcome
+from qserver.storage.queue import Outcome
 from worker.journal.sections import Drawn
 from worker.spending.group.refining import next_request
 from worker.spending.live import Live, Origin

@@ -14,7 +14,7 @@ from functools import partial
 from math import inf
 from typing import TypeVar
 
-from qserver.checkpoint.folder import CheckpointFolder
+from qserver.checkpoint.file import CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import (
     BudgetExhaustedError,
@@ -26,11 +26,10 @@ from qserver.errors import (
     StoreCorruptError,
     StoreError,
 )
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.encoding.jobs import JobRecord
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.endings import Ended, Outcome, read_outcome
-from qserver.storage.queue import Taken
+from qserver.storage.queue import Ended, Outcome, Taken, read_outcome
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store, TakenJob
 from worker.constants import WORKER

@@ -1,17 +1,108 @@
-"""Response bodies of answers, of what was released, and of health and problems."""
+"""Response bodies of answers, prices and what was released, read from records field by field.
+
+`RecordBody` is what they have in common: how the values of a record are written. Bodies of plans
+say what an answer would cost and how it would be found.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from operator import attrgetter
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    RootModel,
+    WithJsonSchema,
+)
 
-from qserver.api.bodies.record_body import AsOf, Axes, Epsilon, Interval, RecordBody, Terms
+from qserver.api.bodies.query import (
+    AXES_SCHEMA,
+    INTEGER_SCHEMA,
+    PAIR_SCHEMA,
+    PRICE_POINT_SCHEMA,
+    TERMS_SCHEMA,
+)
+from qserver.api.wire import epsilon, wire_integer, wire_value
 from qserver.query.asking.prior import PriorKind
 from qserver.query.asking.reading import Method
 from qserver.query.looking import Rule
-from qserver.records.answer import Source
+from qserver.query.measure import Measure
+from qserver.records.answer import PlanKind, Source
 from qserver.records.statement import Law
+
+_OPEN_PAIR: dict[str, Any] = {
+    **PRICE_POINT_SCHEMA,
+    "description": "[low, high], both ends rounded outward; null where there is no end",
+}
+_CLOSED_PAIR = {**PAIR_SCHEMA, "description": "[low, high], both ends rounded outward"}
+_ends = attrgetter("low", "high")
+
+FromNano = Annotated[float, BeforeValidator(epsilon)]
+"""Epsilon without a bound or a description of its kind; records have it in nano-epsilon."""
+Epsilon = Annotated[
+    float, Field(description="in epsilon, a multiple of 1e-9", ge=0), BeforeValidator(epsilon)
+]
+AsOf = Annotated[
+    str | None,
+    BeforeValidator(lambda period: period or None),
+    Field(
+        description="where data arrive over time: the last period that was counted. A question "
+        "without an end on the periods counts the sealed ones alone. Else null"
+    ),
+]
+WideInteger = Annotated[
+    int, PlainSerializer(wire_integer, return_type=Any), WithJsonSchema(INTEGER_SCHEMA)
+]
+Terms = Annotated[list[list[Any]], PlainSerializer(wire_value), WithJsonSchema(TERMS_SCHEMA)]
+Axes = Annotated[list[list[Any]], WithJsonSchema(AXES_SCHEMA)]
+PublicDocument = Annotated[dict[str, Any], BeforeValidator(wire_value)]
+OpenInterval = Annotated[
+    tuple[float | None, float | None], BeforeValidator(_ends), WithJsonSchema(_OPEN_PAIR)
+]
+Interval = Annotated[tuple[float, float], WithJsonSchema(_CLOSED_PAIR)]
+
+
+def _of_epsilon(name: str) -> AliasChoices:
+    return AliasChoices(name, f"{name}_nano")
+
+
+class RecordBody(BaseModel):
+    """A body whose fields are read from the attributes of a record.
+
+    A field `name` is read from `name`, or else from `name_nano`. A field that is called otherwise
+    in the record says so by its `validation_alias`.
+    """
+
+    model_config = ConfigDict(
+        from_attributes=True, alias_generator=AliasGenerator(validation_alias=_of_epsilon)
+    )
+
+    @classmethod
+    def of(cls, record: object, **more: object) -> Self:
+        """The record as JSON has it.
+
+        Args:
+            more: fields that the record lacks.
+        """
+        return cls.model_validate(_Joined(record, more) if more else record)
+
+
+class _Joined:
+    """A record with further attributes."""
+
+    def __init__(self, record: object, more: dict[str, object]) -> None:
+        self._record = record
+        vars(self).update(more)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._record, name)
+
 
 _LAW = (
     "`posterior`: given the released answers; `estimator`: of the estimate's error, whatever the "
@@ -191,3 +282,98 @@ class Problem(BaseModel):
     status: int
     detail: str
     code: str = Field(description="stable; match on it")
+
+
+_POINT = tuple[float, FromNano | None]
+_POINT_SCHEMA = WithJsonSchema(PRICE_POINT_SCHEMA)
+PricePoint = Annotated[_POINT, BeforeValidator(attrgetter("length", "price_nano")), _POINT_SCHEMA]
+PriceOfFactor = Annotated[
+    _POINT, BeforeValidator(attrgetter("factor", "price_nano")), _POINT_SCHEMA
+]
+
+
+class PlanRowBody(RecordBody):
+    """A row that would be measured, or a row of the history that would be refined."""
+
+    terms: Terms
+    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
+    key: str
+    refines: int | None = Field(description="id of the history row that is refined; null if new")
+    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what the row costs")]
+
+
+class PlanTableBody(RecordBody):
+    """A table that would be measured, or a table of the history that would be refined."""
+
+    table: Axes = Field(validation_alias="axes")
+    n_cells: int
+    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
+    key: str
+    refines: int | None = Field(description="id of the table that is refined; null if new")
+    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what a cell pays")]
+
+
+class OwnPriceBody(RecordBody):
+    """What the answer would cost the asker's own ledger; a null bound is none of its own."""
+
+    price: Epsilon
+    affordable: bool
+    more_at: int | None = Field(
+        description="Unix time, in seconds, when the pace will let it; null if not by waiting"
+    )
+    spent: Epsilon
+    spent_today: Epsilon = Field(validation_alias="today_nano")
+    limit: Epsilon | None
+    per_day: Epsilon | None = Field(validation_alias="pace_nano")
+
+
+class BothChoicesBody(RecordBody):
+    """What both choices of `measure` cost, and what the dearer one is for."""
+
+    chosen: Measure = Field(description="the choice that the other fields are about")
+    only_this: Epsilon = Field(description="price where nothing is measured for later questions")
+    auto: Epsilon = Field(description="price where the planner may buy tables for later ones, too")
+    buys: str = Field(
+        description="the tables of `auto`, which later questions use too, in words; empty for none"
+    )
+    independent: Epsilon | None = Field(
+        validation_alias="independent_nano",
+        description="price of the question with `independent`: fresh noise, combined with nothing; "
+        "null for several questions, and where no noise is fine enough",
+    )
+
+
+MOST = (
+    "most that may be charged: an interval that is longer than asked, since released answers "
+    "disagree, is refined within it"
+)
+PROTECTED = "of whom the price is the loss, in words, for a domain with periods; else null"
+
+
+class ExplanationBody(RecordBody):
+    """What an answer would cost and how it would be found; nothing was spent."""
+
+    kind: PlanKind = Field(
+        description="`free`; `exact`: public; `fresh`: a new measurement alone; `combined`: "
+        "together with history; `refined`: rows of history get less noise; `blocks`: tables that "
+        "will answer later questions too"
+    )
+    price: Epsilon = Field(description="rise of the ledger, in epsilon")
+    most: Epsilon = Field(description=MOST)
+    remaining: Epsilon
+    affordable: bool
+    plan: list[PlanRowBody | PlanTableBody] = Field(description="what would be measured or refined")
+    free: OfferBody | None = Field(
+        description="what history says at no cost, or null: its `interval` by `law`"
+    )
+    curve: list[PricePoint] = Field(
+        description="[length, price] at the same confidence; a null price is out of reach"
+    )
+    measure: BothChoicesBody = Field(description="prices of both choices of what is measured")
+    sensitivity: float
+    sensitivity_exact: bool
+    version: int
+    own: OwnPriceBody | None = Field(
+        description="the asker's own allowance; null where only the budget bounds it"
+    )
+    protected: str | None = Field(description=PROTECTED)

@@ -1,20 +1,19 @@
-"""Response bodies of datasets: schema, guarantee, budget, and where it went."""
+"""Response bodies of datasets and of the owner's pages.
+
+Of a dataset: schema, guarantee, budget, and where it went. For the owner: the audit log, and who
+spent what.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AliasPath, BeforeValidator, Field
 
-from qserver.api.bodies.record_body import (
-    Epsilon,
-    FromNano,
-    PublicDocument,
-    RecordBody,
-    WideInteger,
-)
+from qserver.api.bodies.answers import Epsilon, FromNano, PublicDocument, RecordBody, WideInteger
 from qserver.query.measure import Measure
-from qserver.records.people.unit import Protects, Replaced
+from qserver.records.unit import Protects, Replaced
 
 
 class LedgerBody(RecordBody):
@@ -145,3 +144,40 @@ class DatasetsBody(RecordBody):
 
     datasets: list[DatasetSummary]
     next_after: str | None
+
+
+class AuditEntryBody(RecordBody):
+    """An entry: `digest` is the SHA-256 of `text`, `entry` the same text read as JSON."""
+
+    place: int
+    digest: str
+    entry: Annotated[PublicDocument, BeforeValidator(json.loads)] = Field(validation_alias="text")
+    text: str
+
+
+class AuditBody(RecordBody):
+    """Entries of an audit log, oldest first; `next_after` is null on the last page."""
+
+    entries: list[AuditEntryBody]
+    next_after: int | None
+
+
+class AccountSpendingBody(RecordBody):
+    """What one account spent; a null `limit` or `per_day` is no bound of its own."""
+
+    account: str = Field(description="empty for what was spent without accounts")
+    spent: Epsilon
+    spent_today: Epsilon = Field(validation_alias="today_nano")
+    n_charges: int
+    last_at: int | None = Field(description="Unix time of its last charge, in seconds")
+    limit: Epsilon | None = Field(validation_alias=AliasPath("allowance", "limit_nano"))
+    per_day: Epsilon | None = Field(validation_alias=AliasPath("allowance", "pace_nano"))
+
+
+class SpendingBody(RecordBody):
+    """Who spent what of a population's budget, the most first."""
+
+    population: str
+    limit: Epsilon
+    spent: Epsilon
+    accounts: list[AccountSpendingBody]

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from qserver.api.bodies.reading import Number
-from qserver.api.bodies.record_body import RecordBody
-from qserver.api.bodies.requests import RequestBody
+from qserver.api.bodies.answers import RecordBody
+from qserver.api.bodies.requests import Number, RequestBody
 from qserver.errors import InputError
 from qserver.models.network.structure import Structure
 from qserver.models.tracing.cap import Game, PrivacyCap, Relation

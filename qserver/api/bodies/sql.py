@@ -7,9 +7,18 @@ from typing import Annotated, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
-from qserver.api.bodies.answers import SelectionBody, StatementBody
-from qserver.api.bodies.plan import MOST, PROTECTED, BothChoicesBody, OwnPriceBody
-from qserver.api.bodies.record_body import AsOf, Epsilon, OpenInterval, RecordBody
+from qserver.api.bodies.answers import (
+    MOST,
+    PROTECTED,
+    AsOf,
+    BothChoicesBody,
+    Epsilon,
+    OpenInterval,
+    OwnPriceBody,
+    RecordBody,
+    SelectionBody,
+    StatementBody,
+)
 from qserver.api.bodies.requests import AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
 from qserver.query.sql.plain.reads import MAX_CHARACTERS

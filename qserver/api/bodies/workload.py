@@ -6,19 +6,22 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from qserver.api.bodies.answers import AnswerBody, OfferBody
-from qserver.api.bodies.model import LearntBody
-from qserver.api.bodies.plan import (
+from qserver.api.bodies.answers import (
     MOST,
     PROTECTED,
+    AnswerBody,
     BothChoicesBody,
+    Epsilon,
+    Interval,
+    OfferBody,
     OwnPriceBody,
     PlanRowBody,
     PlanTableBody,
     PriceOfFactor,
+    RecordBody,
 )
+from qserver.api.bodies.model import LearntBody
 from qserver.api.bodies.query import JSON_REF
-from qserver.api.bodies.record_body import Epsilon, Interval, RecordBody
 from qserver.api.errors import job_problem
 from qserver.inference.posterior.choice import table_readings
 from qserver.records.answer import AnyAnswer, JobState, ModelAnswer, PlanKind, WorkloadAnswer

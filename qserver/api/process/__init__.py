@@ -1,4 +1,1 @@
-"""What an HTTP process is set up with: thread limits, gunicorn's settings, logs and counters.
-
-`blas_threads` must be imported before numpy.
-"""
+"""What an HTTP process is set up with: gunicorn's settings and worker, its store and its logs."""

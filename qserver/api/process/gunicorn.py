@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from qserver.api.process.blas_threads import limit_threads
+from qserver.loading import limit_threads
 
 limit_threads(os.environ)  # numpy reads the limits once, when it loads: with the next imports.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from qserver.api.bodies.audit import AuditBody, SpendingBody
-from qserver.api.operation import operation
-from qserver.api.parameters import Parameter, integer_parameter, read_parameters
+from qserver.api.bodies.dataset import AuditBody, SpendingBody
+from qserver.api.operation import Parameter, integer_parameter, operation, read_parameters
 from qserver.api.replies import json_reply
 from qserver.api.routes.datasets import LIMIT, limit_of
 from qserver.api.routes.views import Views

@@ -6,11 +6,11 @@ from flask import Response, request
 
 from qserver.api.bodies.answers import HistoryBody, ReleasedBody
 from qserver.api.bodies.dataset import DatasetBody, DatasetsBody, LedgerBody
-from qserver.api.operation import operation
-from qserver.api.parameters import (
+from qserver.api.operation import (
     Parameter,
     integer_parameter,
     object_parameter,
+    operation,
     read_parameters,
 )
 from qserver.api.replies import json_reply

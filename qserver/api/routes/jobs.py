@@ -7,8 +7,7 @@ from flask import Response, request
 from qserver.api.bodies.workload import JobBody
 from qserver.api.gate import caller_of_request
 from qserver.api.headers import preference_of
-from qserver.api.operation import operation
-from qserver.api.parameters import Parameter, read_parameters
+from qserver.api.operation import Parameter, operation, read_parameters
 from qserver.api.replies import json_reply
 from qserver.api.routes.views import Views
 

@@ -1,38 +1,54 @@
-"""Models: learn them, ask them, draw synthetic records, export them."""
+"""Models: price them, learn them, ask them, draw synthetic records, export them.
+
+Also structures of networks: what one could leak, and which is proposed under a cap on that.
+"""
 
 from __future__ import annotations
 
 from flask import Response, request
 from werkzeug.routing import BaseConverter
 
-from qserver.answering.models.price import verdict
-from qserver.api.asking_replies import (
+from qserver.answering.models.price import verdict, would
+from qserver.api.bodies.answers import AnswerBody, ExplanationBody
+from qserver.api.bodies.model import (
+    CheckRequest,
+    LearntBody,
+    ModelBody,
+    ModelExplanationBody,
+    ModelListBody,
+    ModelQuestion,
+    ModelQuestionPriceBody,
+    ModelReplyBody,
+    ModelRequest,
+)
+from qserver.api.bodies.model_structure import (
+    ModelAuditBody,
+    ModelAuditRequest,
+    StructureBody,
+    StructureRequest,
+)
+from qserver.api.bodies.workload import JobBody
+from qserver.api.gate import caller_of_request
+from qserver.api.json_reader import parse_object, read_body
+from qserver.api.operation import Parameter, integer_parameter, operation, read_parameters
+from qserver.api.replies import (
     ASKING_CODES,
     ASKING_HEADERS,
     QUERY_CODES,
     Terms,
     job_reply,
+    json_reply,
     terms_of_request,
 )
-from qserver.api.bodies.answers import AnswerBody
-from qserver.api.bodies.model import (
-    CheckRequest,
-    LearntBody,
-    ModelBody,
-    ModelListBody,
-    ModelQuestion,
-    ModelReplyBody,
-    ModelRequest,
-)
-from qserver.api.bodies.workload import JobBody
-from qserver.api.json_reader import parse_object, read_body
-from qserver.api.operation import operation
-from qserver.api.parameters import Parameter, integer_parameter, read_parameters
-from qserver.api.replies import json_reply
-from qserver.api.routes.views import Views
+from qserver.api.routes.views import Views, read_request
+from qserver.models.network.domain_structure import structure_of_document
+from qserver.models.tracing.cap import relation_of
+from qserver.models.tracing.report import structural_report
+from qserver.models.tracing.structure_proposal import proposed_structure
+from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Answer, JobStatus
+from qserver.records.answer import Answer, Explanation, JobStatus
 from qserver.service.models import MAX_RECORDS, csv_lines
 
 SEEN_CODES = ("invalid_input", "not_found")
@@ -213,3 +229,115 @@ class ModelViews(Views):
             idempotency=terms.idempotency,
             by=terms.by,
         )
+
+
+class ModelPriceViews(Views):
+    """The views of what models cost, on one service."""
+
+    name = "model_prices"
+    place = "/v1/datasets/<dataset>/models"
+
+    @operation(
+        "/explain",
+        "models",
+        {200: ModelExplanationBody},
+        *MODEL_CODES,
+        request=ModelRequest,
+    )
+    def explain_learning(self, dataset: str) -> Response:
+        """Show what learning a model would cost, and which tables it would buy. Spends nothing."""
+        asked = read_request(ModelRequest)
+        found = self._service.models.explain(
+            dataset,
+            asked.kind,
+            asked.document(),
+            asked.epsilon_nano(),
+            by=caller_of_request().account,
+        )
+        return json_reply(ModelExplanationBody.of(found))
+
+    @operation(
+        "/<model:model>/explain",
+        "models",
+        {200: ModelQuestionPriceBody},
+        *MODEL_CODES,
+        *[code for code in (*QUERY_CODES, "invalid_requirement") if code not in MODEL_CODES],
+        request=ModelQuestion,
+    )
+    def explain_question(self, dataset: str, model: str) -> Response:
+        """Show what a check of a model's answer, and its fallback, would cost. Spends nothing."""
+        asked = read_request(ModelQuestion)
+        reply = ModelQuestionPriceBody.of(self._service.models.learnt(dataset, model))
+        if asked.form() != "count":
+            # It costs nothing, and what it would be refused for it is refused for here.
+            self._service.models.ask(dataset, model, asked.document())
+            return json_reply(reply)
+        query = self._service.parse(dataset, asked.count)
+        estimate = reply.estimate = self._service.models.count(dataset, model, query)
+        if asked.check is None:
+            return json_reply(reply)
+        by = caller_of_request().account
+        requirement, fallback = asked.check.requirement(), asked.check.fallback()
+        check = self._service.explain(dataset, query, requirement, by=by)
+        reply.check = ExplanationBody.of(check)
+        reply.would = would(estimate, known=_known(check))
+        if fallback is not None:
+            found = self._service.explain(dataset, query, fallback, by=by)
+            reply.fallback = ExplanationBody.of(found)
+        return json_reply(reply)
+
+
+def _known(check: Explanation) -> tuple[float, float] | None:
+    """The check's interval where history gives it."""
+    if check.kind not in ("free", "exact") or check.free is None:
+        return None
+    return check.free.low, check.free.high
+
+
+class ModelStructureViews(Views):
+    """The views of structures, on one service."""
+
+    name = "model_structures"
+    place = "/v1/datasets/<dataset>/models"
+
+    @operation(
+        "/audit",
+        "models",
+        {200: ModelAuditBody},
+        "invalid_input",
+        "invalid_network",
+        "too_large",
+        "not_found",
+        request=ModelAuditRequest,
+    )
+    def audit_model(self, dataset: str) -> Response:
+        """Show how well members of the training set could be told from a model, before learning.
+
+        By its structure, the number of records and epsilon alone: nothing is spent, and no record
+        is read.
+        """
+        asked = read_request(ModelAuditRequest)
+        status = self._service.dataset(dataset)
+        structure = structure_of_document(asked.network, domain_from_document(status.domain))
+        audit = asked.audit(structure, relation_of(status.relation))
+        return json_reply(ModelAuditBody.of(structural_report(audit)))
+
+    @operation(
+        "/<model:model>/structure",
+        "models",
+        {200: StructureBody},
+        *MODEL_CODES,
+        request=StructureRequest,
+    )
+    def propose_structure(self, dataset: str, model: str) -> Response:
+        """Propose a structure for a network, as rich as a cap on what it could leak lets it be.
+
+        By how a released model correlates its attributes: nothing is spent, and no record is read.
+        """
+        asked = read_request(StructureRequest)
+        audit = asked.audit(relation_of(self._service.dataset(dataset).relation))
+        correlated = self._service.models.correlations(dataset, model, asked.variables)
+        candidates = correlated.candidates(
+            max_parents=asked.max_parents, min_gain=float(asked.min_gain)
+        )
+        return json_reply(StructureBody.of(proposed_structure(candidates, audit)))

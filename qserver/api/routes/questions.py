@@ -6,23 +6,22 @@ from collections.abc import Hashable
 
 from flask import Response, request
 
-from qserver.api.asking_replies import (
-    ASKING_CODES,
-    ASKING_HEADERS,
-    QUERY_CODES,
-    job_reply,
-    terms_of_request,
-)
-from qserver.api.bodies.answers import AnswerBody, ProbabilityBody
-from qserver.api.bodies.plan import ExplanationBody
+from qserver.api.bodies.answers import AnswerBody, ExplanationBody, ProbabilityBody
 from qserver.api.bodies.requests import ProbabilityRequest, QueryRequest
 from qserver.api.bodies.workload import JobBody
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.operation import operation
-from qserver.api.parameters import read_parameters
+from qserver.api.operation import operation, read_parameters
 from qserver.api.repeated_questions import AnswerCache, KeptAnswer
-from qserver.api.replies import bytes_reply, json_reply
+from qserver.api.replies import (
+    ASKING_CODES,
+    ASKING_HEADERS,
+    QUERY_CODES,
+    bytes_reply,
+    job_reply,
+    json_reply,
+    terms_of_request,
+)
 from qserver.api.routes.views import Views, read_request
 from qserver.records.answer import Answer, JobStatus
 from qserver.service.service import Service

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from qserver.api.asking_replies import (
-    ASKING_CODES,
-    ASKING_HEADERS,
-    job_reply,
-    terms_of_request,
-)
 from qserver.api.bodies.sql import SqlBody, SqlRequest
 from qserver.api.bodies.workload import JobBody
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.operation import operation
-from qserver.api.parameters import read_parameters
-from qserver.api.replies import json_reply
+from qserver.api.operation import operation, read_parameters
+from qserver.api.replies import (
+    ASKING_CODES,
+    ASKING_HEADERS,
+    job_reply,
+    json_reply,
+    terms_of_request,
+)
 from qserver.api.routes.views import Views
 from qserver.records.answer import JobStatus
 from qserver.service.statements import Statements

@@ -8,8 +8,7 @@ from flask import Blueprint, request
 
 from qserver.api.bodies.requests import RequestBody
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.operation import operation_of
-from qserver.api.parameters import read_parameters
+from qserver.api.operation import operation_of, read_parameters
 from qserver.service.service import Service
 
 _Body = TypeVar("_Body", bound=RequestBody)

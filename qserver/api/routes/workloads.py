@@ -5,20 +5,19 @@ from __future__ import annotations
 from flask import Response, request
 
 from qserver.answering.consistency import ConsistentWorkload
-from qserver.api.asking_replies import (
-    ASKING_CODES,
-    ASKING_HEADERS,
-    QUERY_CODES,
-    job_reply,
-    terms_of_request,
-)
 from qserver.api.bodies.requests import WorkloadRequest
 from qserver.api.bodies.workload import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
 from qserver.api.gate import caller_of_request
 from qserver.api.json_reader import parse_object, read_body
-from qserver.api.operation import operation
-from qserver.api.parameters import read_parameters
-from qserver.api.replies import json_reply
+from qserver.api.operation import operation, read_parameters
+from qserver.api.replies import (
+    ASKING_CODES,
+    ASKING_HEADERS,
+    QUERY_CODES,
+    job_reply,
+    json_reply,
+    terms_of_request,
+)
 from qserver.api.routes.views import Views, read_request
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus

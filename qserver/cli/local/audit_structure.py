@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import parse_json
 from qserver.cli.console import Console
-from qserver.cli.drawings import check_svg_path, write_svg
-from qserver.cli.model_replies import gate_text, show_complexity
+from qserver.cli.models import gate_text, show_complexity
+from qserver.cli.plot import check_svg_path, write_svg
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.errors import ConfigError
 

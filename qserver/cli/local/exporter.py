@@ -21,7 +21,7 @@ from qserver.cli.local.store_options import store_settings
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.config import LOOPBACK, Settings
 from qserver.errors import ConfigError, QServerError
-from qserver.storage.operation.gauges import PopulationGauges, read_gauges
+from qserver.storage.operation.facts import PopulationGauges, read_gauges
 from qserver.storage.server.connection import connect
 from qserver.storage.server.durability import check_durable
 

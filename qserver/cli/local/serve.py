@@ -1,19 +1,21 @@
-"""`qserver serve`: HTTP over your own store or an embedded one, without a worker."""
+"""`qserver serve`: HTTP over your own store or an embedded one, without a worker.
+
+Beside HTTP there may be a port for clients of PostgreSQL: taken first, then served, then announced.
+A start waits for what the last start left behind, or what died meanwhile.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from qserver.cli.local.patience import patiently
-from qserver.cli.local.postgres_port import PostgresPort, open_port
-from qserver.cli.processes.children import http_spec, listen
-from qserver.cli.processes.supervisor import StopSignals, Supervisor
+from qserver.cli.processes import StopSignals, Supervisor, http_spec, listen, postgres_spec
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
@@ -21,6 +23,7 @@ from qserver.config import LOOPBACKS, Settings, url_of
 from qserver.errors import (
     ChildFailedError,
     PortInUseError,
+    QServerError,
     StoreKilledError,
     StoreUnavailableError,
 )
@@ -32,8 +35,105 @@ from qserver.storage.store import Store
 
 T = TypeVar("T")
 
-_READY_TIMEOUT_S = 60.0
+WAIT_S = 30.0
+"""Seconds for which a start waits. What a killed server leaves behind ends once the kernel tells
+it, and a store that was killed loads its data anew. Not measured."""
 _POLL_S = 0.1
+
+
+def patiently(
+    find: Callable[[], T],
+    *,
+    passing: tuple[type[QServerError], ...],
+    runtime: Runtime,
+    signals: StopSignals,
+) -> T:
+    """What `find` returns once it does; the first refusal is told in one line.
+
+    Raises:
+        QServerError: one of `passing`, when the time is over or a signal asks to stop.
+    """
+    deadline, is_told = runtime.clock() + WAIT_S, False
+    while True:
+        try:
+            return find()
+        except passing as exc:
+            if signals.stop_requested or runtime.clock() >= deadline:
+                raise
+            if not is_told:
+                runtime.console.note(f"{exc} Waiting for that, {WAIT_S:g} s at most.")
+                is_told = True
+        signals.wait(_POLL_S)
+
+
+_SPEND = "SET qserver.spend = on"
+
+
+@dataclass(frozen=True)
+class PostgresPort:
+    """A socket that listens; None where no such port was asked for."""
+
+    listener: socket.socket | None
+
+    def start(
+        self,
+        supervisor: Supervisor,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        state: Path | None,
+    ) -> None:
+        """Serve it in a process of its own; its log is in the state folder."""
+        if self.listener is not None:
+            log = state / "log" / "postgres.log" if state else None
+            supervisor.start(
+                postgres_spec(settings, listener=self.listener, log=log, environ=environ)
+            )
+
+    def announce(self, runtime: Runtime, settings: Settings, *, statement: str = "") -> None:
+        """Print how to connect, and a statement to try."""
+        if self.listener is None:
+            return
+        host, port = self.listener.getsockname()[:2]
+        user = "qserver" if settings.open_access else "ACCOUNT"
+        runtime.console.line()
+        runtime.console.line("By a client of PostgreSQL, which spends only what it is allowed to:")
+        runtime.console.line()
+        asked = f" -c {quote(_SPEND)} -c {_shell(statement)}" if statement else ""
+        runtime.console.line(f"  psql -h {host} -p {port} -U {user} qserver{asked}")
+        if not settings.open_access:
+            runtime.console.line("The password is the account's token.")
+        if host not in LOOPBACKS and not settings.postgres_certificate:
+            runtime.console.line(
+                "Tokens travel as they are: set QSERVER_POSTGRES_CERTIFICATE and "
+                "QSERVER_POSTGRES_KEY for TLS."
+            )
+
+    def close(self) -> None:
+        """Take no more connections here; the process that serves it goes on until it is stopped."""
+        if self.listener is not None:
+            self.listener.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _shell(statement: str) -> str:
+    """A statement for a shell; in double quotes where it has single ones, which read better."""
+    return quote(statement) if any(c in statement for c in '"$`\\!') else f'"{statement}"'
+
+
+def open_port(port: int | None, beside: socket.socket) -> PostgresPort:
+    """The port, on the same host as HTTP; raises as `children.listen` does."""
+    if port is None:
+        return PostgresPort(None)
+    return PostgresPort(listen(beside.getsockname()[0], port))
+
+
+_READY_TIMEOUT_S = 60.0
 OPEN_NOTE = "Access is open: whoever is on this machine may ask, and spend the budget."
 
 

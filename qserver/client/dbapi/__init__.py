@@ -1,15 +1,14 @@
 """A driver for Python's database interface (DB-API 2.0, PEP 249) over the client.
 
-`connection` has what opens one; nothing is spent unless it was opened so. `cursor` asks and
-fetches, `binding` puts values in place of `?`, and `kinds` has the types of columns.
+`connection` has what opens one; nothing is spent unless it was opened so. Its cursors ask and
+fetch. `values` has the types of columns, and puts values in place of `?`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from qserver.client.dbapi.connection import Connection, connect
-from qserver.client.dbapi.cursor import Cursor
+from qserver.client.dbapi.connection import Connection, Cursor, connect
 from qserver.client.dbapi.errors import (
     DatabaseError,
     DataError,
@@ -23,7 +22,7 @@ from qserver.client.dbapi.errors import (
     ProgrammingError,
     Warning,  # noqa: A004 - PEP 249 names it so
 )
-from qserver.client.dbapi.kinds import (
+from qserver.client.dbapi.values import (
     BINARY,
     DATETIME,
     NUMBER,

@@ -1,15 +1,220 @@
-"""Connections: which server, as whom, and whether anything may be spent."""
+"""Connections, which know the server and whether anything may be spent, and their cursors."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from qserver.client.clients import Client
 from qserver.client.dbapi import errors
-from qserver.client.dbapi.cursor import Cursor
-from qserver.client.dbapi.errors import InterfaceError, translated
+from qserver.client.dbapi.errors import InterfaceError, NotSupportedError, translated
+from qserver.client.dbapi.values import NUMBER, STRING, bound
+from qserver.client.frames import Column, Framed, Kind
+from qserver.client.results import Price
+from qserver.client.tables import Table
+from qserver.errors import SqlError
 from qserver.query.measure import Measure
+from qserver.query.sql.plain.reads import dataset_of, explains
+
+Row = tuple[Any, ...]
+_CODES: Mapping[Kind, str] = {"text": STRING, "number": NUMBER}
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+(?:FULL\s+)?TABLES\s*;?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Result(Framed):
+    """The columns of a result, as rows."""
+
+    columns: Sequence[Column]
+
+    def rows(self) -> list[Row]:
+        return list(zip(*(column.values for column in self.columns), strict=True))
+
+    def records(self) -> list[dict[str, Any]]:
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.rows()]
+
+    def frame(self) -> list[Column]:
+        return list(self.columns)
+
+
+class Cursor:
+    """Asks statements on a connection, one after another.
+
+    Attributes:
+        connection: the one that it asks on.
+        description: per column its name and type, and five times None; None before a result.
+        rowcount: rows of the result; -1 before one.
+        arraysize: rows that `fetchmany` fetches by default.
+        table: the last answer as the client has it, with its cost; None for a price or a list.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self.table: Table | None = None
+        self._result: _Result | None = None
+        self._rows: list[Row] = []
+        self._next = 0
+        self._is_closed = False
+
+    @property
+    def description(self) -> list[tuple[str, str, None, None, None, None, None]] | None:
+        """Per column its name and type, and five times None; None before a result."""
+        if self._result is None:
+            return None
+        return [
+            (column.name, _CODES[column.kind], None, None, None, None, None)
+            for column in self._result.columns
+        ]
+
+    @property
+    def rowcount(self) -> int:
+        """Rows of the result; -1 before one."""
+        return -1 if self._result is None else len(self._rows)
+
+    @property
+    def rownumber(self) -> int | None:
+        """Place of the next row, from 0; None before a result."""
+        return None if self._result is None else self._next
+
+    def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
+        """Ask a statement, with a value for each `?`; after EXPLAIN, its price.
+
+        Beside each column n come n_low and n_high, the ends of its intervals.
+
+        Raises:
+            PriceError: it costs something, and the connection does not spend; or more than is left.
+            ProgrammingError: the statement is wrong; the message points at the place.
+            OperationalError: no server answers, or the token may not do this.
+            InterfaceError: the cursor or the connection is closed.
+        """
+        self._check_open()
+        self._result, self._rows, self._next, self.table = None, [], 0, None
+        with translated():
+            text = bound(operation, parameters)
+            result = _Result(self._columns(text))
+        self._result, self._rows = result, result.rows()
+        return self
+
+    def executemany(self, operation: str, parameters: Sequence[Any]) -> None:  # noqa: ARG002
+        """NotSupportedError: a statement that is asked gives rows."""
+        raise NotSupportedError("Ask each statement by `execute`: every one of them gives rows.")
+
+    def price(self, operation: str, parameters: Sequence[Any] | None = None) -> Price:
+        """What a statement would cost; spends nothing. Raises as `execute` does."""
+        self._check_open()
+        with translated():
+            return self._price(bound(operation, parameters))
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None after the last."""
+        found = self._fetched(1)
+        return found[0] if found else None
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next `size` rows, by default `arraysize`; fewer at the end."""
+        return self._fetched(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[Row]:
+        """The rest of the rows."""
+        return self._fetched(len(self._rows))
+
+    def to_pandas(self) -> Any:
+        """The whole result as a pandas.DataFrame."""
+        return self._whole().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The whole result as a polars.DataFrame."""
+        return self._whole().to_polars()
+
+    def to_arrow(self) -> Any:
+        """The whole result as a pyarrow.Table."""
+        return self._whole().to_arrow()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The whole result as a stream of Arrow's C interface."""
+        return self._whole().__arrow_c_stream__(requested_schema)
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def close(self) -> None:
+        """Ends the cursor; whatever is asked of it afterwards is an InterfaceError."""
+        self._is_closed = True
+        self._result, self._rows = None, []
+
+    def __iter__(self) -> Iterator[Row]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("The cursor is closed.")
+        self.connection.check_open()
+
+    def _whole(self) -> _Result:
+        self._check_open()
+        if self._result is None:
+            raise InterfaceError("There is no result: `execute` a statement first.")
+        return self._result
+
+    def _fetched(self, n: int) -> list[Row]:
+        self._whole()
+        found = self._rows[self._next : self._next + n]
+        self._next += len(found)
+        return found
+
+    def _columns(self, text: str) -> list[Column]:
+        connection = self.connection
+        if _SHOW_TABLES.fullmatch(text):
+            names = [found.name for found in connection.client.datasets()]
+            return [Column("table_name", "text", names)]
+        if explains(text):
+            return _price_columns(self._price(text))
+        self.table = connection.client.sql(
+            text, dataset=self._dataset(text), spend=connection.spend, **connection.exactness
+        )
+        return self.table.frame()
+
+    def _price(self, text: str) -> Price:
+        connection = self.connection
+        said = connection.exactness
+        return connection.client.price(text, dataset=self._dataset(text), **said)
+
+    def _dataset(self, text: str) -> str | None:
+        """The connection's dataset for a text that names none; else None."""
+        own = self.connection.dataset
+        if own is None:
+            return None
+        try:
+            return own if dataset_of(text).lower().startswith("information_schema") else None
+        except SqlError:
+            return own
+
+
+def _price_columns(price: Price) -> list[Column]:
+    affordable = "yes" if price.affordable else "no"
+    return [
+        Column("price", "number", [price.price]),
+        Column("remaining", "number", [price.remaining]),
+        Column("affordable", "text", [affordable]),
+        Column("at_most", "text", ["yes" if price.at_most else "no"]),
+        Column("kind", "text", [price.kind]),
+        Column("most", "number", [price.price if price.most is None else price.most]),
+    ]
 
 
 class Connection:

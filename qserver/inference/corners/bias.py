@@ -18,7 +18,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.settle import Settled
 from qserver.inference.corners.vectors import CornerVector
-from qserver.records.capacity import MOST_RECORDS
+from qserver.records.dataset import MOST_RECORDS
 
 _ROOM = 2.0**-60
 _ENOUGH = 2.0**-66

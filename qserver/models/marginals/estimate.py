@@ -13,12 +13,20 @@ from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
 from qserver.models.marginals.fit.consensus import Consensus, ConsensusState, agree
 from qserver.models.marginals.fit.descent import descend
 from qserver.models.marginals.fit.likeliest import Aim, likeliest
-from qserver.models.marginals.fit.measurement import NoisyMarginal, total_of
-from qserver.models.marginals.fit.observations import Likelihood, Observations
-from qserver.models.marginals.graph.junction_tree import JunctionTree
-from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, layout_of
-from qserver.models.marginals.graph.scopes import distinct
-from qserver.models.marginals.graph.triangulation import clique_tree
+from qserver.models.marginals.fit.observations import (
+    Likelihood,
+    NoisyMarginal,
+    Observations,
+    total_of,
+)
+from qserver.models.marginals.graph.junction_tree import JunctionTree, clique_tree
+from qserver.models.marginals.graph.layout import (
+    FloatArray,
+    IndexArray,
+    Layout,
+    distinct,
+    layout_of,
+)
 from qserver.models.marginals.model import (
     DomainDistribution,
     ExactDistribution,

@@ -17,8 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from qserver.errors import InputError
-from qserver.models.marginals.graph.layout import FloatArray, Scope
-from qserver.models.marginals.graph.scopes import distinct, parts
+from qserver.models.marginals.graph.layout import FloatArray, Scope, distinct, parts
 
 _LEAST_SHARE = 1e-3
 """Least share of a measured table, as a part of the largest share."""

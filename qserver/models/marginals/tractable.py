@@ -13,13 +13,11 @@ import numpy as np
 
 from qserver.models.marginals.estimate import Estimate
 from qserver.models.marginals.fit.descent import descend
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
-from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
+from qserver.models.marginals.graph.junction_tree import JunctionTree, clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope
-from qserver.models.marginals.graph.triangulation import clique_tree
 from qserver.models.marginals.model import DomainDistribution, ExactDistribution
-from qserver.models.marginals.record_moves import move_towards
+from qserver.models.marginals.record_draws import move_towards
 
 DRAW_BYTES = 64 << 20
 """Most memory of the distribution while it is fitted."""

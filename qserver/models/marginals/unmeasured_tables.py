@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.models.marginals.fit.descent import descend
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, Scope
 

@@ -5,5 +5,5 @@ writes files, and `error_bounds` bounds the errors of learnt answers. `learning`
 from noisy tables.
 
 Which one to call: `variable_elimination.NetworkQuestions` for answers,
-`sampling.draw_records` for records, `learning` for a network's parameters.
+`network.draw_records` for records, `learning` for a network's parameters.
 """

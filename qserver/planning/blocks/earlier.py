@@ -37,7 +37,7 @@ from itertools import chain
 
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import Demand
-from qserver.planning.blocks.levels.learner import Learner
+from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, need_of
 from qserver.planning.blocks.rent import Precise, Precision, tightest
 from qserver.planning.blocks.star import Star, everything, fit_star, fitting, serves

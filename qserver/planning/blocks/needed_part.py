@@ -2,26 +2,28 @@
 
 With coarse blocks the query is rounded to them, and the rest is measured. The coarse blocks may use
 a share of the query's variance; the row of the rest uses the other share.
+
+The answering lattice has only measured levels. Different padding of parts gives slightly different
+weights, so an offer that is planned on learnt levels can miss the target by a little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from math import inf, sqrt
+from math import ceil, inf, isfinite, log, sqrt
 
 import numpy as np
 
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.least import least_whole
-from qserver.planning.blocks.on_answer_lattice import Answered
 from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.planning.blocks.star import Star, useful_blocks
 from qserver.planning.blocks.wants import Want
@@ -29,10 +31,125 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
+from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
-from qserver.records.plan import PlannedTable
+from qserver.records.plan import PlannedRow, PlannedTable
+
+
+def least_whole(
+    ratio: Callable[[int], float],
+    *,
+    low: int,
+    high: int,
+    most: int,
+    is_over: Callable[[int], bool] = lambda _: False,
+) -> int | None:
+    """The least whole number above `low` at which a falling function is at most 1, or None.
+
+    Between two points the function is taken as a power of the number. That is nearly so for the
+    half-width of noise, so few evaluations are needed. The result does not depend on the guess.
+
+    Args:
+        ratio: the function, such as a half-width over its target; infinite counts, too.
+        low: a number at which it is taken to be above 1.
+        high: a first guess.
+        most: the largest number that is tried.
+        is_over: whether the search ends without a result, given a number above which the result is.
+    """
+    below, above = inf, ratio(high)
+    while above > 1.0:
+        low, below = high, above
+        high = high + max(1, ceil(high * min(1.0, PLANNER.beyond * above - 1.0)))
+        if high > most or is_over(low):
+            return None
+        above = ratio(high)
+    n = 0
+    while high - low > 1:
+        middle, n = _between(low, below, high, above, n), n + 1
+        found = ratio(middle)
+        if found <= 1.0:
+            high, above = middle, found
+            continue
+        low, below = middle, found
+        if is_over(low):
+            return None
+    return high
+
+
+def _between(low: int, below: float, high: int, above: float, n: int) -> int:
+    """The number to try in step n: near where the power through both ends is 1."""
+    middle = (low + high) // 2
+    if (n + 1) % PLANNER.bisect_every and 0.0 < above < 1.0:
+        # At first only the upper end is known; a half-width falls like 1 / alpha at most.
+        slope = log(low / high) / log(below / above) if low and isfinite(below) else -1.0
+        near = high * above**-slope
+        # From above and from below in turns, so that both ends come close.
+        middle = ceil(near) if n % 2 else int(near)
+    return min(max(middle, low + 1), high - 1)
+
+
+class Answered:
+    """The answer after these partitions are bought, on the lattice used for answering then."""
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        query: Primitive,
+        confidence: float,
+        partitions: Iterable[ProductPartition],
+    ) -> None:
+        self._holdings, self._query, self._confidence = holdings, query, confidence
+        tables = holdings.engine.tables
+        self._tables = tables.seen_on(tables.lattice_with(list(partitions)))
+
+    def half_width(self, purchase: Purchase, weights: Weights = ()) -> float:
+        """The answer's half-width, in records; infinite if there is no answer.
+
+        Args:
+            weights: of the planned rows, where tables give the rest; else empty.
+        """
+        tables, step = self._tables, self._holdings.table_step
+        blocks = [(tables.block_of(t.partition), t.alpha_nano) for t in purchase.tables]
+        raises = {block: alpha for block, alpha in blocks if block is not None}
+        if weights:
+            return self._beside(purchase.rows, [w for _, w in weights], raises)
+        own, alpha = self._holdings.own(self._query), None
+        if purchase.rows:
+            alpha = purchase.rows[0].alpha_nano
+        known = tables.known(self._query, own, alphas_nano=raises, row_alpha_nano=alpha, step=step)
+        return known.half_width(self._confidence)
+
+    def _beside(
+        self,
+        rows: Sequence[PlannedRow],
+        weights: Sequence[float],
+        raises: Mapping[BlockKey, int],
+    ) -> float:
+        """The half-width with weighted rows, by the weights on tables that inference then finds."""
+        tables, pairs = self._tables, zip(rows, weights, strict=True)
+        asked = remainder(self._query.row, ((row.row, weight) for row, weight in pairs))
+        blocks = tables.blocks_with(raises)
+        pattern = tables.pattern(asked) if asked.multiplier == 1 else None
+        rest = None if pattern is None else whole_of(blocks, pattern)
+        if rest is None or not self._holdings.covers(asked):
+            return inf
+        if any(self._is_cell(row, blocks) for row in rows):
+            return inf
+        own = [abs(w) * NANO / r.alpha_nano for r, w in zip(rows, weights, strict=True)]
+        allowance = rest.allowance(tables.steps_with(raises, float(self._holdings.table_step)))
+        allowance += sum(
+            FLOAT_ROOM * abs(w) * float(r.step) for r, w in zip(rows, weights, strict=True)
+        )
+        scales = np.append(rest.scales(blocks.alphas), own)
+        return safe_half_width(scales, self._confidence) + allowance
+
+    def _is_cell(self, row: PlannedRow, blocks: Blocks) -> bool:
+        """Whether the row is a cell of a block, so that its noise depends on the block's."""
+        pattern = self._tables.pattern(primitive(row.row))
+        return pattern is not None and pattern.cell_of in blocks.alphas
+
 
 Raises = Mapping[BlockKey, int]
 

@@ -13,8 +13,7 @@ from functools import cached_property
 
 from qserver.planning.blocks.needed_part import Need, Raises
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
-from qserver.planning.blocks.scopes import Scopes
-from qserver.planning.blocks.settled import At, Bases
+from qserver.planning.blocks.scopes import At, Bases, Scopes
 from qserver.planning.blocks.star import Star, everything
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings

@@ -48,11 +48,10 @@ from dataclasses import dataclass, field, replace
 from math import isinf
 
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.blocks.levels.learner import Learner
+from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
 from qserver.planning.blocks.reference import NeededBlocks, ReferenceQuestion
-from qserver.planning.blocks.scopes import Scopes
-from qserver.planning.blocks.settled import Bases
+from qserver.planning.blocks.scopes import Bases, Scopes
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings

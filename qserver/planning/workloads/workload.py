@@ -19,14 +19,12 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
-from qserver.planning.extension import extended
-from qserver.planning.holdings import Holdings, estimate_of
+from qserver.planning.holdings import Holdings, estimate_of, extended
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
-from qserver.planning.workloads.scale import Scaling
-from qserver.planning.workloads.workload_base import best_on, places_of, views_of
+from qserver.planning.workloads.workload_base import Scaling, best_on, places_of, views_of
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import PlanKind

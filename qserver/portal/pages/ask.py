@@ -39,8 +39,7 @@ from qserver.portal.pages.tables import (
     table_csv,
     table_quote,
 )
-from qserver.portal.price_record import is_as_priced, mark_of
-from qserver.portal.question import FormQuestion, bin_hint, form_attributes
+from qserver.portal.question import FormQuestion, bin_hint, form_attributes, is_as_priced, mark_of
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.asking.reading import Reading
 from qserver.query.domain import Domain

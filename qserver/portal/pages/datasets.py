@@ -9,7 +9,7 @@ from flask import Blueprint, g
 from qserver.ledger.forecast import BurnDown
 from qserver.portal import words
 from qserver.portal.broken_down import examples
-from qserver.portal.drawing.heat import heat_map
+from qserver.portal.drawing import heat_map
 from qserver.portal.render import page
 from qserver.records.answer import DatasetStatus
 from qserver.service.service import Service

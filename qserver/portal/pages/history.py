@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 
 from qserver.portal import words
-from qserver.portal.describe import describe_released
-from qserver.portal.question_text import question_of_row, question_of_table
+from qserver.portal.describe import describe_released, question_of_row, question_of_table
 from qserver.portal.render import CSV_TYPE, csv_text, download, page
 from qserver.query.domain import Domain
 from qserver.query.requirement import Requirement

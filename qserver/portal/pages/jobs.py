@@ -19,8 +19,7 @@ from qserver.portal.labels import learning_fields, question_fields
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import answer_file, with_threshold
 from qserver.portal.pages.tables import TableView, asks, heading_of, job_view
-from qserver.portal.price_record import mark_of
-from qserver.portal.question import FormQuestion
+from qserver.portal.question import FormQuestion, mark_of
 from qserver.portal.render import page
 from qserver.portal.words import interval_words, looking
 from qserver.query.asking.reading import Reading

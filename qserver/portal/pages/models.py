@@ -23,8 +23,7 @@ from qserver.portal.labels import RECORD_FIELDS, learning_fields, model_fields
 from qserver.portal.model_forms import LearnForm, question_of
 from qserver.portal.pages.ask import NO_TIME_S
 from qserver.portal.pages.prices import AnyQuote
-from qserver.portal.price_record import is_as_priced
-from qserver.portal.question import FormQuestion
+from qserver.portal.question import FormQuestion, is_as_priced
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number

@@ -1,4 +1,7 @@
-"""Messages of the server, as bytes: a letter, a length of four bytes, and what it says."""
+"""Messages: those of the server as bytes, and the fields of the client's, each checked to be there.
+
+A message is a letter, a length of four bytes, and what it says.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from qserver.postgres.wire.faults import PostgresError
+from qserver.postgres.wire.faults import PostgresError, violation
 from qserver.postgres.wire.values import Column
 
 AUTHENTICATED: Final = b"R" + struct.pack("!ii", 8, 0)
@@ -96,3 +99,53 @@ def data_row(values: Sequence[bytes | None]) -> bytes:
         found.append(struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)))
         found.append(value or b"")
     return message(b"D", b"".join(found))
+
+
+class Fields:
+    """Reads the fields of one message in turn; whatever is short is a violation."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body, self._at = body, 0
+
+    def take(self, n: int) -> bytes:
+        """The next n bytes."""
+        found = self._body[self._at : self._at + n]
+        if n < 0 or len(found) != n:
+            raise violation("A message ends before its fields do.")
+        self._at += n
+        return found
+
+    def number(self, n_bytes: int) -> int:
+        """A signed number of 2 or 4 bytes."""
+        form = "!h" if n_bytes == 2 else "!i"
+        return int(struct.unpack(form, self.take(n_bytes))[0])
+
+    def count(self) -> int:
+        """How many follow: 0 to 65,535."""
+        return self.number(2) & 0xFFFF
+
+    def oid(self) -> int:
+        """The number of a type."""
+        return self.number(4) & 0xFFFFFFFF
+
+    def text(self) -> str:
+        """A text up to its zero."""
+        stop = self._body.find(b"\0", self._at)
+        if stop < 0:
+            raise violation("A text has no end.")
+        found = self.take(stop - self._at)
+        self._at += 1
+        try:
+            return found.decode()
+        except UnicodeDecodeError as exc:
+            raise violation("A text is not UTF-8.") from exc
+
+    def value(self) -> bytes | None:
+        """A value with its length before it; None for NULL."""
+        length = self.number(4)
+        return None if length == -1 else self.take(length)
+
+    def end(self) -> None:
+        """Return if nothing is left."""
+        if self._at != len(self._body):
+            raise violation("A message is longer than its fields.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from qserver.service.datasets import OpenDatasets
-from qserver.storage.saving.saved import SavedQuestion
+from qserver.storage.saved_questions import SavedQuestion
 from qserver.storage.store import Store
 
 __all__ = ["SavedQuestion", "SavedViews"]

@@ -1,4 +1,4 @@
-"""The operator's tools for a store: `backup`, `gauges`, `powers` of its users, `facts` of prices.
+"""The operator's tools for a store: `backup`, `powers` of its users, `facts` for prices and gauges.
 
 Begin with `backup`: call it for a copy that was loaded and checked.
 """

@@ -29,8 +29,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from qserver.errors import StoreCorruptError, StoreKilledError, StoreUnavailableError
-from qserver.storage.server.aof import AofRepair, last_increment, trim_torn_tail
-from qserver.storage.server.aof_digests import AofDigests, check_digests
+from qserver.storage.server.aof import (
+    AofDigests,
+    AofRepair,
+    check_digests,
+    last_increment,
+    trim_torn_tail,
+)
 from qserver.storage.server.room import StoreDisk
 from qserver.storage.server.state_folder import SocketFolder, StateFolder
 

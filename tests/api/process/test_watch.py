@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 import pytest
 
-from qserver.api.process.watch import JobWatch
+from qserver.api.process.parking import JobWatch
 from qserver.service.visits import Parked, Visit
 
 PATIENCE_S = 60.0

@@ -16,7 +16,7 @@ from typing import Any
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from qserver.client.http import HttpClient
 from tests.benchmarks.load import ROOT
-from tests.cli.processes.running_program import (
+from tests.cli.local.running_program import (
     Program,
     command,
     running,

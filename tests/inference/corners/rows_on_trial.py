@@ -9,7 +9,7 @@ from qserver.inference.rows.polish import Polished
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
 from qserver.query.linear import LinearQuery
-from qserver.records.capacity import MOST_RECORDS
+from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import Measurement
 
 

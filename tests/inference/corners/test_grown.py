@@ -25,7 +25,7 @@ from qserver.inference.rows.blue import NEW, Combinations
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator, interval
-from qserver.records.capacity import MOST_RECORDS
+from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import Measurement
 from tests.inference.corners.exact import least_variance
 from tests.inference.corners.rows_on_trial import Trial, trial

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.checkpoint.folder import CheckpointFolder
+from qserver.checkpoint.file import CheckpointFolder
 from qserver.inference.corners import core
 from qserver.inference.corners.vectors import CornerNames
 from qserver.inference.rows import rows_in_play

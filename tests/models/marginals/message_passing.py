@@ -26,8 +26,7 @@ from qserver.models.marginals.fit.consensus import agree
 from qserver.models.marginals.fit.consistency import Agreement, Consistency
 from qserver.models.marginals.fit.copies import without_negatives
 from qserver.models.marginals.fit.descent import descend
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import Beliefs
 from qserver.models.marginals.graph.layout import (
     FloatArray,
@@ -35,9 +34,10 @@ from qserver.models.marginals.graph.layout import (
     Layout,
     Scope,
     added_up,
+    distinct,
     layout_of,
+    parts,
 )
-from qserver.models.marginals.graph.scopes import distinct, parts
 from qserver.models.marginals.graph.summation import Edge, Summation
 from qserver.models.marginals.model import RelaxedDistribution
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import NoisyMarginal
 
 SIZES = (2, 3, 2, 3)
 TOTAL = 200.0

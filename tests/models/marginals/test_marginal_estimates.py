@@ -16,8 +16,7 @@ from qserver.models.marginals import estimate as by_estimate
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit import clique_agreement
 from qserver.models.marginals.fit.consensus import agree
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.layout import layout_of
 from tests.benchmarks.wide_records import adult_records
 from tests.models.marginals.few_rounds import limit_rounds

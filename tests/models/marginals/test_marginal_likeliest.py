@@ -14,8 +14,7 @@ from numpy.testing import assert_allclose
 from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
 from qserver.models.marginals.fit.consensus import agree
 from qserver.models.marginals.fit.likeliest import Aim, likeliest
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from tests.benchmarks.wide_records import adult_records
 

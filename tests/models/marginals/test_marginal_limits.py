@@ -12,8 +12,7 @@ from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit import consensus
 from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
 from qserver.models.marginals.fit.descent import descend
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.fit.observations import Observations
+from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 
 ONE = np.ones(1)

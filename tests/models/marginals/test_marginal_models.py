@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear, minimize
 
 from qserver.errors import CapacityError
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.graph.elimination import FactorTable, eliminate
 from qserver.models.marginals.unmeasured_tables import KnownPart, least_violation
 

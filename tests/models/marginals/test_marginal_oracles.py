@@ -12,9 +12,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.graph.junction_tree import JunctionTree, clique_tree
 from qserver.models.marginals.graph.layout import Layout
-from qserver.models.marginals.graph.triangulation import clique_tree
 from tests.models.marginals.local_polytope import local_polytope
 from tests.models.marginals.message_passing import BeliefPropagation, factor_graph, saturated
 

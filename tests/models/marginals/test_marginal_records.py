@@ -9,10 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.graph.layout import layout_of
-from qserver.models.marginals.record_draws import draw_given, stratified
-from qserver.models.marginals.record_moves import move_towards
+from qserver.models.marginals.record_draws import draw_given, move_towards, stratified
 from qserver.models.marginals.tractable import record_source
 
 SIZES = (4, 3, 5, 3, 4, 3)

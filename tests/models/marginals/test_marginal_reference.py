@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import NoisyMarginal
 from tests.models.marginals.message_passing import BeliefPropagation, saturated
 
 REFERENCE = json.loads(

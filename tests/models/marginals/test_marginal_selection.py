@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import record_source, tractable
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit.measurement import NoisyMarginal
+from qserver.models.marginals.fit.observations import NoisyMarginal
 from tests.benchmarks.wide_records import adult_records
 from tests.models.marginals.few_rounds import limit_rounds
 from tests.models.marginals.released_marginals import SCOPES, SIZES, TOTAL, released

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qserver.models.network.network import Network, normalised
-from qserver.models.network.sampling import draw_records
+from qserver.models.network.network import Network, draw_records, normalised
 from qserver.models.network.structure import Structure, Variable
 from qserver.models.network.variable_elimination import NetworkQuestions
 from tests.benchmarks.published_networks import NAMES, counts, published, records

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from qserver.cli.local.demo_data import adult_domain
+from qserver.cli.local.demo import adult_domain
 from qserver.errors import SqlError
 from qserver.query.files.load import load_domain
 from qserver.query.sql.parser import parse_statement

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.cli.local.demo_data import adult_domain
+from qserver.cli.local.demo import adult_domain
 from qserver.errors import SqlError
 from qserver.query.domain_file import domain_from_document
 from qserver.query.files.load import load_domain

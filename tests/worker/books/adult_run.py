@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from qserver.answering.decide import Free, decide
-from qserver.cli.local.demo_data import adult_domain
+from qserver.cli.local.demo import adult_domain
 from qserver.errors import QServerError
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import linear_query

@@ -18,8 +18,7 @@ import mpmath
 
 from qserver.errors import QServerError
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.ledger.neighbours import Neighbours
-from qserver.ledger.periods.by_period import ByPeriod
+from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition

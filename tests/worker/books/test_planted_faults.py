@@ -14,8 +14,7 @@ import qserver.ledger.cell_ledger as ledger
 from qserver.errors import MeasurementError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.composition import Flat, dues
-from qserver.ledger.neighbours import Neighbours
-from qserver.ledger.periods.by_period import ByPeriod
+from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.ledger.population import PopulationLoss, pair
 from qserver.records.charge import AnyCharge, OpaqueCharge, TableCharge
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable

@@ -14,10 +14,9 @@ import pytest
 
 from qserver.errors import QServerError, StoreCorruptError, StoreError
 from qserver.records.answer import JobStatus
-from qserver.records.claims.claim import claims_from_plain
-from qserver.storage.encoding.ledger_fields import sealed_fields
+from qserver.records.claim import claims_from_plain
 from qserver.storage.encoding.requests import Reservation
-from qserver.storage.encoding.sealed import PAID, sealed, unsealed
+from qserver.storage.encoding.sealed import PAID, sealed, sealed_fields, unsealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

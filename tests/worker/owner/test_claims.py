@@ -12,8 +12,7 @@ from qserver.errors import BooksError, ConfigError
 from qserver.portal.faults import fault_of
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
-from qserver.records.claims.claim import MAX_CLAIMS, claims_from_plain
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import MAX_CLAIMS, ClaimGuardError, claims_from_plain
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations

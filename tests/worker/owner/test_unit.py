@@ -15,14 +15,13 @@ import pytest
 from qserver.client.results import DatasetInfo
 from qserver.config import Settings
 from qserver.errors import ConfigError, DomainError, StoreCorruptError
-from qserver.ledger.periods.by_period import ByPeriod
-from qserver.ledger.periods.of_dataset import neighbours_of
+from qserver.ledger.neighbours import ByPeriod, neighbours_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.records.charge import Relation
 from qserver.records.dataset import DatasetMeta
-from qserver.records.people.declared import Words
-from qserver.records.people.unit import THE_PERSON, Unit
+from qserver.records.people import Words
+from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.encoding.sealed import sealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.answering.replica import Replica
-from qserver.checkpoint.folder import shared_folder
+from qserver.checkpoint.file import shared_folder
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State

@@ -8,7 +8,7 @@ import pytest
 
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.records.answer import Guard, JobStatus
-from qserver.records.disclosure import known_at_most
+from qserver.records.claim import known_at_most
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment

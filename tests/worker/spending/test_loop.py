@@ -13,8 +13,8 @@ from qserver.answering.decide import decide
 from qserver.errors import StoreBehindError, StoreNotDurableError, StoreUnavailableError
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
-from qserver.storage.endings import Ended
 from qserver.storage.keys import Keys
+from qserver.storage.queue import Ended
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, PEOPLE, Deployment

@@ -16,7 +16,7 @@ from qserver.planning.planner import Plan
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
-from qserver.storage.charging.publish import Publishing
+from qserver.storage.charging import Publishing
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

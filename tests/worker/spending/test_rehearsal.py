@@ -24,7 +24,7 @@ from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.records.charge import NANO
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.jobs import answer_from_json
-from qserver.storage.endings import Outcome
+from qserver.storage.queue import Outcome
 from tests.deployment import Deployment
 from tests.query.small_queries import dense_queries
 from tests.sweeps import n_of, share

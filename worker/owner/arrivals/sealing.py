@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from qserver.config import Settings
 from qserver.errors import BusyError, ConfigError
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER

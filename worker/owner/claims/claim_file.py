@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qserver.errors import ConfigError
-from qserver.ledger.claims.bounds import ClaimBounds, claimed_queries
-from qserver.records.claims.claim import Claim, claims_from_json, claims_from_plain
+from qserver.ledger.claims import ClaimBounds, claimed_queries
+from qserver.records.claim import Claim, claims_from_json, claims_from_plain
 from qserver.records.dataset import DatasetMeta
 from worker.journal.state import JournalState
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from qserver.answering.replica import Replica
 from qserver.config import Settings
-from qserver.records.claims.claim import Claim, claims_json
-from qserver.records.claims.status import ClaimStatus
+from qserver.records.claim import Claim, ClaimStatus, claims_json
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.owner_records import ClaimsSet

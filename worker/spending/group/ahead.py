@@ -26,7 +26,7 @@ from qserver.errors import (
 )
 from qserver.planning.planner import Plan
 from qserver.query.question import ModelAsked
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.spend import SpendingStore
 from worker.private.growing import GrowingTable

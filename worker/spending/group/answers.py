@@ -15,12 +15,11 @@ from qserver.errors import (
 )
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
-from qserver.records.claims.refused import ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import problem_from_error
 from qserver.storage.encoding.jobs import answer_json
 from qserver.storage.encoding.requests import Request, events_of
-from qserver.storage.endings import Ended, Outcome
-from qserver.storage.queue import Taken
+from qserver.storage.queue import Ended, Outcome, Taken
 from qserver.storage.spend import SpendingStore
 from worker.constants import WORKER
 from worker.journal.sections import Drawn

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from qserver.answering.checkpoint import facts_of
 from qserver.answering.replica import Replica
-from qserver.checkpoint.file import CheckpointError
-from qserver.checkpoint.folder import CheckpointFolder
+from qserver.checkpoint.file import CheckpointError, CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.ledger.population import PopulationLoss

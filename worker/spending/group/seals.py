@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableMapping
 
 from qserver.errors import PrivateDataError, StoreCorruptError
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.encoding.sealed import ADVICE
 from qserver.storage.spend import SpendingStore
 from worker.journal.journal import Journal

@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from qserver.config import Settings
 from qserver.errors import StoreCorruptError
-from qserver.storage.charging.lease import Lease
-from qserver.storage.charging.publish import Publishing, PublishOutcome
-from qserver.storage.charging.reserve import Charging
+from qserver.storage.charging import Charging, Lease, Publishing, PublishOutcome
 from qserver.storage.spend import SpendingStore
 from worker.journal.journal import Journal
 from worker.journal.sections import (

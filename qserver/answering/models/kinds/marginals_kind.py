@@ -22,8 +22,8 @@ from qserver.answering.models.kinds.wanted_marginals import (
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
 from qserver.models.marginals.fit.observations import Likelihood
+from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.graph.triangulation import clique_tree
 from qserver.models.marginals.selection import best_choice
 from qserver.models.marginals.tractable import (
     DRAW_BYTES,

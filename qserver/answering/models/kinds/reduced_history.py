@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from qserver.errors import InputError
-from qserver.models.marginals.fit.measurement import NoisyMarginal
-from qserver.models.marginals.graph.layout import IndexArray, Scope
-from qserver.models.marginals.graph.scopes import MAX_SCOPE
+from qserver.models.marginals.fit.observations import NoisyMarginal
+from qserver.models.marginals.graph.layout import MAX_SCOPE, IndexArray, Scope
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 

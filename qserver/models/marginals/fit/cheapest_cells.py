@@ -8,9 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, layout_of
-from qserver.models.marginals.graph.scopes import distinct
-from qserver.models.marginals.graph.triangulation import CliqueTree, clique_tree
+from qserver.models.marginals.graph.junction_tree import CliqueTree, clique_tree
+from qserver.models.marginals.graph.layout import (
+    FloatArray,
+    IndexArray,
+    Layout,
+    Scope,
+    distinct,
+    layout_of,
+)
 
 
 @dataclass(frozen=True)

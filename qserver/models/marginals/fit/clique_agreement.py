@@ -13,8 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.models.marginals.graph.junction_tree import JunctionTree
-from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, layout_of
-from qserver.models.marginals.graph.scopes import with_intersections
+from qserver.models.marginals.graph.layout import (
+    FloatArray,
+    IndexArray,
+    Layout,
+    Scope,
+    layout_of,
+    with_intersections,
+)
 
 MAX_PARTS = 1 << 11
 """Most parts to agree on. Cliques of 14 of 30 attributes have about 200 intersections."""

@@ -22,8 +22,9 @@ from qserver.models.marginals.graph.layout import (
     Scope,
     added_up,
     layout_of,
+    parts,
+    with_intersections,
 )
-from qserver.models.marginals.graph.scopes import parts, with_intersections
 from qserver.models.marginals.graph.summation import Edge, Summation
 
 Agreement = Literal["shared", "singles"]

@@ -1,8 +1,7 @@
 """Scopes, cliques and messages: the graph under a marginal model.
 
-Begin with `layout`: the order of all tables in one flat vector. `scopes` finds parts and
-intersections, `triangulation` the cliques, `junction_tree` passes messages between them, and
-`elimination` sums products of factors.
+Begin with `layout`: scopes, and the order of their tables in one flat vector. `junction_tree`
+finds cliques and passes messages between them, and `elimination` sums products of factors.
 
 Which one to call: `junction_tree.JunctionTree` for exact marginals of log-potentials.
 """

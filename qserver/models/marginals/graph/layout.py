@@ -2,6 +2,8 @@
 
 A scope is a sorted tuple of attributes; its table has one axis per attribute, row-major. Tables of
 equal shapes are neighbours, so that they can be processed as one array.
+
+The smaller scopes inside scopes are their parts and intersections.
 """
 
 from __future__ import annotations
@@ -9,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import chain, combinations, groupby, pairwise
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.errors import InputError
+from qserver.errors import CapacityError, InputError
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IndexArray: TypeAlias = NDArray[np.intp]
@@ -155,3 +157,37 @@ def check_scope(scope: Scope, sizes: Sequence[int]) -> None:
     rising = all(a < b for a, b in pairwise(scope))
     if not rising or (scope and not 0 <= scope[0] <= scope[-1] < len(sizes)):
         raise InputError("scope", f"be a rising tuple of attributes 0 to {len(sizes) - 1}", scope)
+
+
+MAX_SCOPE = 16
+"""Most attributes in one scope: callers look at every part of a scope."""
+
+
+def distinct(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
+    """The distinct scopes in order, without the empty one."""
+    found = tuple(s for s in dict.fromkeys(scopes) if s)
+    for scope in found:
+        if len(scope) > MAX_SCOPE:
+            raise CapacityError(f"A scope has {len(scope)} attributes; {MAX_SCOPE} are the most.")
+    return found
+
+
+def parts(scope: Scope) -> Iterable[Scope]:
+    """Every part of a scope, including itself and the empty one."""
+    return chain.from_iterable(combinations(scope, k) for k in range(len(scope) + 1))
+
+
+def with_intersections(scopes: Iterable[Scope], *, most: int = 1 << 16) -> tuple[Scope, ...]:
+    """The distinct scopes and their intersections, without the empty one.
+
+    Raises:
+        CapacityError: there are more than `most`.
+    """
+    found: set[frozenset[int]] = set()
+    for scope in scopes:
+        # The scopes found so far include their intersections, so that one pass is enough.
+        whole = frozenset(scope)
+        found |= {whole & other for other in found} | {whole}
+        if len(found) > most:
+            raise CapacityError(f"Scopes with more than {most:,} intersections; that is the most.")
+    return tuple(sorted((tuple(sorted(s)) for s in found if s), key=lambda s: (len(s), s)))

@@ -14,8 +14,8 @@ from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
-from qserver.records.people.unit import Unit
 from qserver.records.problem import error_from_problem
+from qserver.records.unit import Unit
 from qserver.service.statements import Statements
 from tests.growing import Growing, Row, rows_of, week
 from tests.portal.portal_site import browser_on

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.records.people.unit import Unit
+from qserver.records.unit import Unit
 from tests.growing import Growing, Row, week
 from tests.sweeps import share
 from worker.owner.checks.audit import audit

@@ -14,9 +14,8 @@ from qserver.answering.replica import Replica
 from qserver.errors import ConfigError
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
-from qserver.records.claims.claim import Claim, claims_from_plain
-from qserver.records.claims.refused import ClaimGuardError
-from qserver.storage.encoding.metas import meta_text
+from qserver.records.claim import Claim, ClaimGuardError, claims_from_plain
+from qserver.storage.encoding.sealed import meta_text
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

@@ -17,7 +17,7 @@ from qserver.errors import (
     StaleVersionError,
 )
 from qserver.records.charge import NANO
-from qserver.storage.charging.lease import Lease
+from qserver.storage.charging import Lease
 from qserver.storage.keys import Keys
 from qserver.storage.queue import Taken
 from qserver.storage.server.connection import StoreClient

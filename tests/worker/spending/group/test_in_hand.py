@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.answering.decide import decide
-from qserver.checkpoint.folder import CheckpointFolder
+from qserver.checkpoint.file import CheckpointFolder
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State

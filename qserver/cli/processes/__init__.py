@@ -1,1 +1,0 @@
-"""The processes of a server on one machine: `supervisor` and `children`."""

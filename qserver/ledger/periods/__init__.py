@@ -1,1 +1,0 @@
-"""What a person loses whose records are spread over periods."""

@@ -1,1 +1,0 @@
-"""How parts of a ledger are kept in a checkpoint."""

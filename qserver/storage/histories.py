@@ -1,0 +1,114 @@
+"""Histories in the store: their chain, and those of replaced snapshots, for reading only.
+
+Whoever reads events checks them from where it stopped before up to the head. The worker's journal
+has the head as well, at every release, so a change of events and head together is found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qserver.errors import NotFoundError, StoreCorruptError
+from qserver.records.audit_chain import GENESIS, check_links, digest_of, is_linked
+from qserver.records.dataset import DatasetMeta
+from qserver.records.history import AnyMeasurement
+from qserver.storage.encoding.records import measurements_in_force
+from qserver.storage.encoding.sealed import ADVICE, read_meta, reading
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
+
+
+def check_history(
+    texts: Sequence[str], *, head: str | None, snapshot: str, after: str | None = GENESIS
+) -> None:
+    """Return if these events follow one another up to the head.
+
+    Args:
+        texts: the events after the one with the digest `after`, to the last.
+        head: digest of the last event in the ledger; None in a store of an earlier version, whose
+            events name no others. A worker chains it when it starts.
+
+    Raises:
+        StoreCorruptError: an event was changed, moved, added or removed, or the head was.
+    """
+    if head is None and not after and not any(map(is_linked, texts)):
+        return
+    found = check_links(texts, name=f"the history of snapshot {snapshot}", prev=after or GENESIS)
+    if found != head:
+        raise StoreCorruptError(
+            f"The history of snapshot {snapshot} does not end as it was published. {ADVICE}"
+        )
+
+
+def check_charges(texts: Sequence[str], *, after: str, head: str | None) -> None:
+    """Return if these charges follow one another, after the one with the digest `after`.
+
+    Args:
+        head: digest of the last charge in the ledger; None in a store of an earlier version. The
+            worker's journal has it as well.
+
+    Raises:
+        StoreCorruptError: a charge was changed, moved, added or removed.
+    """
+    if texts and (after != GENESIS or is_linked(texts[0])):
+        check_links(texts, name="the charges", prev=after)
+    if head is not None and head != (digest_of(texts[-1]) if texts else after):
+        raise StoreCorruptError(f"The charges do not end as they were made. {ADVICE}")
+
+
+def read_history(client: StoreClient, meta: DatasetMeta) -> list[str]:
+    """Every event of a snapshot's history, checked up to its head."""
+    keys, snapshot = Keys(meta.population), meta.snapshot
+    pipe = client.pipeline(transaction=True)
+    pipe.lrange(keys.history(snapshot), 0, -1)
+    pipe.hget(keys.ledger, f"head:{snapshot}")
+    texts, head = pipe.execute()
+    check_history(texts, head=head, snapshot=snapshot)
+    return list(texts)
+
+
+@dataclass(frozen=True)
+class FrozenHistory:
+    """The released answers of a replaced snapshot.
+
+    Args:
+        version: events of the history, refinements included.
+    """
+
+    measurements: tuple[AnyMeasurement, ...]
+    version: int
+
+
+class FrozenSnapshots:
+    """The replaced snapshots of a store. Thread-safe as its client is."""
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+
+    def ids(self, meta: DatasetMeta) -> tuple[str, ...]:
+        """Ids of a dataset's replaced snapshots, oldest first."""
+        found: Any = self._client.lrange(Keys(meta.population).earlier(meta.name), 0, -1)
+        return tuple(found)
+
+    def meta(self, meta: DatasetMeta, snapshot: str) -> DatasetMeta:
+        """The facts of a replaced snapshot of a dataset.
+
+        Args:
+            meta: the dataset's present facts.
+
+        Raises:
+            NotFoundError: the dataset had no such snapshot.
+        """
+        text: Any = self._client.hget(Keys(meta.population).snapshots, snapshot)
+        if text is None or snapshot not in self.ids(meta):
+            raise NotFoundError("snapshot", snapshot)
+        return read_meta(text, name=meta.name)
+
+    def history(self, frozen: DatasetMeta) -> FrozenHistory:
+        """The released answers of a replaced snapshot, in the order of ids; they never change."""
+        texts = read_history(self._client, frozen)
+        with reading("released answers"):
+            found = measurements_in_force(texts, sizes=frozen.domain.sizes)
+        return FrozenHistory(tuple(found), len(texts))

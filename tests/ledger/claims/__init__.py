@@ -1,1 +1,0 @@
-"""Bounds of claims against posteriors and linear programs by other routes."""
