@@ -53,25 +53,23 @@ from qserver.storage.encoding.records import (
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.model_records import model_json
 from qserver.storage.queue import Outcome
-from worker.journal.owner_records import (
+from worker.journal.records import (
+    GENESIS,
     Adopted,
+    Attached,
+    Burnt,
+    ChargeLine,
     ClaimsSet,
     DeclaredDisjoint,
     LimitRaised,
     MeasureSet,
-    Retired,
-    Sealed,
-)
-from worker.journal.records import (
-    GENESIS,
-    Attached,
-    Burnt,
-    ChargeLine,
     Opened,
     Record,
     Released,
     ReleasedRow,
     Reserved,
+    Retired,
+    Sealed,
     write_line,
 )
 from worker.journal.sections import Replay

@@ -18,8 +18,8 @@ from tests.worker.by_hand import live
 from tests.worker.crashes import Crash
 from tests.worker.forge import forge_ledger
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.changes import top_up
 from worker.owner.checks.doctor import examine
-from worker.owner.top_up import top_up
 
 YOUNG = {"age": {"below": 25}}
 
