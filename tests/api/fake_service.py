@@ -39,10 +39,10 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
+from qserver.records.charge import Standing
 from qserver.records.claim import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.standing import Standing
 from qserver.records.unit import UnitStatus
 from qserver.service.cells.kept import StatementKey
 from qserver.service.last_used import LastUsed

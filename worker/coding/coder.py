@@ -27,9 +27,8 @@ from worker.coding.names import (
     whole_sql,
     words_of,
 )
-from worker.coding.periods import dashed_sql, day_sql, period_codes
+from worker.coding.periods import WantedPeriods, dashed_sql, day_sql, period_codes
 from worker.coding.tally import Tally
-from worker.coding.wanted import WantedPeriods
 from worker.coding.width import code_dtype
 from worker.sources.source import no_values_in_errors
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from qserver.storage.encoding.requests import Reservation, events_of
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Adopted
-from worker.journal.records import Attached, Released, Reserved
+from worker.journal.records import Adopted, Attached, Released, Reserved
 from worker.journal.sections import Drawn, Replay
 from worker.journal.state import first_events
 

@@ -38,7 +38,6 @@ from worker.journal.sections import Drawn, released_or_burnt
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.checkpoints import Checkpoints
 from worker.spending.fencing import while_held
 from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
@@ -49,7 +48,7 @@ from worker.spending.group.planned import (
     Spend,
     SpendGroup,
 )
-from worker.spending.group.replicas import Replicas
+from worker.spending.group.replicas import Checkpoints, Replicas
 from worker.spending.group.seals import Seals
 from worker.spending.group.spends import Spends
 from worker.spending.histories import Histories

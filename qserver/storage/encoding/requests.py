@@ -21,9 +21,9 @@ from qserver.query.measure import measure_of
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Source
+from qserver.records.charge import Standing
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
-from qserver.records.standing import Standing
 from qserver.records.statement import Simultaneous
 from qserver.storage.encoding.records import (
     estimator_from_plain,
