@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from qserver.portal import words
 from qserver.portal.drawing.over_time import MOST_PANELS, OverTime, over_time
@@ -53,7 +54,7 @@ class TableColumn:
     note: str
     over_time: OverTime | None = None
 
-    @property
+    @cached_property
     def panelled(self) -> int | None:
         """The first of two groups that gives a few tables by its values; None where none does."""
         for place in (0, 1):
