@@ -321,13 +321,11 @@ def cell_readings(
 def _at_once(
     cell: CellQuestions, estimates: Sequence[float], ends: Sequence[Ends | None]
 ) -> CellReading | None:
-    if any(ends[i] is None for i in cell.parts):
+    known = {i: end for i in cell.parts if (end := ends[i]) is not None}
+    if len(known) < len(set(cell.parts)):
         return None
-    intervals = [
-        CellInterval(None, None) if end is None else CellInterval(end.lowest, end.highest)
-        for end in ends
-    ]
-    found = cell_value(cell, estimates, intervals).interval
+    intervals = {i: CellInterval(end.lowest, end.highest) for i, end in known.items()}
+    found = cell_value(cell, {i: estimates[i] for i in known}, intervals).interval
     return CellReading(found, found, found)
 
 

@@ -419,7 +419,8 @@ def _known_value(
     free: Sequence[Answer | Offer | None], ends: Sequence[Ends | None], cell: CellQuestions
 ) -> CellValue | None:
     """What is known of a cell: of a function of sums only where all of them are known."""
-    if any(free[i] is None for i in cell.parts):
+    known = {i: one for i in cell.parts if (one := free[i]) is not None}
+    if len(known) < len(set(cell.parts)):
         return None
-    middles = [0.0 if o is None else o.estimate for o in free]
+    middles = {i: one.estimate for i, one in known.items()}
     return cell_value(cell, middles, part_intervals(cell, free, ends))

@@ -122,8 +122,9 @@ def test_the_ends_of_a_quotient_are_quantiles_by_the_posterior_of_both_parts(
     questions = found.asked
     over, under = questions.questions
     numbers = town.service().insight.known_numbers("people", workload_of(questions))
-    parts = [CellInterval(k.answer.low, k.answer.high) for k in numbers if k is not None]
-    union = cell_value(questions.cells[0][0], [0.0, 0.0], parts).interval
+    known = dict(enumerate(k.answer for k in numbers if k is not None))
+    parts = {i: CellInterval(one.low, one.high) for i, one in known.items()}
+    union = cell_value(questions.cells[0][0], dict.fromkeys(parts, 0.0), parts).interval
     low, high = interval(found)
     assert union.low is not None
     assert union.high is not None

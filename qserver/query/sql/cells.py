@@ -198,9 +198,9 @@ class CellValue:
 
 
 def cell_value(
-    cell: CellQuestions, estimates: Sequence[float], intervals: Sequence[CellInterval]
+    cell: CellQuestions, estimates: Mapping[int, float], intervals: Mapping[int, CellInterval]
 ) -> CellValue:
-    """The value of a cell, from the answers of all questions."""
+    """The value of a cell, from the answers of its questions by their index."""
     if cell.function is not None:
         return _value_of_several(
             cell.function, [(estimates[i], intervals[i]) for i in cell.several]

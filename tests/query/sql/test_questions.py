@@ -218,7 +218,9 @@ def test_intervals_of_quotients_hold_as_often_as_they_say(item: str, people: Peo
     assert held >= LEAST_HELD
     assert short < LEAST_HELD
     assert wide > held
-    value = cell_value(cell, truths, [CellInterval(t, t) for t in truths])
+    value = cell_value(
+        cell, dict(enumerate(truths)), {i: CellInterval(t, t) for i, t in enumerate(truths)}
+    )
     assert value.estimate == pytest.approx(expected, rel=1e-12)
 
 
@@ -230,14 +232,14 @@ def _share_held(
     cell = found.cells[0][0]
     n_held = 0
     for _ in range(N_TRIALS):
-        estimates, intervals = [], []
-        for question, truth in zip(found.questions, truths, strict=True):
+        estimates, intervals = dict[int, float](), dict[int, CellInterval]()
+        for i, (question, truth) in enumerate(zip(found.questions, truths, strict=True)):
             half = question.requirement.half_width
             scale = half / LaplaceSum([1.0]).half_width(question.requirement.confidence)
             noise = rng.expovariate(1 / scale) * rng.choice((-1, 1))
-            estimates.append(truth + noise)
+            estimates[i] = truth + noise
             ends = (truth + noise - factor * half, truth + noise + factor * half)
-            intervals.append(CellInterval(*ends))
+            intervals[i] = CellInterval(*ends)
         interval = cell_value(cell, estimates, intervals).interval
         assert interval.low is not None
         assert interval.high is not None
