@@ -18,7 +18,8 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.plain.reads import dataset_of
 from qserver.query.structured import parse_query
 
-SMOKER = {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True], "outside": "other"}
+OTHER = {"outside": "other", "missing": "other"}
+SMOKER = {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True], **OTHER}
 STAGE = {"name": "stage", "labels": ["a", "b", "c"], "codes": [1, 2, 3]}
 GRADE = {"name": "grade", "labels": [1, 2, 3]}
 REGION = {"North": ["York", "Leeds"], "South": ["Kent"]}
@@ -26,7 +27,7 @@ DISTRICT = {
     "name": "district",
     "column": "Bezirk / Größe",
     "labels": ["York", "Kent", "Leeds"],
-    "outside": "other",
+    **OTHER,
     "levels": {"region": REGION, "land": {"all": ["York", "Kent", "Leeds"]}},
 }
 SEEN = {"name": "seen", "kind": "date", "every": "day", "first": "2024-01-01", "count": 366}
