@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, costs, stated, unconfirmed
 from qserver.service.cells.answered import workload_of
@@ -31,12 +32,17 @@ def from_history(
     Raises:
         UnconfirmedError: history does not give every number; with the price at stated lengths.
     """
-    full = stated(statement, service.within(name))
     if is_priced:
-        raise _priced(statements, name, statement, full, by=by)
+        raise priced(statements, service, name, statement, by=by)
+    full = stated(statement, service.within(name))
     questions = statements.asked(name, full)
     known = service.insight.known_numbers(name, workload_of(questions))
-    if all(one is not None for one in known):
+    typed = _typed(statement, questions)
+    asked = zip(questions.questions, known, strict=True)
+    if all(
+        one is not None and (i not in typed or one.meets(question))
+        for i, (question, one) in enumerate(asked)
+    ):
         status = service.dataset(name)
         return statements.known_table(
             name,
@@ -46,13 +52,21 @@ def from_history(
             version=status.version,
             is_asked=False,
         )
-    raise _priced(statements, name, statement, full, by=by)
+    raise priced(statements, service, name, statement, by=by)
 
 
-def _priced(
-    statements: Statements, name: str, statement: Statement, full: Statement, *, by: str
+def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
+    """The questions of numbers that the text gives a length."""
+    columns = range(len(statement.columns))
+    said = {k for k in columns if statement.exactness_of(k).has_length}
+    return {i for row in questions.cells for k in said for i in row[k].parts}
+
+
+def priced(
+    statements: Statements, service: Service, name: str, statement: Statement, *, by: str = ""
 ) -> UnconfirmedError:
-    """The error with the price at the stated lengths of `full`."""
+    """The error of a statement that lacks a length: with its price at the stated ones."""
+    full = stated(statement, service.within(name))
     found = statements.explain(name, full, by=by)
     return unconfirmed(
         statement, full, price_nano=found.price_nano, remaining_nano=found.remaining_nano

@@ -17,6 +17,7 @@ from sqlglot import exp
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.labels import is_fixed, value_of
+from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK
 from qserver.query.sql.rewriting.written import keep_written
 
 _MIDNIGHT = re.compile(
@@ -156,12 +157,14 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
     Months are those of the calendar: a day that the month has not is its last one.
     """
     start, interval = node.this.unnest(), node.expression
-    if not _is_text(start) or unit_of(start.name) != "day":
+    if start.find(exp.Column):
         raise names.source.refuse(
-            "compare with fixed days: what is known must not depend on the clock",
+            "move days that are written out, not those of a record",
             node,
-            hint="Nearest: WHERE LAST 4 WEEKS, the last periods that have their data.",
+            hint="Nearest: move the other side: d >= DATE '2024-03-31' - INTERVAL '1 month'.",
         )
+    if not _is_text(start) or unit_of(start.name) != "day":
+        raise names.source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
     said = _LENGTHS.fullmatch(interval.this.name if interval.this is not None else "")
     unit = interval.args.get("unit")
     word = "" if said is None else str(said[2] or ("" if unit is None else unit.name))
