@@ -49,10 +49,9 @@ More: `client.errors`, `query.calendar.refused`, `records.claims.refused`. A cla
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
-from qserver.text import cost_text, left_text, printable, short_text
+from qserver.text import cost_text, left_text, meant, printable, short_text
 
 
 class QServerError(Exception):
@@ -157,9 +156,8 @@ class NotFoundError(QServerError):
 
     def __init__(self, kind: str, name: str, *, among: Iterable[str] = ()) -> None:
         self.kind, self.name = kind, name
-        close = get_close_matches(name[:64], sorted(among), n=1, cutoff=0.75)
-        hint = f" Did you mean `{close[0]}`?" if close else ""
-        super().__init__(f"No {kind} is called {short_text(name)}.{hint}")
+        hint = meant(name, among)
+        super().__init__(f"No {kind} is called {short_text(name)}.{hint and f' {hint}'}")
 
 
 class NotEstimableError(QServerError):

@@ -136,10 +136,9 @@ class Statements:
         statement = by_owner(said, self._questions.within(name))
         is_explained = asked.explain or statement.explains
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
-        is_open, may_be_known = not statement.has_lengths, says_none(said)
-        if is_open or (may_be_known and not (spends or is_explained)):
-            is_priced = is_explained or not may_be_known
-            return from_history(self, self._questions, name, said, is_priced=is_priced, by=by)
+        may_spend = spends or is_explained
+        if not statement.has_lengths or (not may_spend and says_none(said)):
+            return from_history(self, self._questions, name, said, is_priced=is_explained, by=by)
         if is_explained:
             return self.explain(name, statement, by=by)
         if not spends:

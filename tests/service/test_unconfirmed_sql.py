@@ -79,6 +79,8 @@ def test_history_answers_what_it_gives(town: Deployment) -> None:
     )
     assert top[0].value.interval.low is not None
     assert spent(town) == before
+    with pytest.raises(UnconfirmedError, match="history answers it at no cost without EXPLAIN"):
+        Statements(town.service()).run("people", f"EXPLAIN {BY_SEX} {SURE}", wait_s=0)
 
 
 def test_a_default_fills_what_the_text_leaves_out(town: Deployment) -> None:

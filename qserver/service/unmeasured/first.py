@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.unconfirmed import UnconfirmedError, costs, stated, unconfirmed
+from qserver.query.sql.tables.unconfirmed import (
+    UnconfirmedError,
+    costs,
+    says_none,
+    stated,
+    unconfirmed,
+)
 from qserver.service.cells.answered import workload_of
 from qserver.service.statement_answers import StatementAnswer
 
@@ -32,17 +38,17 @@ def from_history(
     Raises:
         UnconfirmedError: history does not give every number; with the price at stated lengths.
     """
-    if is_priced:
+    if not says_none(statement):
         raise priced(statements, service, name, statement, by=by)
-    full = stated(statement, service.within(name))
-    questions = statements.asked(name, full)
+    questions = statements.asked(name, stated(statement, service.within(name)))
     known = service.insight.known_numbers(name, workload_of(questions))
     typed = _typed(statement, questions)
     asked = zip(questions.questions, known, strict=True)
-    if all(
+    is_known = all(
         one is not None and (i not in typed or one.meets(question))
         for i, (question, one) in enumerate(asked)
-    ):
+    )
+    if is_known and not is_priced:
         status = service.dataset(name)
         return statements.known_table(
             name,
@@ -52,7 +58,7 @@ def from_history(
             version=status.version,
             is_asked=False,
         )
-    raise priced(statements, service, name, statement, by=by)
+    raise priced(statements, service, name, statement, by=by, is_known=is_known)
 
 
 def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
@@ -63,14 +69,23 @@ def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
 
 
 def priced(
-    statements: Statements, service: Service, name: str, statement: Statement, *, by: str = ""
+    statements: Statements,
+    service: Service,
+    name: str,
+    statement: Statement,
+    *,
+    by: str = "",
+    is_known: bool = False,
 ) -> UnconfirmedError:
-    """The error of a statement that lacks a length: with its price at the stated ones."""
+    """The error of a statement that lacks a length: with its price at the stated ones.
+
+    Args:
+        is_known: whether history answers it as it is.
+    """
     full = stated(statement, service.within(name))
     found = statements.explain(name, full, by=by)
-    return unconfirmed(
-        statement, full, price_nano=found.price_nano, remaining_nano=found.remaining_nano
-    )
+    price, left = found.price_nano, found.remaining_nano
+    return unconfirmed(statement, full, price_nano=price, remaining_nano=left, is_known=is_known)
 
 
 def refuse_unless_free(statements: Statements, name: str, statement: Statement, *, by: str) -> None:

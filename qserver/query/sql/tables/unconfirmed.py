@@ -26,6 +26,9 @@ from qserver.text import ADDS_NOTHING
 STATED_COUNT = Fraction(100)
 """Half-width of a count where its dataset has no other; of a sum so many times the largest weight
 of a record."""
+_WITHOUT_EXPLAIN = (
+    "say which lengths EXPLAIN shall price: as it is, history answers it at no cost without EXPLAIN"
+)
 _SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
 MOST_TYPED = 1_000
 """Characters of a text that is shown with the lengths in it; a longer one is no help to read."""
@@ -126,17 +129,23 @@ def _missing(statement: Statement) -> list[int]:
 
 
 def unconfirmed(
-    statement: Statement, full: Statement, *, price_nano: int, remaining_nano: int
+    statement: Statement,
+    full: Statement,
+    *,
+    price_nano: int,
+    remaining_nano: int,
+    is_known: bool = False,
 ) -> UnconfirmedError:
     """The error that a text gets: with the price at the stated lengths, and how to confirm it.
 
     Args:
         full: the statement with these lengths.
+        is_known: whether history gives all of its numbers, so that its price alone is asked for.
     """
     words, text = _words(statement, full), _typed(statement, full)
     hint = f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent: send it so "
     refused = statement.source.refuse(
-        _condition(statement),
+        _WITHOUT_EXPLAIN if is_known else _condition(statement),
         statement.source.end,
         hint=f"{hint}to pay that{f': {text}' if text else '.'}",
     )
