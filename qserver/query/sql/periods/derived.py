@@ -100,7 +100,7 @@ def _is_steps(node: exp.Expr, names: Names) -> bool:
     if not isinstance(node, STEPS):
         return False
     columns = list(node.find_all(exp.Column))
-    if not columns or not all(map(names.is_known, columns)):
+    if not columns or node.find(exp.AggFunc) or not all(map(names.is_known, columns)):
         return False
     axes = {None if names.level(column) else names.axis(column) for column in columns}
     return len(axes) == 1 and all(

@@ -15,7 +15,7 @@ from datetime import MAXYEAR, MINYEAR, date, timedelta
 from sqlglot import exp
 
 from qserver.query.calendar.units import UNITS, unit_of
-from qserver.query.sql.attributes import Names
+from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.labels import is_fixed, value_of
 from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK
 from qserver.query.sql.rewriting.written import keep_written
@@ -87,7 +87,7 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
     if is_fixed(node):
         text = value_of(node, None, names.source)
         return exp.null() if text is None else exp.Literal.string(str(text))
-    return _day(node)
+    return _cut_at(node, names) or _day(node)
 
 
 def _compared_with_numbers(node: exp.Expr) -> exp.Expr | None:
@@ -102,6 +102,20 @@ def _compared_with_numbers(node: exp.Expr) -> exp.Expr | None:
     [(key, part)] = parts.items()
     extracted = exp.Extract(this=exp.var(part), expression=sides[key].this)
     return type(node)(**{**node.args, key: _at(extracted, sides[key])})
+
+
+def _cut_at(node: exp.Expr, names: Names) -> exp.Expr | None:
+    """GREATEST(a, 30) is CASE WHEN a > 30 THEN a ELSE 30 END: 30 where a is missing, too."""
+    if not isinstance(node, exp.Greatest | exp.Least) or len(node.expressions) != 1:
+        return None
+    of, end = node.this, node.expressions[0]
+    if constant(of, names.source) is not None:
+        of, end = end, of
+    if constant(end, names.source) is None:
+        return None
+    kind = exp.GT if isinstance(node, exp.Greatest) else exp.LT
+    branch = exp.If(this=kind(this=of, expression=end), true=of.copy())
+    return exp.Case(ifs=[branch], default=end.copy())
 
 
 def _grouped(select: exp.Select) -> list[exp.Expr]:
