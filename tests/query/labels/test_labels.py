@@ -278,7 +278,9 @@ def test_wrong_conditions_of_sql_are_refused_with_the_nearest(where: str, messag
             [("North", "York"), ("North", "Leeds"), ("South", "Kent"), (None, None)],
         ),
         ("smoker", [("no",), ("yes",), (None,)]),
-        ("quarter(seen)", [(f"2024-Q{q}",) for q in range(1, 5)] + [(None,)]),
+        ("quarter(seen)", [("1",), ("2",), ("3",), ("4",), (None,)]),
+        ("date_trunc('quarter', seen)", [(f"2024-Q{q}",) for q in range(1, 5)] + [(None,)]),
+        ("month(month)", [(str(m),) for m in range(1, 13)]),
         ("EXTRACT(MONTH FROM month)", [(str(m),) for m in range(1, 13)]),
     ],
 )

@@ -17,6 +17,7 @@ from sqlglot import exp
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.labels import is_fixed, value_of
+from qserver.query.sql.periods.derived import CALLED
 from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK
 from qserver.query.sql.rewriting.written import keep_written
 
@@ -82,26 +83,27 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return _turned(node, names)
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
             return _moved(node, names)
-    if isinstance(node, _COMPARED):
-        return _compared_with_numbers(node)
     if is_fixed(node):
         text = value_of(node, None, names.source)
         return exp.null() if text is None else exp.Literal.string(str(text))
-    return _cut_at(node, names) or _day(node)
+    return _cut_at(node, names) or _part(node) or _day(node)
 
 
-def _compared_with_numbers(node: exp.Expr) -> exp.Expr | None:
-    """MONTH(d) = 3 is EXTRACT(MONTH FROM d) = 3; MONTH(d) = '2024-03' is of one year."""
-    keys = [key for key in ("this", "expression", "low", "high") if node.args.get(key)]
-    sides = {key: node.args[key].unnest() for key in keys}
-    parts = {key: _PARTS[type(one)] for key, one in sides.items() if type(one) in _PARTS}
-    others = [one for key, one in sides.items() if key not in parts]
-    others += [one.unnest() for one in node.args.get("expressions") or ()]
-    if len(parts) != 1 or not all(isinstance(o, exp.Literal) and not o.is_string for o in others):
+def _part(node: exp.Expr) -> exp.Expr | None:
+    """MONTH(d) is EXTRACT(MONTH FROM d), of all years; beside '2024-03' it is of one year."""
+    part, above = _PARTS.get(type(node)), node.parent
+    if part is None:
         return None
-    [(key, part)] = parts.items()
-    extracted = exp.Extract(this=exp.var(part), expression=sides[key].this)
-    return type(node)(**{**node.args, key: _at(extracted, sides[key])})
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    is_compared = isinstance(above, _COMPARED)
+    if is_compared and above is not None:
+        others = (one.unnest() for one in above.iter_expressions() if one.unnest() is not node)
+        if any(map(_is_text, others)):
+            return None
+    found = exp.Extract(this=exp.var(part), expression=node.this)
+    found.meta[CALLED] = "" if is_compared else part.upper()
+    return found
 
 
 def _cut_at(node: exp.Expr, names: Names) -> exp.Expr | None:
