@@ -60,10 +60,21 @@ _ALSO_NAMES = frozenset(
     | {TokenType.DOUBLE, TokenType.DECIMAL, TokenType.TEXT, TokenType.VARCHAR, TokenType.CHAR}
     | {TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ}
 )
+_WRITTEN_OUT = "Write the inner condition out: AND, OR, IN, CASE."
 _REASONS = {
     TokenType.DISTINCT: (
         "not use DISTINCT, which is not linear in the counts of records",
         "Nearest: COUNT(*) with GROUP BY, which counts each value.",
+    ),
+    TokenType.EXISTS: ("hold no SELECT in a condition", _WRITTEN_OUT),
+    TokenType.SIMILAR_TO: (
+        "compare texts by LIKE",
+        "Nearest: name LIKE 'A%', where % is any text and _ one character.",
+    ),
+    TokenType.XOR: ("join conditions by AND, OR and NOT", "Nearest: (a OR b) AND NOT (a AND b)."),
+    TokenType.TABLE_SAMPLE: (
+        "count all records, which a sample makes no cheaper",
+        "A longer interval costs less: WITHIN.",
     ),
     TokenType.RECURSIVE: ("not use RECURSIVE", "Nearest: WITH name AS (SELECT ...)."),
     **dict.fromkeys(
@@ -324,9 +335,7 @@ def _refusal(source: SqlText, token: Token) -> SqlError:
     if kind in _JOINS:
         return source.refuse("read one dataset, without JOIN", token, hint=JOINED)
     if kind is TokenType.SELECT:
-        return source.refuse(
-            "hold one SELECT", token, hint="Write the inner condition out: AND, OR, IN, CASE."
-        )
+        return source.refuse("hold one SELECT", token, hint=_WRITTEN_OUT)
     if kind is TokenType.SEMICOLON:
         return source.refuse("be one statement", token)
     return source.refuse(

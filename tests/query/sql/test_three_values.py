@@ -234,8 +234,15 @@ class Grammar:
             f"{self._one_of('MIN(age)', 'MAX(age)', 'STDDEV(age)', 'VAR_POP(age)')} {where}",
             f"COUNT(DISTINCT {self._one_of('region', 'age % 2', 'NULLIF(age, 22)')})",
             f"SUM({self._one_of('ABS(age - 22)', 'ROUND(age / 2.0)', 'LEAST(age, 22)')}) {where}",
+            f"{self._one_of('SUM', 'AVG')}(({self._plain()})::int) {where}",
+            f"COUNT({self._plain()}) {where}",
             f"AVG(age) {where} {self._one_of('+', '-')} {self._one_of('AVG(age)', 'STDDEV(age)')}",
         ]
+
+    def _plain(self) -> str:
+        """A condition that is counted as 1 and 0."""
+        one, other = self._of_age(0), self._of_region(0)
+        return self._one_of(one, other, f"NOT ({one})", f"{one} AND ({other})", f"{one} OR {other}")
 
     def key(self) -> str:
         """What to group by."""

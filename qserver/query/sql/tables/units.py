@@ -19,7 +19,7 @@ from qserver.query.sql.conditions.branches import branches_of, is_branching
 from qserver.query.sql.rewriting.counted import CountedGroups
 
 _RECORDS, _GROUPS = "", "groups"
-_CONDITIONS = exp.Predicate | exp.Connector | exp.Not
+_CONDITIONS = exp.Predicate | exp.Connector | exp.Not | exp.Like | exp.ILike
 _SQUARES = exp.Variance | exp.VariancePop
 _SQUARES_CALLED = frozenset({"VAR", "VARP"})
 
