@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK
 from qserver.query.sql.text import SqlText
 
 _SQL = (
@@ -25,6 +26,8 @@ _FUNCTIONS = (
     *("TO_DATE", "TO_TIMESTAMP", "TIMESTAMP", "DATE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY"),
     *("RANK", "ROW_NUMBER", "GROUPING", "LAST_PERIODS"),
 )
+_CLOCKS = (exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp)
+_TELL_TIME = frozenset({"NOW", "TODAY", "GETDATE", "SYSDATE", "UTC_TIMESTAMP", "CURDATE"})
 _CLOSE = 0.75
 
 
@@ -34,8 +37,10 @@ def nearest_word(word: str) -> str:
 
 
 def check_functions(root: exp.Expr, source: SqlText) -> None:
-    """Raise SqlError at the first function that is most likely misspelt."""
-    for node in root.find_all(exp.Anonymous):
+    """Raise SqlError at a function that tells the time, or is most likely misspelt."""
+    for node in root.find_all(exp.Anonymous, *_CLOCKS):
+        if not isinstance(node, exp.Anonymous) or node.name.upper() in _TELL_TIME:
+            raise source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
         if meant := _nearest(node.name, _FUNCTIONS):
             raise source.refuse(
                 f"use functions of SQL, got `{node.name[:40]}`", node, hint=f"Did you mean {meant}?"

@@ -183,6 +183,7 @@ REFUSED = {
     "EXPLAIN ANALYZE SELECT COUNT(*) FROM people": ("EXPLAIN ANALYZE", "tells the price"),
     "EXPLAIN (FORMAT JSON) SELECT COUNT(*) FROM people": ("EXPLAIN (", "tells the price"),
     "SELECT COUNT(*) FROM people WHERE age > CURRENT_DATE": ("CURRENT_DATE", "LAST 4 WEEKS"),
+    "SELECT COUNT(*) FROM people WHERE age > NOW()": ("NOW", "LAST 4 WEEKS"),
     "SELECT COUNT(*) FROM people WHERE age > CURRENT_TIMESTAMP": ("CURRENT_TIMESTAMP", "clock"),
     "SELECT COUNT(*) FROM people WHERE age + INTERVAL '1 month' > 3": (
         "age",

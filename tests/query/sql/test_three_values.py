@@ -229,7 +229,7 @@ class Grammar:
             f"SUM({self._one_of('age', 'COALESCE(age, 5)', 'NULLIF(age, 21)', 'age + 2')}) {where}",
             f"SUM(CASE WHEN {self.condition(1)} THEN 1 WHEN {self.condition(0)} THEN age END)",
             f"AVG({self._one_of('age', 'COALESCE(age, 0)', '2 * age', 'age % 3')}) {where}",
-            f"SUM({self._one_of('LENGTH(region)', 'FLOOR(age / 2)', YEAR)}) {where}",
+            f"SUM({self._one_of('LENGTH(region)', 'YEAR(day) - MONTH(day)', YEAR)}) {where}",
             f"SUM(CASE WHEN {self.condition(0)} THEN {YEAR} ELSE age * LENGTH(region) END)",
             f"{self._one_of('MIN(age)', 'MAX(age)', 'STDDEV(age)', 'VAR_POP(age)')} {where}",
             f"COUNT(DISTINCT {self._one_of('region', 'age % 2', 'NULLIF(age, 22)')})",

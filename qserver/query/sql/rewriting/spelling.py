@@ -35,6 +35,7 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Week: "week",
     exp.Month: "month",
     exp.Quarter: "quarter",
+    exp.Year: "year",
 }
 _SPECIAL = re.compile(r"([\\%_])")
 _PLACE = ("line", "col", "start", "end")
@@ -99,10 +100,10 @@ def _part(node: exp.Expr) -> exp.Expr | None:
     is_compared = isinstance(above, _COMPARED)
     if is_compared and above is not None:
         others = (one.unnest() for one in above.iter_expressions() if one.unnest() is not node)
-        if any(map(_is_text, others)):
+        if part == "year" or any(map(_is_text, others)):
             return None
     found = exp.Extract(this=exp.var(part), expression=node.this)
-    found.meta[CALLED] = "" if is_compared else part.upper()
+    found.meta[CALLED] = "" if is_compared or part == "year" else part.upper()
     return found
 
 
