@@ -135,8 +135,8 @@ def test_medians_of_groups_hold_and_an_empty_group_does_not_cost_the_most(
     town: Deployment,
 ) -> None:
     text = (
-        f"SELECT sex, MEDIAN(age), COUNT(*) FROM people GROUP BY sex WITHIN 1 {SURE} "
-        "ASSUMING AT LEAST 150"
+        "SELECT sex, MEDIAN(age) WITHIN 1, COUNT(*) FROM people GROUP BY sex "
+        f"WITHIN 1 {SURE} ASSUMING AT LEAST 150"
     )
     price = explained(town, text)
     found = answered(town, text)

@@ -63,7 +63,10 @@ class Unit:
             return "numbers of groups"
         if not self.of:
             return "shares"
-        return f"sums of {names}" if dict(self.of).get(_RECORDS) else f"averages of {names}"
+        if dict(self.of).get(_RECORDS):
+            return f"sums of {names}"
+        kinds = {(1,): "averages", (2,): "variances"}
+        return f"{kinds.get(tuple(n for _, n in self.of), 'quotients')} of {names}"
 
 
 COUNTS, PURE = Unit(((_RECORDS, 1),)), Unit()
