@@ -49,9 +49,10 @@ More: `client.errors`, `query.calendar.refused`, `records.claim`. A class has a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from qserver.text import cost_text, left_text, printable, short_text
+from qserver.text import cost_text, left_text, meant, printable, short_text
 
 
 class QServerError(Exception):
@@ -154,9 +155,10 @@ class NotFoundError(QServerError):
 
     code = "not_found"
 
-    def __init__(self, kind: str, name: str) -> None:
+    def __init__(self, kind: str, name: str, *, among: Iterable[str] = ()) -> None:
         self.kind, self.name = kind, name
-        super().__init__(f"No {kind} is called {short_text(name)}.")
+        hint = meant(name, among)
+        super().__init__(f"No {kind} is called {short_text(name)}.{hint and f' {hint}'}")
 
 
 class NotEstimableError(QServerError):

@@ -136,7 +136,8 @@ class Statements:
         statement = by_owner(said, self._questions.within(name))
         is_explained = asked.explain or statement.explains
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
-        if not (statement.has_lengths and (spends or is_explained)) and says_none(said):
+        may_spend = spends or is_explained
+        if not statement.has_lengths or (not may_spend and says_none(said)):
             return from_history(self, self._questions, name, said, is_priced=is_explained, by=by)
         if is_explained:
             return self.explain(name, statement, by=by)

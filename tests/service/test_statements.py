@@ -77,7 +77,7 @@ def test_a_count_is_answered_within_its_half_width_and_then_free(town: Deploymen
 
 
 def test_groups_are_one_workload_and_each_holds_its_truth(town: Deployment) -> None:
-    text = f"SELECT sex, COUNT(*), SUM(age) FROM people GROUP BY sex WITHIN 100 {SURE}"
+    text = f"SELECT sex, COUNT(*), SUM(age) WITHIN 100 FROM people GROUP BY sex WITHIN 100 {SURE}"
     price = explained(town, text)
     found = answered(town, text)
     assert [row.group for row in found.asked.statement.rows] == [

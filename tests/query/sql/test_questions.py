@@ -87,7 +87,7 @@ def test_without_within_a_statement_is_refused() -> None:
 
 
 def test_one_question_is_asked_once() -> None:
-    found = asked_of("SELECT COUNT(*), COUNT(1), SUM(age) FROM people WITHIN 5")
+    found = asked_of("SELECT COUNT(*), COUNT(1), SUM(age) WITHIN 9 FROM people WITHIN 5")
     assert len(found.questions) == 2
     assert [cell.main for cell in found.cells[0]] == [0, 0, 1]
 
@@ -248,7 +248,10 @@ def _share_held(
 
 
 def test_quotients_in_groups_ask_for_both_parts_of_each_group() -> None:
-    text = "SELECT region, AVG(age), COUNT(*) FROM people GROUP BY region WITHIN 2 ASSUMING 30"
+    text = (
+        "SELECT region, AVG(age) WITHIN 2, COUNT(*) FROM people GROUP BY region WITHIN 2 "
+        "ASSUMING 30"
+    )
     found = asked_of(text)
     assert {q.requirement.confidence for q in found.questions} == {0.95}
     assert len(found.questions) == 4 * 2
