@@ -24,7 +24,7 @@ from qserver.storage.store import Store
 from worker.owner.arrivals.append import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import read_part
-from worker.owner.attached_line import attached_record, public_row
+from worker.owner.attached_line import DemandOf, attached_record, demand_of_dataset, public_row
 from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.checks.population import (
     MAX_LIMIT,
@@ -33,7 +33,6 @@ from worker.owner.checks.population import (
     snapshots_so_far,
 )
 from worker.owner.claims import check_claims, claim_lines
-from worker.owner.demand import DemandOf, demand_of_dataset
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.read import read_where_it_stays

@@ -33,11 +33,10 @@ from worker.books.lines import BookFaultError
 from worker.constants import WORKER
 from worker.owner.arrivals.append import present_entry, state_of, wait_for_minute
 from worker.owner.arrivals.correction import Correction, cost_of
-from worker.owner.attached_line import attached_record, public_row
+from worker.owner.attached_line import attached_record, demand_of, public_row
 from worker.owner.capacity import check_capacity
 from worker.owner.checks.population import check_store_remembers, snapshots_so_far
 from worker.owner.claims import claims_in_force
-from worker.owner.demand import demand_of
 from worker.owner.same_data import ask_for_other_people
 from worker.private.people import other_type
 from worker.private.read import read_where_it_stays

@@ -21,8 +21,7 @@ import pyarrow as pa
 from qserver.errors import ConfigError, PrivateDataError
 from worker.constants import WORKER
 from worker.sources.adbc import driver_module
-from worker.sources.address import Address
-from worker.sources.secrets import resolved
+from worker.sources.address import Address, resolved
 from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors
 
 NAME = "Spark"

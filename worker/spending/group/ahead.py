@@ -32,7 +32,6 @@ from qserver.storage.spend import SpendingStore
 from worker.private.growing import GrowingTable
 from worker.private.tables import RemoteTables, Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.fencing import while_held
 from worker.spending.group.in_hand import PlanInHand
 from worker.spending.group.planned import (
     Decided,
@@ -45,6 +44,7 @@ from worker.spending.group.planned import (
 )
 from worker.spending.group.replicas import Replicas
 from worker.spending.live import Live
+from worker.spending.presence import while_held
 from worker.spending.rehearsal import Rehearsed, rehearse
 from worker.spending.reservation import charges_of, reservation_of
 from worker.spending.slot import slots_of_job
