@@ -12,6 +12,7 @@ QServerError
 ├── NotEstimableError             history cannot give this query
 ├── SnapshotReplacedError         the dataset has new data since the question was asked
 ├── BudgetExhaustedError          the least price exceeds what remains
+│   └── AtMostError               the least price exceeds what its asker allows
 ├── AllowanceExhaustedError       the analyst's own allowance cannot pay
 │   └── PaceExceededError         the analyst's own pace cannot pay today
 ├── AccessError                   who asks may not
@@ -48,9 +49,10 @@ More: `client.errors`, `query.calendar.refused`, `records.claim`. A class has a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from qserver.text import cost_text, left_text, printable, short_text
+from qserver.text import cost_text, left_text, meant, printable, short_text
 
 
 class QServerError(Exception):
@@ -153,9 +155,10 @@ class NotFoundError(QServerError):
 
     code = "not_found"
 
-    def __init__(self, kind: str, name: str) -> None:
+    def __init__(self, kind: str, name: str, *, among: Iterable[str] = ()) -> None:
         self.kind, self.name = kind, name
-        super().__init__(f"No {kind} is called {short_text(name)}.")
+        hint = meant(name, among)
+        super().__init__(f"No {kind} is called {short_text(name)}.{hint and f' {hint}'}")
 
 
 class NotEstimableError(QServerError):
@@ -185,6 +188,20 @@ class BudgetExhaustedError(QServerError):
             f"The answer costs {cost_text(price_nano / 1e9)} epsilon and "
             f"{left_text(remaining_nano / 1e9)} remain. "
             "Ask for a longer interval or less confidence."
+        )
+
+
+class AtMostError(BudgetExhaustedError):
+    """The price of the answer exceeds what its asker lets it cost, both in 1e-9 epsilon."""
+
+    code = "over_at_most"
+
+    def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
+        super().__init__(price_nano=price_nano, remaining_nano=remaining_nano)
+        self.args = (
+            f"The answer costs {cost_text(price_nano / 1e9)} epsilon, and it may cost "
+            f"{left_text(remaining_nano / 1e9)} (AT MOST). Allow more, or ask for a longer "
+            "interval or less confidence.",
         )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,12 @@ _MOST_DECIMALS = 12
 _NO_ERROR = 1e-9
 _NUMBER = re.compile(r"-?[\d,]+(?:\.(\d+))?")
 _EXACTLY = Decimal("1e-6")
+
+
+def meant(name: str, among: Iterable[str]) -> str:
+    """The question whether the nearest of some names is meant; '' where none is near."""
+    close = get_close_matches(name[:64], sorted(among), n=1, cutoff=0.75)
+    return f"Did you mean `{close[0]}`?" if close else ""
 
 
 class _Shortener(reprlib.Repr):

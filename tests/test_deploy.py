@@ -110,7 +110,7 @@ def test_every_documented_metric_exists_and_every_metric_is_documented() -> None
     source = (ROOT / "qserver" / "cli" / "local" / "exporter.py").read_text()
     names = {f"qserver_{n}" for n in re.findall(r'\("([a-z_]+)", "[A-Z]', source)}
     names |= set(re.findall(r'"(qserver_[a-z_]+)"', source))
-    for counted in ("api/process/metrics.py", "service/datasets.py"):
+    for counted in ("api/metrics.py", "service/datasets.py"):
         names |= set(re.findall(r'"(qserver_[a-z_]+)"', (ROOT / "qserver" / counted).read_text()))
     assert names == {name.removesuffix("_total") for name in documented}
     assert len(names) == 12

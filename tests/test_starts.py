@@ -65,7 +65,7 @@ def test_help_of_both_programs_loads_no_numerics_engines_or_clients() -> None:
 def test_a_worker_that_waits_and_an_attach_load_only_what_they_use() -> None:
     """A worker that reads seals needs no readers of files; `attach` needs no inference."""
     waiting, attaching, setting = loaded(
-        "import worker.main_loop", "import worker.owner.attach", "import worker.owner.top_up"
+        "import worker.main_loop", "import worker.owner.attach", "import worker.owner.changes"
     )
     stores = {"asyncio", "numpy", "redis"}  # redis loads asyncio
     assert setting == stores

@@ -27,7 +27,7 @@ from qserver.loading import loading
 from qserver.log import formatter_of
 from worker.owner.arrivals.findings import StrictError
 from worker.parser import build_parser
-from worker.sources.typed import address_of
+from worker.sources.address import address_of
 
 if TYPE_CHECKING:
     from qserver.query.domain import Domain
@@ -60,7 +60,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         from qserver.records.people import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.checks.population import parse_limit
-        from worker.owner.claims.claim_file import load_claims
+        from worker.owner.claims import load_claims
         from worker.private.spark.place import place_of
 
     registry = _registry(settings)
@@ -156,7 +156,7 @@ def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.declare import declare_disjoint
+    from worker.owner.changes import declare_disjoint
 
     one, other, registry = arguments.dataset, arguments.other, _registry(settings)
     done = declare_disjoint(arguments.population, one, other, settings=settings, registry=registry)
@@ -258,8 +258,8 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
     from qserver.records.charge import epsilon_text
+    from worker.owner.changes import top_up
     from worker.owner.checks.population import parse_limit
-    from worker.owner.top_up import top_up
 
     limit, registry = parse_limit(arguments.to), _registry(settings)
     done = top_up(arguments.population, limit, settings=settings, registry=registry)
@@ -271,7 +271,7 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
     from qserver.query.measure import measure_of
-    from worker.owner.measure import set_measure
+    from worker.owner.changes import set_measure
 
     chosen = measure_of(arguments.measure)
     done = set_measure(arguments.name, chosen, settings=settings, registry=_registry(settings))
@@ -281,8 +281,7 @@ def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _claims(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.claims.claim_file import load_claims
-    from worker.owner.claims.set_claims import claims_of, known_lines, set_claims
+    from worker.owner.claims import claims_of, known_lines, load_claims, set_claims
 
     if arguments.set is None:
         now = claims_of(arguments.name, settings=settings)

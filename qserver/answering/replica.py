@@ -33,12 +33,11 @@ from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.audit_chain import relinked
-from qserver.records.charge import charge_from_json
+from qserver.records.charge import Standing, charge_from_json
 from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.paid_question import PaidQuestion
-from qserver.records.standing import Standing
 from qserver.records.state import State
 from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.records import measurements_from_json

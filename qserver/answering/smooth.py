@@ -119,7 +119,7 @@ class KnownRow:
     @property
     def is_exact(self) -> bool:
         """Whether its answer has no error."""
-        return self.estimate.posterior.error.is_exact
+        return self.estimate.posterior.is_exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ class KnownParts:
         ]
         means = np.array([0.0 if law is None else law.estimate for law in laws])
         halves = [0.0 if law is None else law.half_width(one.confidence) for law in laws]
-        at = [i for i, law in enumerate(laws) if law is not None and not law.error.is_exact]
+        at = [i for i, law in enumerate(laws) if law is not None and not law.is_exact]
         places = [self._uncertain.index(one.rows[i].key) for i in at]
         units = np.array([float(one.rows[i].multiplier) for i in at])
         return self._drawn.some(places, units).placed(at, means, np.array(halves))

@@ -12,16 +12,11 @@ from qserver.api.gate import AccessGate, register_roles
 from qserver.api.headers import finish_response
 from qserver.api.lanes import Lanes
 from qserver.api.repeated_questions import AnswerCache, RepeatedQuestions
-from qserver.api.routes.audit import AuditViews
-from qserver.api.routes.datasets import DatasetViews
-from qserver.api.routes.docs import docs_blueprint
-from qserver.api.routes.health import HealthViews
-from qserver.api.routes.jobs import JobViews
+from qserver.api.routes.datasets import AuditViews, DatasetViews
 from qserver.api.routes.models import ModelId, ModelPriceViews, ModelStructureViews, ModelViews
-from qserver.api.routes.questions import QuestionViews
-from qserver.api.routes.sql import SqlViews
+from qserver.api.routes.questions import JobViews, QuestionViews, SqlViews, WorkloadViews
+from qserver.api.routes.server import HealthViews, docs_blueprint
 from qserver.api.routes.views import Views
-from qserver.api.routes.workloads import WorkloadViews
 from qserver.service.service import Service
 
 _VIEWS: tuple[type[Views], ...] = (

@@ -17,6 +17,7 @@ from qserver.api.problem_kinds import INTERNAL, ProblemKind, kind_of
 from qserver.api.wire import epsilon, free_document
 from qserver.errors import (
     AllowanceExhaustedError,
+    AtMostError,
     BudgetExhaustedError,
     DisclosureGuardError,
     InputError,
@@ -182,7 +183,8 @@ def _facts(exc: QServerError) -> dict[str, Any]:
             "more_at": exc.more_at,
         }
     if isinstance(exc, BudgetExhaustedError):
-        facts = {"remaining": epsilon(exc.remaining_nano)}
+        left = "at_most" if isinstance(exc, AtMostError) else "remaining"
+        facts = {left: epsilon(exc.remaining_nano)}
     elif isinstance(exc, DisclosureGuardError):
         loss, allowed = epsilon(exc.loss_nano), epsilon(exc.allowed_nano)
         facts = {"loss": loss, "loss_allowed": allowed, "cap": exc.cap}

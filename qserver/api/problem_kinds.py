@@ -39,6 +39,7 @@ _ALL = (
     ProblemKind("not_found", 404, "There is nothing of this name"),
     ProblemKind("method_not_allowed", 405, "The method does not apply here"),
     ProblemKind("budget_exhausted", 409, "The budget cannot pay for the answer"),
+    ProblemKind("over_at_most", 409, "The answer would cost more than it may"),
     ProblemKind("allowance_exhausted", 409, "The analyst's allowance cannot pay for the answer"),
     ProblemKind("pace_exceeded", 409, "The analyst's pace cannot pay for the answer today"),
     ProblemKind("disclosure_guard", 409, "A cell would be known too well"),

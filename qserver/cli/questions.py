@@ -306,10 +306,9 @@ def show_problem(console: Console, problem: ServerProblemError) -> None:
     """The facts of a refusal: the place in a text, or the interval known for each question."""
     if "excerpt" in problem.facts:
         console.point(str(problem.facts["excerpt"]))
-    offering = ("budget_exhausted", "disclosure_guard", "claim_guard", "period_retired")
-    if problem.code not in offering:
+    if "free" not in problem.facts:
         return
-    free = problem.facts.get("free")
+    free = problem.facts["free"]
     if not isinstance(free, list):
         console.note(offer_text(free))
         return

@@ -94,6 +94,7 @@ exit codes:
 
 _CODES = {
     "budget_exhausted": ExitCode.REFUSED,
+    "over_at_most": ExitCode.REFUSED,
     "allowance_exhausted": ExitCode.REFUSED,
     "pace_exceeded": ExitCode.REFUSED,
     "rate_limited": ExitCode.NOT_NOW,

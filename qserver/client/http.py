@@ -164,6 +164,7 @@ _SECONDS = re.compile(r"[0-9]{1,6}")
 _KINDS: Mapping[str, type[ServerProblemError]] = dict.fromkeys(
     (
         "budget_exhausted",
+        "over_at_most",
         "allowance_exhausted",
         "pace_exceeded",
         "disclosure_guard",

@@ -70,7 +70,7 @@ class InferenceEngine(LiveRows):
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
         self._combinations: OrderedDict[str, Combinations | None] = OrderedDict()
-        self._estimates: OrderedDict[tuple[str, float, bool], Sought] = OrderedDict()
+        self._estimates: OrderedDict[tuple[str, float, bool, float | None], Sought] = OrderedDict()
 
     @property
     def version(self) -> int:
@@ -154,19 +154,22 @@ class InferenceEngine(LiveRows):
         check_confidence(confidence)
         if self.in_play.arrived():
             self._forget()
-        key = (primitive.key, confidence, tables is None)
-        known = self._estimates.get(key)
-        if known is not None and known.settles(enough):
-            return known.found
+        search = (primitive.key, confidence, tables is None)
+        # Which estimate is the first to meet `enough` depends on it.
+        for key in ((*search, None), (*search, enough)):
+            known = self._estimates.get(key)
+            if known is not None and known.settles(enough):
+                return known.found
         found: list[RowEstimate] = []
+        trim(self._estimates)
         for candidate in self._candidates(primitive, confidence, enough, tables):
             found.append(candidate)
             if candidate.half_width <= enough:
+                self._estimates[*search, enough] = Sought(candidate, enough)
                 return candidate
-        trim(self._estimates)
         # Stored weights come first, so they win ties.
         best = min(found, key=lambda c: c.half_width, default=None)
-        self._estimates[key] = Sought(best, enough)
+        self._estimates[*search, None] = Sought(best, enough)
         return best
 
     def to_state(

@@ -27,8 +27,7 @@ from qserver.portal.guard import (
     set_cookie,
 )
 from qserver.portal.pages.ask import AskPages
-from qserver.portal.pages.datasets import DatasetPages
-from qserver.portal.pages.history import HistoryPages
+from qserver.portal.pages.datasets import DatasetPages, HistoryPages
 from qserver.portal.pages.jobs import JobPages
 from qserver.portal.pages.models import ModelPages
 from qserver.portal.pages.owner import OwnerPages

@@ -26,6 +26,8 @@ from qserver.records.claim import ClaimGuardError
 _ADVICE = {
     "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "
     "what is known at no cost.",
+    "over_at_most": "Nothing was spent. Allow more, or ask for a longer interval or less "
+    "confidence, or take what is known at no cost.",
     "allowance_exhausted": "Nothing was spent. Ask for a longer interval or less confidence; the "
     "owner of the data decides about allowances.",
     "pace_exceeded": "Nothing was spent. Wait, or ask for a longer interval or less confidence.",

@@ -18,7 +18,11 @@ from qserver.query.requirement import Requirement
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement, Sum
+from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.tables.unconfirmed import with_default
 from qserver.service.service import Service
+from qserver.service.statements import Statements
+from qserver.service.unmeasured.first import priced
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 
@@ -103,13 +107,11 @@ def read_question(
         query, measure = cells[0].query, clauses.measure
         looking, reading = clauses.looking, clauses.reading
         return OneQuestion(query, requirement, measure, has_length, looking, reading)
-    filled = replace(
-        clauses,
-        half_width=clauses.half_width
-        or (None if clauses.part is not None else Fraction(requirement.length) / 2),
-        confidence=clauses.confidence or Fraction(str(requirement.confidence)),
-    )
-    return TableQuestion(replace(statement, clauses=filled), has_length)
+    default = Exactness(Fraction(requirement.length) / 2, Fraction(str(requirement.confidence)))
+    filled = with_default(statement, default)
+    if not filled.has_lengths:
+        raise priced(Statements(service), service, dataset, filled)
+    return TableQuestion(filled, has_length)
 
 
 def _one(query: LinearQuery, question: FormQuestion) -> OneQuestion:

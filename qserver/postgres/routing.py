@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from qserver.errors import NotFoundError, QServerError
+from qserver.errors import NotFoundError, QServerError, SqlError
 from qserver.postgres.asking import Asker
 from qserver.postgres.catalogue.contents import Names, Table
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.commands import command
 from qserver.postgres.results import Plan, Result
-from qserver.postgres.wire.faults import SYNTAX, PostgresError
+from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
 from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import DATE, FLOAT8, INT4, TEXT, Column, Literal, Type
 from qserver.query.domain import Domain
-from qserver.query.sql.plain.reads import dataset_of
+from qserver.query.sql.plain.reads import check_beginning, dataset_of
+from qserver.query.sql.text import SqlText
 
 _READS: Final = frozenset(
     ["SELECT", "WITH", "EXPLAIN", "VALUES", "TABLE", "DESCRIBE", "DESC", "SHOW", "("]
@@ -64,6 +65,11 @@ class Router:
         """The dataset that a text reads; None where it reads something else."""
         if _reads_catalogue(text.pieces):
             return None
+        try:
+            check_beginning(SqlText(text.text))
+        except SqlError as exc:
+            start = text.start
+            raise fault_of(exc, text=text.text, place=lambda at: at and at + start) from exc
         try:
             found = dataset_of(text.text)
         except QServerError:

@@ -53,6 +53,8 @@ class Attribute:
         outside: treatment of a value outside the labels or edges: `drop` its record, `clamp`
             it to the nearest bin (numbers and dates only), or count it under the label `other`.
         missing: treatment of a missing value: `drop` its record or count it under `other`.
+        says_missing: whether the domain says so itself. Where it says `outside` alone, what is
+            counted under `other` is a value like any, and no NULL.
         missing_markers: texts that mean a missing value, in addition to an empty field.
         other: the name of the extra value, where `outside` or `missing` is `other`.
         periods: bins of the calendar whose ISO texts are the labels, for `date` and `period`.
@@ -81,6 +83,7 @@ class Attribute:
     codes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     cells: Cells = PLAIN
+    says_missing: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -185,8 +188,8 @@ class Attribute:
 
     @property
     def null(self) -> int:
-        """Mask of the value that SQL calls NULL: `other`, where missing values count under it."""
-        return 1 << self.n_regular if self.missing == "other" else 0
+        """Mask of the value that SQL calls NULL: `other`, where `missing` has it so; 0 for none."""
+        return 1 << self.n_regular if self.missing == "other" and self.says_missing else 0
 
     @property
     def is_numeric(self) -> bool:

@@ -151,7 +151,7 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
     if "column" in item and item["column"] == item.get("name"):
         del arguments["column"]  # so that there is one way to say it
     if "missing" not in item and item.get("outside") == "other":
-        arguments["missing"] = "other"
+        arguments |= {"missing": "other", "says_missing": "missing_markers" in item}
     arguments["missing_markers"] = tuple(
         texts_of(item.get("missing_markers", []), "missing_markers")
     )
@@ -253,7 +253,8 @@ def _attribute_document(attribute: Attribute) -> dict[str, object]:
     if attribute.levels:
         document["levels"] = levels_document(attribute)
     document["outside"] = attribute.outside
-    document["missing"] = attribute.missing
+    if attribute.says_missing:
+        document["missing"] = attribute.missing
     if attribute.missing_markers:
         document["missing_markers"] = list(attribute.missing_markers)
     if attribute.has_other or attribute.other != "other":

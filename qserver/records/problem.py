@@ -9,6 +9,7 @@ from typing import Any
 
 from qserver.errors import (
     AllowanceExhaustedError,
+    AtMostError,
     BooksError,
     BudgetExhaustedError,
     CapacityError,
@@ -55,6 +56,7 @@ _Refused = (
 )
 _FACTS: Mapping[_Refused, tuple[str, ...]] = {
     BudgetExhaustedError: ("price_nano", "remaining_nano"),
+    AtMostError: ("price_nano", "remaining_nano"),
     DisclosureGuardError: ("price_nano", "loss_nano", "allowed_nano", "cap"),
     ClaimGuardError: FACTS,
     PeriodRetiredError: ("attribute", "first_kept"),

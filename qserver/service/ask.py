@@ -82,13 +82,14 @@ class Asking:
         wait_s: float,
         idempotency: Idempotency | None,
         by: str = "",
+        most_nano: int | None = None,
     ) -> AnyAnswer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it; see Service.ask."""
         visit = present_visit() if wait_s > _LEAST_WAIT_S else None
-        digest = _digest(Request(name, "", asked, by)) if visit else ""
+        digest = _digest(Request(name, "", asked, by, most_nano=most_nano)) if visit else ""
         if visit and digest in visit.jobs:
             return self._parked(visit.jobs[digest], wait_s, visit)
-        found = self._found(name, asked, wait_s, idempotency, by)
+        found = self._found(name, asked, wait_s, idempotency, by, most_nano)
         if not isinstance(found, JobStatus):
             return found
         if visit is None:
@@ -103,6 +104,7 @@ class Asking:
         wait_s: float,
         idempotency: Idempotency | None,
         by: str,
+        most_nano: int | None,
     ) -> AnyAnswer | JobStatus:
         """The answer, or the job that is finding it, perhaps since an earlier request.
 
@@ -114,7 +116,7 @@ class Asking:
         if answer is not None:
             return answer
         meta, need_worker = opened.meta, self._needs_worker(wait_s)
-        request = Request(meta.name, meta.snapshot, asked, by)
+        request = Request(meta.name, meta.snapshot, asked, by, most_nano=most_nano)
         if idempotency is None:
             return self._submit(meta, request, need_worker=need_worker)
         if earlier := self._bind(meta, idempotency, ""):
@@ -275,10 +277,13 @@ def _outcome_of(text: str) -> AnyAnswer | JobStatus:
 def _digest(request: Request) -> str:
     """The digest of a request. Questions with equal vectors share it, however they are written.
 
-    Accounts do not share jobs: a job may fail because of its payer's allowance, and must not fail
-    for others. The worker plans each job again, so only the first one is charged.
+    Accounts do not share jobs, nor do those who allow another charge: a job may fail because of its
+    payer's allowance, or of what it may cost, and must not fail for others.
+    The worker plans each job again, so only the first one is charged.
     """
     parts: list[object] = [request.by, request.dataset, request.snapshot]
+    if request.most_nano is not None:
+        parts.append({"most": request.most_nano})
     for question in request.asked.questions:
         row, requirement = question.row, question.requirement
         parts += [row.key, str(row.multiplier)]

@@ -216,6 +216,7 @@ class Service:
         reading: Reading = AS_EVER,
         idempotency: Idempotency | None = None,
         by: str = "",
+        most_nano: int | None = None,
     ) -> Answer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it.
 
@@ -224,10 +225,12 @@ class Service:
             looking: what the asker had looked at.
             reading: how the posterior is read.
             by: account that asks, and pays where nobody asked the same before.
+            most_nano: most that the answer may be charged for; None for its price.
 
         Raises:
             InputError: a prior says nothing of this query or dataset, or leaves next to nothing.
             AllowanceExhaustedError: the analyst's own allowance or pace cannot pay.
+            AtMostError: the price exceeds `most_nano`; `free` is as of the next error.
             BudgetExhaustedError: history does not suffice and the price exceeds what remains;
                 its `free` is the best interval that costs nothing, or None.
             NoWorkerError: an answer must be measured and no worker is alive.
@@ -235,7 +238,9 @@ class Service:
             MeasurementError: the measurement failed.
         """
         question = Question(query, requirement, measure, looking, reading)
-        found = self._asking.ask(name, question, wait_s=wait_s, idempotency=idempotency, by=by)
+        found = self._asking.ask(
+            name, question, wait_s=wait_s, idempotency=idempotency, by=by, most_nano=most_nano
+        )
         return narrowed(found, Answer)
 
     def ask_workload(
@@ -246,13 +251,16 @@ class Service:
         wait_s: float,
         idempotency: Idempotency | None = None,
         by: str = "",
+        most_nano: int | None = None,
     ) -> WorkloadAnswer | JobStatus:
         """The answers of all questions, or after `wait_s` seconds the job that is finding them.
 
         All or nothing: the budget pays for the whole. Raises as `ask` does; `free` of
         BudgetExhaustedError and DisclosureGuardError then has an interval, or None, per question.
         """
-        found = self._asking.ask(name, workload, wait_s=wait_s, idempotency=idempotency, by=by)
+        found = self._asking.ask(
+            name, workload, wait_s=wait_s, idempotency=idempotency, by=by, most_nano=most_nano
+        )
         return narrowed(found, WorkloadAnswer)
 
     def workload_before(

@@ -19,7 +19,13 @@ from qserver.inference.posterior.choice import rule_that_holds, table_readings
 from qserver.inference.posterior.interval import CredibleInterval
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import Ends, Rule, Selection
-from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions, cell_value
+from qserver.query.sql.cells import (
+    CellQuestions,
+    CellValue,
+    StatementQuestions,
+    cell_value,
+    is_public,
+)
 from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.shaping.shape import PLAIN
@@ -143,6 +149,8 @@ def looked(
 ) -> tuple[tuple[AnsweredCell, ...], ...]:
     """The cells with what they say after all were looked at, or after the choice that is named.
 
+    One whose interval is all that is public has no estimate.
+
     Args:
         estimates, ends: one per question; no ends where there is nothing to choose.
     """
@@ -151,7 +159,8 @@ def looked(
     is_one = selection is None and sum(map(len, cells)) == 1
     if is_one or all(end is None for end in ends):
         alone = [[replace(cell, after_looking=None) for cell in row] for row in cells]
-        return _with_ranks(statement, alone, [[None] * len(row) for row in cells])
+        told = _told(questions, alone)
+        return _with_ranks(statement, told, [[None] * len(row) for row in cells])
     rules = _rules(statement, selection)
     known = cell_readings(questions, estimates, ends)
     readings = [
@@ -164,7 +173,23 @@ def looked(
         tuple(_chosen(*one, n_unknown=n_unknown) for one in zip(row, read, rules, strict=True))
         for row, read in pairs
     ]
-    return _with_ranks(statement, found, readings)
+    return _with_ranks(statement, _told(questions, found), readings)
+
+
+def _told(
+    questions: StatementQuestions, cells: Sequence[Sequence[AnsweredCell]]
+) -> list[tuple[AnsweredCell, ...]]:
+    """The cells without an estimate where their interval is all that is public."""
+    return [
+        tuple(_told_cell(*pair) for pair in zip(*row, strict=True))
+        for row in zip(questions.cells, cells, strict=True)
+    ]
+
+
+def _told_cell(of: CellQuestions, cell: AnsweredCell) -> AnsweredCell:
+    if not is_public(of, cell.value.interval):
+        return cell
+    return replace(cell, value=replace(cell.value, estimate=None))
 
 
 def _with_ranks(
@@ -248,6 +273,8 @@ def shaped(found: StatementAnswer, *, chooses: bool = True) -> StatementAnswer:
             digits=(),
             ranks=(),
             exactness=_with_rank_exactness(statement),
+            units=(),
+            stops=(),
         ),
         cells=tuple(found.asked.cells[i] for i in places),
     )
@@ -321,13 +348,11 @@ def cell_readings(
 def _at_once(
     cell: CellQuestions, estimates: Sequence[float], ends: Sequence[Ends | None]
 ) -> CellReading | None:
-    if any(ends[i] is None for i in cell.parts):
+    known = {i: end for i in cell.parts if (end := ends[i]) is not None}
+    if len(known) < len(set(cell.parts)):
         return None
-    intervals = [
-        CellInterval(None, None) if end is None else CellInterval(end.lowest, end.highest)
-        for end in ends
-    ]
-    found = cell_value(cell, estimates, intervals).interval
+    intervals = {i: CellInterval(end.lowest, end.highest) for i, end in known.items()}
+    found = cell_value(cell, {i: estimates[i] for i in known}, intervals).interval
     return CellReading(found, found, found)
 
 

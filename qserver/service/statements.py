@@ -47,7 +47,7 @@ from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
-from qserver.service.quoted.capped import CappedSteps
+from qserver.service.quoted.capped import CappedSteps, at_most_nano
 from qserver.service.service import Service
 from qserver.service.smooth.cells import SmoothCells
 from qserver.service.statement_answers import (
@@ -136,7 +136,8 @@ class Statements:
         statement = by_owner(said, self._questions.within(name))
         is_explained = asked.explain or statement.explains
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
-        if not (statement.has_lengths and (spends or is_explained)) and says_none(said):
+        may_spend = spends or is_explained
+        if not statement.has_lengths or (not may_spend and says_none(said)):
             return from_history(self, self._questions, name, said, is_priced=is_explained, by=by)
         if is_explained:
             return self.explain(name, statement, by=by)
@@ -179,7 +180,10 @@ class Statements:
         deadline, taken = self._clock() + wait_s, TakenSteps(self._questions, name, idempotency)
         if not has_steps(statement):
             last = self._steps(name, statement).last_step()
-            found = self._answered(name, last, wait_s=wait_s, idempotency=idempotency, by=by)
+            most = at_most_nano(statement)
+            found = self._answered(
+                name, last, wait_s=wait_s, idempotency=idempotency, by=by, most_nano=most
+            )
             return found if isinstance(found, JobStatus) else self.table(name, last, found)
         if job := taken.recall(wait_s=wait_s):
             return job
@@ -187,14 +191,17 @@ class Statements:
         steps.take(len(taken.answers))
         while (step := steps.next_step()) is not None:
             left = max(deadline - self._clock(), 0.0)
-            job = taken.take(step_of(step), wait_s=left, by=by)
+            job = taken.take(step_of(step), wait_s=left, by=by, most_nano=steps.may_cost_nano)
             steps.taken()
             if job:
                 return job
             steps.look()
         last = steps.last()
         left = max(deadline - self._clock(), 0.0)
-        answers = self._answered(name, last, wait_s=left, idempotency=idempotency, by=by)
+        most = steps.may_cost_nano
+        answers = self._answered(
+            name, last, wait_s=left, idempotency=idempotency, by=by, most_nano=most
+        )
         if isinstance(answers, JobStatus):
             steps.asked_at_once()
             return answers
@@ -235,7 +242,7 @@ class Statements:
 
         plain = by_cell(questions, cell_of)
         cells = looked(questions, plain, estimates, ends)
-        questions = with_remark(questions, plain, is_few=smooth.is_few, rest_nano=rest_nano)
+        questions = with_remark(questions, plain, smooth=smooth, rest_nano=rest_nano)
         questions = with_lengths(questions, found)
         together = found.simultaneous if isinstance(found, WorkloadAnswer) else None
         paid = (found.charged_nano, found.remaining_nano)
@@ -281,19 +288,29 @@ class Statements:
             all_ends,
         )
         if is_asked and is_complete:
-            questions = with_remark(questions, plain, is_few=smooth.is_few)
+            questions = with_remark(questions, plain, smooth=smooth)
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
         # What is not known yet can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
 
     def explain(self, name: str, statement: Statement, *, by: str = "") -> StatementExplanation:
         """What a statement would cost; spends nothing. Raises as `run` does."""
+        most = at_most_nano(statement)
         if not has_steps(statement):
-            return self._explained(name, self._steps(name, statement).last_step(), by)
+            found = self._explained(name, self._steps(name, statement).last_step(), by)
+            if most is None:
+                return found
+            # What passes it buys nothing for later questions.
+            price = found.price_nano if found.price_nano <= most else found.measure.only_this_nano
+            may_cost = min(found.most_nano, max(most, price))
+            is_paid = found.affordable and price <= most
+            return replace(found, price_nano=price, most_nano=may_cost, affordable=is_paid)
         steps = self._capped(name, statement, by)
         found = self._explained(name, steps.quoted, by)
         left = steps.left_nano
         price = steps.quote.nano if left is None else min(found.price_nano, left)
+        if most is not None and left is None:
+            found = replace(found, affordable=steps.quote.is_payable)
         return replace(found, price_nano=price, most_nano=price, is_most=steps.goes_on)
 
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
@@ -331,6 +348,7 @@ class Statements:
         wait_s: float,
         idempotency: Idempotency | None,
         by: str,
+        most_nano: int | None,
     ) -> Answer | WorkloadAnswer | JobStatus:
         if (only := only_question(questions)) is not None:
             return self._questions.ask(
@@ -343,9 +361,15 @@ class Statements:
                 wait_s=wait_s,
                 idempotency=idempotency,
                 by=by,
+                most_nano=most_nano,
             )
         return self._questions.ask_workload(
-            name, workload_of(questions), wait_s=wait_s, idempotency=idempotency, by=by
+            name,
+            workload_of(questions),
+            wait_s=wait_s,
+            idempotency=idempotency,
+            by=by,
+            most_nano=most_nano,
         )
 
     def _explained(self, name: str, questions: StatementQuestions, by: str) -> StatementExplanation:
@@ -396,7 +420,8 @@ def _known_value(
     free: Sequence[Answer | Offer | None], ends: Sequence[Ends | None], cell: CellQuestions
 ) -> CellValue | None:
     """What is known of a cell: of a function of sums only where all of them are known."""
-    if any(free[i] is None for i in cell.parts):
+    known = {i: one for i in cell.parts if (one := free[i]) is not None}
+    if len(known) < len(set(cell.parts)):
         return None
-    middles = [0.0 if o is None else o.estimate for o in free]
+    middles = {i: one.estimate for i, one in known.items()}
     return cell_value(cell, middles, part_intervals(cell, free, ends))

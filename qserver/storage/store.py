@@ -133,7 +133,7 @@ class Store:
         """
         population = self._client.hget(DATASETS, name)
         if population is None:
-            raise NotFoundError("dataset", name)
+            raise NotFoundError("dataset", name, among=self.datasets())
         with reading("list of datasets"):
             keys = Keys(str(population))
         text = self._client.hget(keys.dataset(name), "meta")

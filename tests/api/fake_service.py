@@ -39,10 +39,10 @@ from qserver.records.answer import (
     WorkloadAnswer,
     WorkloadExplanation,
 )
+from qserver.records.charge import Standing
 from qserver.records.claim import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.standing import Standing
 from qserver.records.unit import UnitStatus
 from qserver.service.cells.kept import StatementKey
 from qserver.service.last_used import LastUsed
@@ -178,6 +178,7 @@ class FakeService:
         reading: Reading = AS_EVER,
         idempotency: Idempotency | None = None,
         by: str = "",
+        most_nano: int | None = None,
     ) -> Answer | JobStatus:
         self._enter(
             "ask",
@@ -205,6 +206,7 @@ class FakeService:
         wait_s: float,
         idempotency: Idempotency | None = None,
         by: str = "",
+        most_nano: int | None = None,
     ) -> WorkloadAnswer | JobStatus:
         self._enter("ask_workload", name, workload=workload, wait_s=wait_s, key=idempotency, by=by)
         return self.many

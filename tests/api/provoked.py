@@ -89,6 +89,12 @@ def retired() -> PeriodRetiredError:
     return error
 
 
+def over_at_most() -> errors.AtMostError:
+    error = errors.AtMostError(price_nano=60_000_001, remaining_nano=5)
+    error.free = Offer(1.5, 9.5, 0.95)
+    return error
+
+
 def exhausted() -> errors.BudgetExhaustedError:
     error = errors.BudgetExhaustedError(price_nano=60_000_001, remaining_nano=5)
     error.free = Offer(1.5, 9.5, 0.95)
@@ -226,6 +232,7 @@ def _wrong_texts(path: str) -> dict[tuple[int, str], Provoke]:
     far = "SELECT COUNT(*) FROM adult WITHIN 1e6 PERCENT OF 1e12"
     return {
         (422, "invalid_sql"): _post(path, {"sql": "SELECT EXP(age) FROM adult"}),
+        (409, "over_at_most"): _raised(over_at_most(), "POST", path, "ask"),
         (409, "unconfirmed"): _post(path, {"sql": "EXPLAIN SELECT COUNT(*) FROM adult"}),
         (422, "invalid_requirement"): _post(path, {"sql": far}),
         (422, "too_large"): _post(path, {"sql": f"SELECT {'(' * 40}"}),

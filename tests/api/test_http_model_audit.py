@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qserver.models.network.complexity import complexity
+from qserver.models.network.structure import complexity
 from qserver.models.tracing.bound import TracingBound
 from tests.api.calls import AUDIT, Caller
 from tests.api.fake_service import FakeService

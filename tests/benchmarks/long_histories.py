@@ -15,11 +15,10 @@ from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import indicator
 from qserver.records.audit_chain import GENESIS, Links, relinked
-from qserver.records.charge import NANO, Charge, charge_json
+from qserver.records.charge import NANO, Charge, Standing, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
-from qserver.records.standing import Standing
 from qserver.storage.charging import Charging, Publishing
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.queue import Ended, Outcome, Taken

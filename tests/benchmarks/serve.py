@@ -27,10 +27,9 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import LinearQuery, total_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.records.charge import Charge, charge_json
+from qserver.records.charge import Charge, Standing, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedRow
-from qserver.records.standing import Standing
 from qserver.storage.charging import Charging, Publishing
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.queue import Ended, Outcome, Taken

@@ -17,14 +17,12 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.network.complexity import complexity
 from qserver.models.network.greedy_structure import correlations, greedy_structure
 from qserver.models.network.learning.learn import Allocation
 from qserver.models.network.network import Network
-from qserver.models.network.structure import Structure, structure_of_edges
+from qserver.models.network.structure import Structure, complexity, structure_of_edges
 from qserver.models.tracing.attack import TracingAttack, fitted
-from qserver.models.tracing.bound import TracingBound
-from qserver.models.tracing.cap import PrivacyCap
+from qserver.models.tracing.bound import PrivacyCap, TracingBound
 from qserver.models.tracing.roc import Roc
 from tests.models.network.simulated_learning import learn
 

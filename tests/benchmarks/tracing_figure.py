@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from qserver.answering.plots.chart import Area, Axis, Chart, Line
 from qserver.answering.plots.render import svg_of
-from qserver.models.network.complexity import complexity
-from qserver.models.tracing.bound import TracingBound
-from qserver.models.tracing.cap import PrivacyCap
+from qserver.models.network.structure import complexity
+from qserver.models.tracing.bound import PrivacyCap, TracingBound
 from qserver.models.tracing.report import CURVE_FPR
 
 from .tracing import N_PRIVATE, N_SPLITS, SEED, Case, alarm_cases, roc_of

@@ -113,7 +113,9 @@ def test_two_calls_have_two_keys(make: Callable[[Served], Ask], served: Served) 
 @both
 def test_a_statement_gives_a_table(make: Callable[[Served], Ask], served: Served) -> None:
     ask = make(served)
-    text = "SELECT sex, COUNT(*), AVG(age) FROM people GROUP BY sex WITHIN 20 ASSUMING 100"
+    text = (
+        "SELECT sex, COUNT(*), AVG(age) WITHIN 20 FROM people GROUP BY sex WITHIN 20 ASSUMING 100"
+    )
     price = ask("price", text)
     table = ask("sql", text)
     assert isinstance(table, Table)

@@ -15,7 +15,7 @@ from qserver.storage.store import Store
 from tests.client.serving import Served, client_of, serving
 from tests.deployment import Deployment
 from tests.until_tables import LENGTH, Where, next_that_buys
-from worker.owner.measure import set_measure
+from worker.owner.changes import set_measure
 
 Out = pytest.CaptureFixture[str]
 

@@ -26,11 +26,11 @@ from tests.worker.noise.test_mechanism import branch_kernel
 from tests.worker.private.test_causal import KEY, kept
 from worker.coding.tally import Tally
 from worker.owner.arrivals.findings import Late
-from worker.owner.arrivals.reading import Arriving, in_time
-from worker.private.causal import PeriodRule
+from worker.owner.arrivals.part import Arriving, in_time
 from worker.private.content import Content
 from worker.private.people import People
 from worker.private.snapshot import Records
+from worker.private.truncation import PeriodRule
 
 N = 3
 DOMAIN = Domain(

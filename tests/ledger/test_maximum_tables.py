@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.ledger.bucket_elimination import eliminate, is_narrow
 from qserver.ledger.classes import Partition, common, from_classes, meeting, parents
 from qserver.ledger.limits import LedgerLimits
 from qserver.ledger.loss import cell_shapes, pair_shapes
 from qserver.ledger.loss_tables import LossTable, SumTable, total, zero_table
+from qserver.ledger.maximum import eliminate, is_narrow
 from qserver.ledger.upper_bound import ShiftedSum
 from qserver.query.grid import axis_classes
 from tests.ledger.losses_by_definition import random_row

@@ -8,7 +8,7 @@ from qserver.query.measure import Measure
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.store import Store
 from tests.portal.portal_site import AGE, HTMX, PEOPLE, Browser, answered
-from worker.owner.measure import set_measure
+from worker.owner.changes import set_measure
 
 
 def ticked(page: str) -> str:

@@ -56,9 +56,9 @@ def test_the_history_lists_what_was_released_page_by_page(
         browser.town.ask({"age": age}, length=200)
     page = browser.text(f"{PEOPLE}/history")
     assert all(f"age {age}</a></td>" in page for age in (22, 23, 24))
-    monkeypatch.setattr("qserver.portal.pages.history._PAGE_SIZE", 2)
+    monkeypatch.setattr("qserver.portal.pages.datasets._PAGE_SIZE", 2)
     # Also where what is read at once is less than a page.
-    monkeypatch.setattr("qserver.portal.pages.history._READ_AT_ONCE", 1)
+    monkeypatch.setattr("qserver.portal.pages.datasets._READ_AT_ONCE", 1)
     first = browser.text(f"{PEOPLE}/history")
     assert "age 24</a>" not in first
     assert 'href="?find=&amp;after=1"' in first

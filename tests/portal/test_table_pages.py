@@ -133,7 +133,7 @@ def test_an_unknown_table_says_so_and_spends_nothing(browser: Browser) -> None:
 
 NARROW = (
     "SELECT sex, COUNT_IF(age < 21) AS youngest, COUNT(*) AS n, COUNT_IF(age < 21) / COUNT(*) "
-    "FROM people GROUP BY sex ASSUMING AT LEAST 1 CONSISTENT"
+    "WITHIN 40 FROM people GROUP BY sex ASSUMING AT LEAST 1 CONSISTENT"
 )
 
 

@@ -16,8 +16,9 @@ SPENDS = "SET qserver.spend = on"
 def test_columns_stand_in_the_order_of_select(client: RawClient) -> None:
     client.query(SPENDS)
     reply = client.query(
-        "SELECT COUNT(*) AS n, sex, SUM(age) AS s, RANK() OVER (ORDER BY COUNT(*) DESC) AS r "
-        "FROM people GROUP BY sex, age HAVING COUNT(*) > -1000 WITHIN 50"
+        "SELECT COUNT(*) AS n, sex, SUM(age) WITHIN 50 AS s, "
+        "RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM people GROUP BY sex, age "
+        "HAVING COUNT(*) > -1000 WITHIN 50"
     )
     ends = [[name, f"{name}_low", f"{name}_high"] for name in "nsr"]
     assert reply.columns == [*ends[0], "sex", *ends[1], *ends[2], "age"]

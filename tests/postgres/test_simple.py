@@ -140,6 +140,20 @@ def test_what_is_not_possible_is_refused_by_its_code(client: RawClient) -> None:
         assert client.query("SHOW TABLES").rows == [["people"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SELECT COUNT(*) FROM poeple", "Did you mean `people`?"),
+        ("TABLE people", "DESCRIBE people"),
+        ("EXPLAIN ANALYZE SELECT COUNT(*) FROM people WITHIN 9", "measures nothing"),
+        ("SELECT COUNT(*) FROM people JOIN orders USING (id) WITHIN 9", "attach --query"),
+        ("SELECT COUNT(*), AVG(age) FROM people WITHIN 20", "AVG(age) WITHIN 0.45 FROM people"),
+    ],
+)
+def test_a_refusal_says_what_to_type(client: RawClient, text: str, hint: str) -> None:
+    assert hint in client.query(text).error["H"]
+
+
 def test_a_text_of_nothing_gets_the_answer_for_nothing(client: RawClient) -> None:
     assert client.query("").letters == "IZ"
     assert client.query(" ; -- nothing\n /* at /* all */ */ ;").letters == "IZ"

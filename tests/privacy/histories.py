@@ -313,7 +313,7 @@ STEPS: dict[str, Callable[[History, str], None]] = {
 }
 STATEMENTS = (
     "SELECT COUNT(*) FROM {d} WHERE age < 2 WITHIN {n} CONFIDENCE 0.9",
-    "SELECT sex, COUNT(*), SUM(age) FROM {d} GROUP BY sex WITHIN {n} CONFIDENCE 0.9",
+    "SELECT sex, COUNT(*), SUM(age) WITHIN {n} FROM {d} GROUP BY sex WITHIN {n} CONFIDENCE 0.9",
     "SELECT AVG(age) FROM {d} WITHIN {small} CONFIDENCE 0.9 ASSUMING AT LEAST {base}",
     "SELECT sex, AVG(age) AS m FROM {d} GROUP BY sex WITHIN {small} ASSUMING AT LEAST {base}",
     "SELECT MEDIAN(age) FROM {d} WITHIN {small} CONFIDENCE 0.9 ASSUMING AT LEAST {base}",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import StoreError
 from qserver.ledger.population import Pair, PopulationLoss
-from qserver.records.standing import Standing
+from qserver.records.charge import Standing
 
 NAMES = [f"s{i}" for i in range(6)]
 SHARES = st.fixed_dictionaries({name: st.integers(0, 40) for name in NAMES})

@@ -28,7 +28,7 @@ FUNCTIONS = (
     "SELECT sex, MEDIAN(age), AVG(age) FROM people GROUP BY sex WITHIN 1 ASSUMING AT LEAST 150",
     "SELECT QUANTILE(age, 0.9) FROM people WITHIN 1",
     "SELECT MIN(age), MAX(age) FROM people WITHIN 20",
-    "SELECT STDDEV(age), VARIANCE(age) FROM people WITHIN 1 ASSUMING AT LEAST 400",
+    "SELECT STDDEV(age), VARIANCE(age) WITHIN 1 FROM people WITHIN 1 ASSUMING AT LEAST 400",
     "SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () FROM people GROUP BY sex WITHIN 0.05",
     "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 5 PERCENT ASSUMING AT LEAST 100",
     "SELECT sex, AVG(age) AS a FROM people GROUP BY sex HAVING a > 21 WITHIN 1 SIMULTANEOUS",
@@ -51,7 +51,8 @@ def test_a_statement_never_passes_its_quote_and_is_free_once_it_was_answered(
     quote = explained(town, text)
     answered(town, text)
     assert 0 < spent(town) <= quote.price_nano
-    answered(town, "SELECT sex, age, COUNT(*), SUM(age) FROM people GROUP BY sex, age WITHIN 25")
+    sums = "SELECT sex, age, COUNT(*), SUM(age) WITHIN 25 FROM people GROUP BY sex, age WITHIN 25"
+    answered(town, sums)
     before = spent(town)
     answered(town, text)
     assert spent(town) == before
@@ -167,7 +168,8 @@ def test_what_public_bounds_tell_is_not_measured_more_exactly_than_its_neighbour
     town: Deployment,
 ) -> None:
     """A share within 40 asks nothing: its sums are asked like the counts beside it."""
-    share = "SELECT sex, COUNT_IF(age < 21), COUNT(*), COUNT_IF(age < 21) / COUNT(*) FROM people"
+    of = "COUNT_IF(age < 21) / COUNT(*) WITHIN 40"
+    share = f"SELECT sex, COUNT_IF(age < 21), COUNT(*), {of} FROM people"
     counts = "SELECT sex, COUNT_IF(age < 21), COUNT(*) FROM people"
     end = "GROUP BY sex ASSUMING AT LEAST 1 WITHIN 40"
     found, plain = explained(town, f"{share} {end}"), explained(town, f"{counts} {end}")

@@ -135,8 +135,8 @@ def test_medians_of_groups_hold_and_an_empty_group_does_not_cost_the_most(
     town: Deployment,
 ) -> None:
     text = (
-        f"SELECT sex, MEDIAN(age), COUNT(*) FROM people GROUP BY sex WITHIN 1 {SURE} "
-        "ASSUMING AT LEAST 150"
+        "SELECT sex, MEDIAN(age) WITHIN 1, COUNT(*) FROM people GROUP BY sex "
+        f"WITHIN 1 {SURE} ASSUMING AT LEAST 150"
     )
     price = explained(town, text)
     found = answered(town, text)
@@ -280,3 +280,19 @@ def test_a_correlation_holds_at_most_at_its_price_and_is_then_free(
     low, high = interval(answered(pairs, f"SELECT STDDEV_POP(y) FROM people {SURE}"))
     assert low <= float(y.std()) <= high
     assert spent(pairs) == before
+
+
+def test_a_difference_of_averages_holds_costs_no_more_than_quoted_and_is_then_free(
+    town: Deployment,
+) -> None:
+    old, young = "AVG(age) FILTER (WHERE age >= 25)", "AVG(age) FILTER (WHERE age < 25)"
+    text = f"SELECT {old} - {young} AS gap FROM people WITHIN 0.5 {SURE} ASSUMING AT LEAST 200"
+    price = explained(town, text)
+    found = answered(town, text)
+    low, high = interval(found)
+    assert low <= 5.0 <= high  # 27 less 22
+    assert high - low <= 1.0
+    assert 0 < spent(town) <= price.price_nano
+    before = spent(town)
+    assert answered(town, text).cells == found.cells
+    assert spent(town) == before

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from qserver.errors import IdempotencyError
+from qserver.query.question import Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.service.ask import Idempotency
+from qserver.service.insight import Insight
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
@@ -125,4 +128,91 @@ def test_a_price_is_kept_for_nobody_in_particular(service: Service, computed: li
     assert run(service, text, explain=True) is first
     for _ in range(2):
         assert run(service, text, explain=True, by="ann") is not first
+    assert len(computed) == 3
+
+
+WORKLOAD = {
+    "questions": [
+        {"query": {"where": {"sex": sex}}, "length": 40, "confidence": 0.95}
+        for sex in ("Female", "Male")
+    ]
+}
+
+
+@pytest.fixture
+def workloads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many questions each workload asks that is computed."""
+    sizes, compute = list[int](), Service.ask_workload
+
+    def noted(service: Service, name: str, workload: Workload, **more: Any) -> Any:
+        sizes.append(len(workload.questions))
+        return compute(service, name, workload, **more)
+
+    monkeypatch.setattr(Service, "ask_workload", noted)
+    return sizes
+
+
+def test_a_known_workload_over_http_is_computed_once_and_under_new_keys_too(
+    town: Deployment, service: Service, workloads: list[int]
+) -> None:
+    assert service.state("people").n_shown
+    web, path = town.web(), "/v1/datasets/people/workload"
+    first = web.post(path, json=WORKLOAD)
+    replies = [web.post(path, json=WORKLOAD, headers={"Idempotency-Key": k}) for k in "abab"]
+    assert {reply.data for reply in replies} == {first.data}
+    assert first.json is not None
+    assert first.json["epsilon_charged"] == 0
+    assert len(workloads) == 1
+
+
+def test_a_workload_is_computed_anew_once_anything_was_bought(
+    town: Deployment, service: Service, workloads: list[int]
+) -> None:
+    assert service.state("people").n_shown
+    web, path = town.web(), "/v1/datasets/people/workload"
+    before = web.post(path, json=WORKLOAD).json
+    town.ask({"sex": "Male"}, length=10)
+    after = web.post(path, json=WORKLOAD).json
+    assert before is not None
+    assert after is not None
+    assert len(workloads) == 2
+    assert after["epsilon_remaining"] < before["epsilon_remaining"]
+
+
+def test_what_a_workload_was_charged_under_a_key_is_said_again_under_it(
+    town: Deployment, workloads: list[int]
+) -> None:
+    web, path, key = town.web(), "/v1/datasets/people/workload", {"Idempotency-Key": "k"}
+    assert web.post(path, json=WORKLOAD, headers=key).status_code == 202
+    town.work_off()
+    free = [web.post(path, json=WORKLOAD).json for _ in range(2)]
+    paid = web.post(path, json=WORKLOAD, headers=key).json
+    assert paid is not None
+    assert paid["epsilon_charged"] > 0
+    assert [found and found["epsilon_charged"] for found in free] == [0, 0]
+    assert len(workloads) == 3
+
+
+def test_the_table_of_a_form_is_computed_once_for_a_state(
+    town: Deployment, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed, compute = list[str](), Insight.known_numbers
+
+    def noted(insight: Insight, name: str, workload: Workload) -> Any:
+        computed.append(name)
+        return compute(insight, name, workload)
+
+    monkeypatch.setattr(Insight, "known_numbers", noted)
+    assert service.state("people").n_shown
+    web, fields = town.web(), urlencode({"text": BY_SEX, "length": "40", "confidence": "95"})
+    page = f"/portal/datasets/people/answer?{fields}"
+    first, again = web.get(page), web.get(page)
+    assert first.status_code == 200
+    assert again.data == first.data
+    assert len(computed) == 1
+    other = web.get(page.replace("length=40", "length=50"))
+    assert other.status_code == 200
+    assert len(computed) == 2
+    town.ask({"sex": "Male"}, length=10)
+    assert web.get(page).data != first.data
     assert len(computed) == 3

@@ -13,6 +13,7 @@ from qserver.answering.longer import told, told_of_all
 from qserver.answering.replica import Replica
 from qserver.api.bodies.workload import WorkloadAnswerBody
 from qserver.client.tables import Table
+from qserver.inference.smooth import looking
 from qserver.portal.pages.tables import known_view
 from qserver.postgres.results import table
 from qserver.postgres.session import Session
@@ -171,3 +172,19 @@ def test_groups_of_too_few_records_are_told_apart(town: Deployment) -> None:
         "2 of 3 numbers: too few records, surely under 300 (ASSUMING AT LEAST)"
     )
     assert remark.endswith("in place of ±1. A smaller ASSUMING AT LEAST measures more.")
+
+
+def test_a_number_far_from_linear_within_its_noise_is_told(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sex in ("Female", "Male"):
+        town.ask({"sex": sex}, length=20)
+    text = (
+        "SELECT COUNT_IF(sex = 'Female') / COUNT_IF(sex = 'Male') FROM people"
+        " WITHIN 1 ASSUMING AT LEAST 1"
+    )
+    # Known within 6 percent, both counts are nearly as good as fixed ones.
+    assert answered(town, text).asked.statement.remarks == ()
+    monkeypatch.setattr(looking, "FAR_FROM_LINEAR", -1.0)
+    [remark] = answered(town, text).asked.statement.remarks
+    assert remark.startswith("The number is far from linear within the noise of the sums behind it")

@@ -102,7 +102,7 @@ def test_where_answers_disagree_some_numbers_of_a_choice_hold_by_the_rule_for_an
 
 def test_columns_are_chosen_from_apart(town: Deployment) -> None:
     """A sum's long intervals do not lengthen those of the counts beside it."""
-    text = "SELECT age, COUNT(*), SUM(age) FROM people GROUP BY age WITHIN 20"
+    text = "SELECT age, COUNT(*), SUM(age) WITHIN 20 FROM people GROUP BY age WITHIN 20"
     for count, _ in answered(town, text).cells:
         assert count.after_looking is not None
         estimate, high = count.value.estimate, count.after_looking.largest.high

@@ -93,7 +93,7 @@ def test_a_clause_that_means_nothing_is_pointed_at(clauses: str, message: str) -
     "text",
     [
         "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 20 GIVEN NON NEGATIVE",
-        "SELECT COUNT(*), SUM(age) FROM people WITHIN 20 BY CONVOLUTION",
+        "SELECT COUNT(*), COUNT(age) FROM people WITHIN 20 BY CONVOLUTION",
         "SELECT AVG(age) FROM people WITHIN 2 ASSUMING 100 BY MONTE CARLO",
         "SELECT sex, PROBABILITY(COUNT(*) >= 3) FROM people GROUP BY sex GIVEN NON NEGATIVE",
     ],

@@ -84,7 +84,7 @@ def test_an_order_that_shows_all_rows_chooses_none(town: Deployment) -> None:
 
 def test_other_columns_of_chosen_rows_have_intervals_for_any_choice(town: Deployment) -> None:
     """A row that is the largest by its count is any by its sum."""
-    text = "SELECT age, COUNT(*) AS n, SUM(age) FROM people GROUP BY age"
+    text = "SELECT age, COUNT(*) AS n, SUM(age) WITHIN 20 FROM people GROUP BY age"
     whole = answered(town, f"{text} {WITHIN}")
     found = answered(town, f"{text} ORDER BY n DESC LIMIT 1 {WITHIN}")
     [(group, (count, total))] = by_group(found).items()
@@ -191,9 +191,9 @@ def test_a_statement_that_chooses_none_shows_no_row(town: Deployment) -> None:
 
 
 def test_a_rounded_number_has_its_interval_outward(town: Deployment) -> None:
-    sums = "COUNT(*), SUM(age * 0.37)"
+    sums = "COUNT(*), SUM(age * 0.37) WITHIN 20"
     whole = answered(town, f"SELECT sex, {sums} FROM people GROUP BY sex {WITHIN}")
-    few = "ROUND(COUNT(*), -1) AS n, CAST(SUM(age * 0.37) AS INTEGER)"
+    few = "ROUND(COUNT(*), -1) AS n, CAST(SUM(age * 0.37) AS INTEGER) WITHIN 20"
     found = answered(town, f"SELECT sex, {few} FROM people GROUP BY sex ORDER BY n {WITHIN}")
     assert found.charged_nano == 0
     assert estimates(found) == sorted(estimates(found))

@@ -77,7 +77,7 @@ def test_a_count_is_answered_within_its_half_width_and_then_free(town: Deploymen
 
 
 def test_groups_are_one_workload_and_each_holds_its_truth(town: Deployment) -> None:
-    text = f"SELECT sex, COUNT(*), SUM(age) FROM people GROUP BY sex WITHIN 100 {SURE}"
+    text = f"SELECT sex, COUNT(*), SUM(age) WITHIN 100 FROM people GROUP BY sex WITHIN 100 {SURE}"
     price = explained(town, text)
     found = answered(town, text)
     assert [row.group for row in found.asked.statement.rows] == [
@@ -122,8 +122,9 @@ def test_the_ends_of_a_quotient_are_quantiles_by_the_posterior_of_both_parts(
     questions = found.asked
     over, under = questions.questions
     numbers = town.service().insight.known_numbers("people", workload_of(questions))
-    parts = [CellInterval(k.answer.low, k.answer.high) for k in numbers if k is not None]
-    union = cell_value(questions.cells[0][0], [0.0, 0.0], parts).interval
+    known = dict(enumerate(k.answer for k in numbers if k is not None))
+    parts = {i: CellInterval(one.low, one.high) for i, one in known.items()}
+    union = cell_value(questions.cells[0][0], dict.fromkeys(parts, 0.0), parts).interval
     low, high = interval(found)
     assert union.low is not None
     assert union.high is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -78,6 +79,8 @@ def test_history_answers_what_it_gives(town: Deployment) -> None:
     )
     assert top[0].value.interval.low is not None
     assert spent(town) == before
+    with pytest.raises(UnconfirmedError, match="history answers it at no cost without EXPLAIN"):
+        Statements(town.service()).run("people", f"EXPLAIN {BY_SEX} {SURE}", wait_s=0)
 
 
 def test_a_default_fills_what_the_text_leaves_out(town: Deployment) -> None:
@@ -95,7 +98,7 @@ def test_a_default_fills_what_the_text_leaves_out(town: Deployment) -> None:
 
 @pytest.mark.parametrize("tail", ["INDEPENDENT", "GIVEN NON NEGATIVE", "SIMULTANEOUS"])
 def test_what_history_cannot_give_has_to_say_it(tail: str, town: Deployment) -> None:
-    with pytest.raises(SqlError, match="say how long the interval may be"):
+    with pytest.raises(SqlError, match="say how long the intervals may be"):
         Statements(town.service()).run("people", f"SELECT COUNT(*) FROM people {tail}", wait_s=0)
 
 
@@ -213,3 +216,55 @@ def test_a_length_of_the_owner_never_makes_a_tool_spend(owned: Deployment) -> No
 def test_averages_are_confirmed_also_where_the_owner_said_a_length(owned: Deployment) -> None:
     error = refused(owned, "SELECT COUNT(*) AS n, AVG(age) AS a FROM people")
     assert error.words == "n WITHIN 20, a WITHIN 0.45 ASSUMING AT LEAST 1000"
+
+
+def test_a_length_of_counts_asks_for_those_of_averages(town: Deployment) -> None:
+    """Typed, or said beside the text: the text that is shown costs what it says."""
+    text = "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM people GROUP BY sex"
+    typed = refused(town, f"{text} WITHIN 20")
+    shown = f"{text.replace('AS a', 'AS a WITHIN 0.45')} WITHIN 20 ASSUMING AT LEAST 1000"
+    assert str(typed).endswith(f"send it so to pay that: {shown}")
+    assert typed.words == "a WITHIN 0.45 ASSUMING AT LEAST 1000"
+    assert explained(town, shown).price_nano == typed.price_nano > 0
+    run = partial(Statements(town.service()).run, "people", text, wait_s=0)
+    with pytest.raises(UnconfirmedError, match="say WITHIN behind averages of `age`, too") as said:
+        run(default=Exactness(Fraction(20)))
+    assert said.value.price_nano == typed.price_nano
+    with pytest.raises(UnconfirmedError, match="say WITHIN behind averages"):
+        Statements(town.service()).run("people", f"{text} WITHIN 20 SIMULTANEOUS", wait_s=0)
+
+
+def test_a_default_that_no_average_can_miss_says_nothing(town: Deployment) -> None:
+    run = partial(Statements(town.service()).run, "people", wait_s=0, explain=True)
+    text = "SELECT AVG(age) FROM people"
+    with pytest.raises(UnconfirmedError, match="say how long the intervals may be"):
+        run(text, default=Exactness(Fraction(100)))
+    price = run(text, default=Exactness(Fraction(1)))
+    assert isinstance(price, StatementExplanation)
+    assert price.price_nano == explained(town, f"{text} WITHIN 1").price_nano
+
+
+def test_history_is_no_answer_where_it_is_less_exact_than_typed(town: Deployment) -> None:
+    """The average has no length, so any is an answer; the count beside it has one."""
+    answered(town, f"SELECT COUNT(*), SUM(age) WITHIN 3000 FROM people WITHIN 60 {SURE}")
+    before, of = spent(town), "COUNT(*) AS n, AVG(age) AS a"
+    run = partial(Statements(town.service()).run, "people", wait_s=0)
+    found = run(f"SELECT {of} FROM people WITHIN 60 {SURE}")
+    assert isinstance(found, StatementAnswer)
+    assert (found.charged_nano, spent(town)) == (0, before)
+    with pytest.raises(UnconfirmedError):
+        run(f"SELECT {of} FROM people WITHIN 10 {SURE}")
+
+
+def test_a_number_of_which_no_more_is_known_than_what_is_public_is_empty(
+    town: Deployment,
+) -> None:
+    """On every face: the interval alone is shown."""
+    found = answered(town, "SELECT COUNT(DISTINCT sex) AS k, COUNT(*) AS n FROM people WITHIN 5000")
+    table = SqlBody.of(found).model_dump(mode="json")["table"]
+    of_groups, of_people = table["rows"][0]["cells"]
+    assert (of_groups["estimate"], of_groups["interval"]) == (None, [0.0, 2.0])
+    assert of_people["estimate"] is not None
+    shown = Table.of(table)
+    assert math.isnan(shown.cells[0][0].estimate)
+    assert "-" in next(iter(shown.texts()))

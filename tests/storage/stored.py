@@ -31,6 +31,7 @@ from qserver.records.charge import (
     AnyCharge,
     Charge,
     OpaqueCharge,
+    Standing,
     TableCharge,
     charge_from_json,
     charge_json,
@@ -41,7 +42,6 @@ from qserver.records.history import Estimator
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, Sampled, TableCell
 from qserver.records.problem import problem_from_error
-from qserver.records.standing import Standing
 from qserver.records.statement import Simultaneous, Statement
 from qserver.storage.encoding.jobs import answer_from_json, answer_json
 from qserver.storage.encoding.records import (
@@ -53,25 +53,23 @@ from qserver.storage.encoding.records import (
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.model_records import model_json
 from qserver.storage.queue import Outcome
-from worker.journal.owner_records import (
+from worker.journal.records import (
+    GENESIS,
     Adopted,
+    Attached,
+    Burnt,
+    ChargeLine,
     ClaimsSet,
     DeclaredDisjoint,
     LimitRaised,
     MeasureSet,
-    Retired,
-    Sealed,
-)
-from worker.journal.records import (
-    GENESIS,
-    Attached,
-    Burnt,
-    ChargeLine,
     Opened,
     Record,
     Released,
     ReleasedRow,
     Reserved,
+    Retired,
+    Sealed,
     write_line,
 )
 from worker.journal.sections import Replay

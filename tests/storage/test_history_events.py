@@ -20,11 +20,11 @@ from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.audit_chain import relinked
+from qserver.records.charge import Standing
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
-from qserver.records.standing import Standing
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.encoding.records import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation

@@ -15,9 +15,9 @@ from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
+from qserver.records.charge import Standing
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
-from qserver.records.standing import Standing
 from qserver.records.statement import Simultaneous
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.queue import Outcome

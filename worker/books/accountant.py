@@ -17,15 +17,13 @@ from typing import Any
 
 from worker.books.account import Account, Ahead
 from worker.books.chains import Answer, Chains, RowInForce
-from worker.books.faults import BookFaultError, UnknownFactsError
 from worker.books.functions import Row
 from worker.books.grid import Grid
-from worker.books.lines import JournalLines, Line
+from worker.books.lines import BookFaultError, JournalLines, Line, UnknownFactsError
 from worker.books.losses import Losses, sample_loss
-from worker.books.people import heaviest
+from worker.books.people import heaviest, misfit
 from worker.books.periods import Spread
 from worker.books.search import Known
-from worker.books.units import misfit
 
 VERIFIED = "verified"
 NOT_VERIFIED = "not verified"

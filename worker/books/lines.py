@@ -1,4 +1,4 @@
-"""The journal's lines, with a check of their chain of digests.
+"""The journal's lines, with a check of their chain of digests; and what the books refuse.
 
 Every line is canonical JSON of a body and of SHA-256 over the digest before and the body.
 """
@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker.books.faults import BookFaultError
+
+class BookFaultError(Exception):
+    """The journal, or a plan, costs somebody more than it says; the text is for the owner."""
+
+
+class UnknownFactsError(Exception):
+    """The journal lacks what the books need: they neither confirm nor refuse."""
 
 
 @dataclass(frozen=True)

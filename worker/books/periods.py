@@ -14,9 +14,9 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-from worker.books.faults import UnknownFactsError
 from worker.books.functions import Row
 from worker.books.grid import Grid
+from worker.books.lines import UnknownFactsError
 from worker.books.losses import Losses
 from worker.books.search import Search
 

@@ -15,10 +15,9 @@ from math import floor, inf
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.books.faults import UnknownFactsError
 from worker.books.grid import Floats, Grid
-from worker.books.held import HeldTables
-from worker.books.losses import Losses
+from worker.books.lines import UnknownFactsError
+from worker.books.losses import HeldTables, Losses
 
 _WORK = 3_000_000
 """Numbers that a search may look at: some tenths of a second. Half after a failure, and so on."""

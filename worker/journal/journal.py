@@ -17,7 +17,7 @@ from pathlib import Path
 
 from qserver.errors import JournalError
 from worker.constants import WORKER
-from worker.journal.files import NO_ROOM, read_lines, sync_folder, write_all
+from worker.journal.files import NO_ROOM, is_torn, read_lines, sync_folder, write_all
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
@@ -32,7 +32,6 @@ from worker.journal.records import (
     write_line,
 )
 from worker.journal.state import JournalState
-from worker.journal.torn import is_torn
 from worker.journal.witness import Testimony, Witness, WitnessAwayError
 
 

@@ -8,25 +8,23 @@ from typing import NoReturn
 
 from qserver.errors import JournalError
 from qserver.records.audit_chain import Links, relinked
-from worker.journal.owner_records import (
+from worker.journal.records import (
     Adopted,
+    Attached,
+    Burnt,
     ClaimsSet,
     DeclaredDisjoint,
+    Group,
+    HistoryChained,
     LaterWord,
     LimitRaised,
     MeasureSet,
-    Retired,
-    Sealed,
-)
-from worker.journal.records import (
-    Attached,
-    Burnt,
-    Group,
-    HistoryChained,
     Opened,
     Record,
     Released,
     Reserved,
+    Retired,
+    Sealed,
 )
 
 

@@ -22,9 +22,8 @@ from pathlib import Path
 
 from qserver.errors import JournalError
 from worker.constants import WORKER
-from worker.journal.files import read_lines, sync_folder, write_all
+from worker.journal.files import has_unwritten_block, read_lines, sync_folder, write_all
 from worker.journal.records import canonical
-from worker.journal.torn import has_unwritten_block
 
 _PURPOSE = b"qserver witness 1"
 _FIRST = bytes(32)

@@ -19,10 +19,9 @@ from qserver.storage.keys import ACCOUNTS, TOKENS, Keys
 from qserver.storage.owner import Forgotten
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.books.faults import BookFaultError
+from worker.books.lines import BookFaultError
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Adopted
-from worker.journal.records import Attached, Reserved
+from worker.journal.records import Adopted, Attached, Reserved
 from worker.journal.sections import Replay
 from worker.private.registry import Registry
 from worker.spending.bookkeeper import Bookkeeper

@@ -29,15 +29,17 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.journal.owner_records import (
+from worker.journal.records import (
     Adopted,
+    Attached,
     ClaimsSet,
     DeclaredDisjoint,
     LaterWord,
     LimitRaised,
     MeasureSet,
+    Record,
+    Reserved,
 )
-from worker.journal.records import Attached, Record, Reserved
 from worker.journal.sections import Replay
 from worker.owner.attached_line import plain_facts
 from worker.owner.rebuild import Damage

@@ -29,16 +29,14 @@ from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
-from worker.books.faults import BookFaultError
+from worker.books.lines import BookFaultError
 from worker.constants import WORKER
-from worker.owner.arrivals.append import state_of
+from worker.owner.arrivals.append import present_entry, state_of, wait_for_minute
 from worker.owner.arrivals.correction import Correction, cost_of
-from worker.owner.arrivals.sealing import present_entry, wait_for_minute
-from worker.owner.attached_line import attached_record, public_row
+from worker.owner.attached_line import attached_record, demand_of, public_row
 from worker.owner.capacity import check_capacity
 from worker.owner.checks.population import check_store_remembers, snapshots_so_far
-from worker.owner.claims.claim_file import claims_in_force
-from worker.owner.demand import demand_of
+from worker.owner.claims import claims_in_force
 from worker.owner.same_data import ask_for_other_people
 from worker.private.people import other_type
 from worker.private.read import read_where_it_stays
@@ -46,8 +44,7 @@ from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import empty_snapshot
 from worker.private.spark.place import SparkCodes
 from worker.sources.address import Address
-from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.facts import meta_differences
+from worker.spending.bookkeeper import Bookkeeper, meta_differences
 from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender
 

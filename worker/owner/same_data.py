@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from qserver.errors import ConfigError
-from worker.journal.owner_records import Sealed
-from worker.journal.records import Attached
+from worker.journal.records import Attached, Sealed
 from worker.private.content import Content
 from worker.private.entry import content_now
 from worker.private.registry import Registry

@@ -11,11 +11,11 @@ from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain_file import domain_from_document
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Retired, Sealed
+from worker.journal.records import Retired, Sealed
 from worker.private.content import Content
 from worker.private.growing import GrowingTable
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.sealed.seal import fingerprint_of, fingerprint_of_table, open_seal
+from worker.private.seal import fingerprint_of, fingerprint_of_table, open_seal
 from worker.private.spark.place import SparkCodes
 from worker.private.tables import RecordTable
 from worker.sources.address import Address

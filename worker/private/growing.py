@@ -20,7 +20,7 @@ from qserver.query.calendar.sealed import periods_of
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.records.dataset import DatasetMeta
-from worker.journal.owner_records import Retired, Sealed
+from worker.journal.records import Retired, Sealed
 from worker.private.parts import Part, PartFolder
 from worker.private.tables import RecordTable, table_from_columns
 

@@ -25,7 +25,7 @@ from qserver.errors import BusyError, PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from worker.journal.files import sync_folder, write_all
-from worker.journal.owner_records import Retired, Sealed
+from worker.journal.records import Retired, Sealed
 
 if TYPE_CHECKING:
     from worker.private.people import People

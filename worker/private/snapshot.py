@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Domain
 from worker.coding.coder import CodedBatch, coder_of
-from worker.coding.progress import Progress
-from worker.coding.tally import Tally
-from worker.coding.wanted import WantedPeriods
+from worker.coding.periods import WantedPeriods
+from worker.coding.tally import Progress, Tally
 from worker.constants import WORKER
-from worker.private.causal import Kept, kept_by_period
 from worker.private.content import Content, content_of, digest_of
 from worker.private.people import GrowingPeople, People
-from worker.private.sealed.rows import PackedRows, half_of_memory
-from worker.private.sealed.seal import NewSeal, fingerprint_of, fingerprint_of_table, seal_rows
+from worker.private.seal import (
+    NewSeal,
+    PackedRows,
+    fingerprint_of,
+    fingerprint_of_table,
+    half_of_memory,
+    seal_rows,
+)
 from worker.private.spark.place import SparkCodes
 from worker.private.tables import Tables, table_from_columns
-from worker.private.truncation import PersonRule, kept_records
+from worker.private.truncation import Kept, PersonRule, kept_by_period, kept_records
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 from worker.sources.source import Days, Source, check_columns

@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from qserver.errors import ConfigError
-from worker.sources.address import Address
-from worker.sources.secrets import resolved
+from worker.sources.address import Address, resolved
 from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors, type_name
 
 _NAME = "The database"

@@ -1,15 +1,79 @@
-"""What the owner typed to say where data lie, checked before anything is opened."""
+"""What the owner typed to say where data lie, checked before anything is opened.
+
+Several commands have its arguments. Secrets come by reference. What an owner types is seen in the
+list of processes, in the shell's history and in the worker's folder. So it holds `{env:NAME}` or
+`{file:PATH}`, and the secret is put in only in memory, at the moment when the source is opened.
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from qserver.errors import ConfigError
-from worker.sources.secrets import check_address, check_option
+
+_REFERENCE = re.compile(r"\{(env|file):([^{}]+)\}")
+_SECRET = re.compile(r"(?i)password|passwd|secret|token|credential|private_key|access_key|api_?key")
+_HINT = "Write {env:NAME} or {file:PATH} in its place, so that it is in no list of processes."
+
+
+def check_option(name: str, value: str) -> None:
+    """Return if an option holds no secret itself; ConfigError."""
+    if _SECRET.search(name) and value and not _REFERENCE.fullmatch(value):
+        raise ConfigError("option", f"name {name} by a reference", hint=_HINT)
+
+
+def check_address(text: str) -> None:
+    """Return if an address holds no secret itself; ConfigError, which does not repeat it."""
+    try:
+        found = urlsplit(text)
+    except ValueError:
+        raise ConfigError("source", "be an address such as postgresql://HOST/DB") from None
+    after_user = found.netloc.rpartition("@")[0].partition(":")[2]
+    if after_user and not _REFERENCE.fullmatch(after_user):
+        raise ConfigError("source", "hold no password", hint=_HINT)
+    # Spark's own addresses have parameters after the path: sc://HOST:PORT/;token=...
+    parameters = [tuple(p.split("=", 1)) for p in text.split(";")[1:] if "=" in p]
+    for name, value in [*parse_qsl(found.query), *parameters]:
+        if _SECRET.search(name) and not _REFERENCE.fullmatch(value):
+            raise ConfigError("source", f"hold no {name}", hint=_HINT)
+
+
+def resolved(text: str, *, quoted: bool) -> str:
+    """The text with its secrets.
+
+    Args:
+        quoted: whether they are put into an address, where some characters have a meaning.
+
+    Raises:
+        ConfigError: a variable or a file is missing. The message names it, and no secret.
+    """
+
+    def secret(found: re.Match[str]) -> str:
+        value = _from_environment(found[2]) if found[1] == "env" else _from_file(found[2])
+        return quote(value, safe="") if quoted else value
+
+    return _REFERENCE.sub(secret, text)
+
+
+def _from_environment(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise ConfigError("source", "name an environment variable that is set", name)
+    return value
+
+
+def _from_file(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError("source", "name a readable file with the secret", name) from None
+
 
 Kind = Literal["path", "s3", "sqlite", "duckdb", "postgresql", "adbc", "spark", "spark-connect"]
 
@@ -114,3 +178,50 @@ class Address:
     def shown(self) -> str:
         """What is written down of it: a whole path, or the address with its references."""
         return str(self.path.resolve()) if self.kind == "path" else self.text
+
+
+_SOURCE_HELP = """\
+a path (.csv, .tsv, also .gz or .zst, .parquet, a folder of these), s3://BUCKET/KEY,
+sqlite:///PATH, duckdb:///PATH, postgresql://USER:{env:NAME}@HOST/DB, adbc:DRIVER,
+spark://HOST:PORT or spark-connect://HOST:PORT. A secret is never typed: {env:NAME} stands for an
+environment variable, {file:PATH} for what is in a file
+"""
+_CODES_HELP = """\
+with a Spark source: code and count there, and keep the codes as Parquet in a new folder below this
+one, which all of Spark's machines reach, such as s3a://BUCKET/codes; without it the codes are
+sealed on this machine, as of every source
+"""
+_SLOT_HELP = """\
+with --codes: seconds that the count of one row or table takes at most, a public number. Answers
+take whole slots, so that their time does not tell how many records there are
+"""
+_QUERY_HELP = "or the SELECT whose rows are the records; it may join tables"
+_OPTION_HELP = "for an adbc:DRIVER, such as uri=..., or Spark; may be given several times"
+
+
+def add_source(parser: argparse.ArgumentParser, *, what: str, required: bool = True) -> None:
+    """Add the arguments that say where data lie.
+
+    Args:
+        what: what the data are for, as the help says it.
+    """
+    where = parser.add_mutually_exclusive_group(required=required)
+    where.add_argument("--source", metavar="URI", help=f"{what}: {_SOURCE_HELP}")
+    where.add_argument("--data", metavar="PATH", help="the same, for a file or a folder")
+    parser.add_argument("--table", default="", metavar="T", help="the table of a database")
+    parser.add_argument("--query", default="", metavar="SQL", help=_QUERY_HELP)
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help=_OPTION_HELP
+    )
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that leave the codes on Spark."""
+    parser.add_argument("--codes", default="", metavar="URI", help=_CODES_HELP)
+    parser.add_argument("--slot", type=float, metavar="SECONDS", help=_SLOT_HELP)
+
+
+def address_of(arguments: argparse.Namespace) -> Address:
+    """The address that was typed; ConfigError if it is none."""
+    text = arguments.source or arguments.data
+    return Address(text, arguments.table, arguments.query, tuple(arguments.option))

@@ -46,7 +46,7 @@ def open_source(address: Address, *, folder: Path) -> Iterator[Source]:
         with open_adbc(address) as source:
             yield source
     elif address.is_spark:
-        from worker.sources.spark.rows import open_spark
+        from worker.sources.spark import open_spark
 
         with open_spark(address) as source:
             yield source

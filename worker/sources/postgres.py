@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from worker.sources.adbc import batches_of, connected, driver_module, words
-from worker.sources.address import Address
+from worker.sources.address import Address, resolved
 from worker.sources.databases import quoted, relation, select
-from worker.sources.secrets import resolved
 from worker.sources.source import (
     BY_QUERY,
     Column,

@@ -3,23 +3,185 @@
 The answers come from the journal alone, by code that shares nothing with the ledger that made the
 plan. A difference refuses the plan with one constant public error. The worker's log and `doctor`
 name it.
+
+*The store's copy of the facts that fix a price* is held against the journal's. The store is not
+trusted: who writes to it could lower k, swap labels or take a guard away, and so make answers
+cheaper than they are. A store that has less than the journal allows (a lower limit, a pair that is
+not there yet) costs nobody anything: a command that died half-way leaves it so.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 
-from qserver.errors import BooksError
+from qserver.errors import BooksError, InputError, StoreCorruptError
+from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.sealed import PAID, read_meta, sealed, unsealed
 from qserver.storage.operation.facts import StoredFacts
+from qserver.storage.standings import (
+    claims_field,
+    measure_field,
+    read_measure,
+    retired_field,
+    sealed_field,
+)
 from qserver.storage.store import Store
 from worker.books.accountant import Accountant, Finding
-from worker.books.faults import BookFaultError
+from worker.books.lines import BookFaultError
 from worker.journal.journal import Journal
-from worker.spending.facts import differences, meta_differences
+from worker.journal.state import JournalState
+
+
+def differences(
+    stored: StoredFacts,
+    state: JournalState,
+    *,
+    shares: Mapping[str, int],
+    paid: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """How the store's facts of a population differ from the journal's, in words for its owner.
+
+    Args:
+        shares: the greatest share of each snapshot that the journal has, in nano-epsilon.
+        paid: the paid questions of each snapshot that the journal has.
+    """
+    return [
+        *_of_ledger(stored, state),
+        *_of_shares(stored, state, shares),
+        *_of_datasets(stored, state),
+        *_of_periods(stored, state),
+        *_of_jobs(stored, state),
+        *_of_paid(stored, state, paid),
+    ]
+
+
+def meta_differences(found: DatasetMeta, state: JournalState) -> list[str]:
+    """How a dataset's facts differ from those that were attached."""
+    record = state.by_snapshot.get(found.snapshot)
+    if record is None:
+        return [f"dataset {found.name} is not one that was attached"]
+    text = record.details.get("meta")
+    if text is None:
+        # The first versions wrote fewer facts down.
+        return []
+    try:
+        known = DatasetMeta.from_json(str(text))
+    except InputError as exc:
+        return [f"the journal's facts of dataset {found.name} do not go together: {exc}"]
+    names = [f.name for f in fields(known) if getattr(found, f.name) != getattr(known, f.name)]
+    return [f"`{name}` of dataset {found.name} is not what was attached" for name in names]
+
+
+def _of_ledger(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    ledger = stored.ledger
+    if int(ledger.get("limit", 0)) > (state.limit_nano or 0):
+        yield "the limit is more than the journal's"
+    # A snapshot that never reached the store may be of a relation that the store refused.
+    known = [r for s, r in state.by_snapshot.items() if f"spent:{s}" in ledger]
+    if any(record.neighbours != ledger.get("relation") for record in known):
+        yield "the neighbour relation is not the journal's"
+    if int(ledger.get("spent", 0)) < state.spent_nano:
+        yield "less is spent than the journal says"
+    if {pair(*text.split(" ")) for text in stored.pairs} - state.declared:
+        yield "snapshots are disjoint that nobody declared so"
+
+
+def _of_shares(
+    stored: StoredFacts, state: JournalState, shares: Mapping[str, int]
+) -> Iterator[str]:
+    found = {k[6:]: int(v) for k, v in stored.ledger.items() if k.startswith("spent:")}
+    for snapshot in sorted(found.keys() - state.by_snapshot.keys()):
+        if state.adopted_version is None:
+            yield f"snapshot {snapshot} is not one that was attached"
+    for snapshot, share in sorted(shares.items()):
+        if found.get(snapshot, 0) < share:
+            yield f"the share of snapshot {snapshot} is less than the journal's"
+
+
+def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    for key, snapshot in sorted(stored.ledger.items()):
+        name = key.removeprefix("snapshot:")
+        if name == key:
+            continue
+        if name not in state.attached or name not in stored.metas:
+            yield f"dataset {name} is not one that was attached"
+            continue
+        if name not in stored.listed:
+            yield f"dataset {name} is not on the store's list"
+        try:
+            meta = read_meta(stored.metas[name], name=name)
+        except StoreCorruptError:
+            yield f"the facts of dataset {name} were changed"
+            continue
+        yield from meta_differences(meta, state)
+        chosen = stored.ledger.get(measure_field(snapshot))
+        if chosen is not None and not _may_be_chosen(chosen, meta, state):
+            yield f"what is measured by default for dataset {name} is not its owner's choice"
+        if stored.ledger.get(claims_field(snapshot)) != _newest_claims(snapshot, state):
+            yield f"the claims of dataset {name} are not those that its owner last set"
+        guard = "" if meta.guard_nano is None else str(meta.guard_nano)
+        if meta.snapshot != snapshot or meta.name != name:
+            yield f"dataset {name} has another snapshot than the ledger says"
+        if stored.ledger.get(f"guard:{snapshot}", "") != guard:
+            yield f"the disclosure guard of dataset {name} is not what was attached"
+
+
+def _of_periods(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    """An append that died half-way leaves fewer periods than the journal has."""
+    for snapshot, record in sorted(state.by_snapshot.items()):
+        if int(stored.ledger.get(sealed_field(snapshot), 0)) > state.n_sealed(snapshot):
+            yield f"more periods of dataset {record.dataset} are sealed than the journal says"
+        if int(stored.ledger.get(retired_field(snapshot), 0)) > state.n_retired(snapshot):
+            yield f"more periods of dataset {record.dataset} are retired than the journal says"
+
+
+def _newest_claims(snapshot: str, state: JournalState) -> str | None:
+    """The field that the store should have; None where the claims are those of the attach.
+
+    If the command that set them died half-way, nothing is spent until it is repeated: before, more
+    could be told of a claim than its owner wants by now.
+    """
+    text = state.claims.get(snapshot)
+    return None if text is None else sealed(text, name=claims_field(snapshot))
+
+
+def _may_be_chosen(text: str, meta: DatasetMeta, state: JournalState) -> bool:
+    """Whether the owner ever chose so; a command that died half-way leaves the choice before."""
+    chosen = {meta.measure, *state.measures.get(meta.snapshot, ())}
+    try:
+        return read_measure(text, meta.snapshot) in chosen
+    except (StoreCorruptError, InputError):
+        return False
+
+
+def _of_jobs(stored: StoredFacts, state: JournalState) -> Iterator[str]:
+    known = state.reserved.keys() | state.burnt
+    # A job that is charged but not journalled yet is open, and is burnt at the next start.
+    before = state.adopted_version or 0
+    n_unknown = stored.n_jobs - len(known) - len(stored.open_jobs - known)
+    if n_unknown != before:
+        yield "the store and the journal have charged jobs that the other lacks"
+    if stored.jobs is not None and len(stored.jobs - known - stored.open_jobs) != before:
+        yield "jobs are charged that the journal does not know"
+
+
+def _of_paid(
+    stored: StoredFacts, state: JournalState, paid: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Paid questions decide when tables are bought. Compared where the journal has every job."""
+    if stored.jobs != state.reserved.keys():
+        return
+    for snapshot, texts in sorted(stored.paid.items()):
+        try:
+            found = [unsealed(text, name=PAID) for text in texts]
+        except StoreCorruptError:
+            found = []
+        if found != list(paid.get(snapshot, ())):
+            yield f"the paid questions of snapshot {snapshot} are not the journal's"
 
 
 class Bookkeeper:

@@ -16,9 +16,9 @@ from qserver.storage.charging import Lease
 from qserver.storage.encoding.sealed import ADVICE
 from qserver.storage.histories import check_history
 from qserver.storage.spend import SpendingStore
-from worker.journal.histories import ATTACHED, JournalHistories, read_histories
 from worker.journal.journal import Journal
 from worker.journal.records import HistoryChained, Released
+from worker.journal.sections import ATTACHED, JournalHistories, read_histories
 
 
 class Histories:

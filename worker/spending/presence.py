@@ -11,8 +11,12 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from qserver.errors import FencedError, QServerError
+from qserver.storage.charging import Lease
+from qserver.storage.spend import SpendingStore
 
 
 class Presence:
@@ -92,3 +96,17 @@ def _is_free(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def while_held(writer: SpendingStore, lease: Lease, *faults: type[QServerError]) -> Iterator[None]:
+    """Raise FencedError in place of these faults if the lease is another worker's by now.
+
+    The new holder may have charged and released more than this worker has read.
+    """
+    try:
+        yield
+    except faults as exc:
+        if not writer.renew(lease):
+            raise FencedError("The lease passed to another worker.") from exc
+        raise

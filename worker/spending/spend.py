@@ -38,8 +38,6 @@ from worker.journal.sections import Drawn, released_or_burnt
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.checkpoints import Checkpoints
-from worker.spending.fencing import while_held
 from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
 from worker.spending.group.in_hand import PlanInHand
@@ -49,10 +47,11 @@ from worker.spending.group.planned import (
     Spend,
     SpendGroup,
 )
-from worker.spending.group.replicas import Replicas
+from worker.spending.group.replicas import Checkpoints, Replicas
 from worker.spending.group.seals import Seals
 from worker.spending.group.spends import Spends
 from worker.spending.histories import Histories
+from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent
 from worker.spending.slot import busy_until
 from worker.spending.trail import Trails

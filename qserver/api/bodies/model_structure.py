@@ -11,8 +11,7 @@ from qserver.api.bodies.answers import RecordBody
 from qserver.api.bodies.requests import Number, RequestBody
 from qserver.errors import InputError
 from qserver.models.network.structure import Structure
-from qserver.models.tracing.cap import Game, PrivacyCap, Relation
-from qserver.models.tracing.gate import Basis, ReleaseGate
+from qserver.models.tracing.bound import Basis, Game, PrivacyCap, Relation, ReleaseGate
 from qserver.models.tracing.report import AuditRequest, Release, TracingReport
 from qserver.models.tracing.structure_proposal import Audit
 from qserver.query.domain import MAX_ATTRIBUTES

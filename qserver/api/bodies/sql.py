@@ -43,7 +43,8 @@ class SqlRequest(RequestBody):
     as_of: AskedAsOf = None
     within: float | None = Field(
         default=None,
-        description="half the length of intervals where the text has no WITHIN; null for none",
+        description="half the length of intervals where the text has no WITHIN, as if it was typed "
+        "at the end; null for none",
         gt=0,
         strict=True,
     )
@@ -96,7 +97,8 @@ class SqlCellBody(RecordBody):
     """One number of the table."""
 
     estimate: float | None = Field(
-        description="null where the denominator may be zero",
+        description="null where it is not known: the interval is all that is public of it, or the "
+        "denominator may be zero",
         validation_alias=AliasPath("value", "estimate"),
     )
     interval: OpenInterval = Field(validation_alias=AliasPath("value", "interval"))

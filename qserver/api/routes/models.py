@@ -42,7 +42,7 @@ from qserver.api.replies import (
 )
 from qserver.api.routes.views import Views, read_request
 from qserver.models.network.domain_structure import structure_of_document
-from qserver.models.tracing.cap import relation_of
+from qserver.models.tracing.bound import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.models.tracing.structure_proposal import proposed_structure
 from qserver.query.domain_file import domain_from_document

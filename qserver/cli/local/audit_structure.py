@@ -93,8 +93,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
-    from qserver.models.tracing.cap import PrivacyCap
-    from qserver.models.tracing.gate import ReleaseGate
+    from qserver.models.tracing.bound import PrivacyCap, ReleaseGate
     from qserver.models.tracing.report import AuditRequest
 
     cap = None if args.epsilon is None else PrivacyCap(args.epsilon, args.neighbours, args.game)

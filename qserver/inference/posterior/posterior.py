@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from qserver.inference.posterior.interval import CredibleInterval
 from qserver.inference.rows.tail import safe_half_width, safe_half_width_of_tail
 
 _ULP = 2.0**-52
+_MOST_SUMS, _BITS = 16, 36
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,16 @@ class Posterior:
     @property
     def error(self) -> LaplaceSum:
         """Law of the estimate's error W."""
-        return LaplaceSum(self.scales)
+        return _sum_of(self._scale_bytes)
+
+    @property
+    def _scale_bytes(self) -> bytes:
+        return np.asarray(self.scales, dtype=np.float64).tobytes()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its error is zero: it is of public values alone."""
+        return not bool((self.scales > 0.0).any())
 
     def half_width(self, confidence: float) -> float:
         """Half-width of the centred interval that holds `confidence`, allowance included."""
@@ -81,9 +92,9 @@ class Posterior:
         It is 1 for a public value, and 0 if the allowance is larger than the half-width.
         """
         room = half_width - self.allowance
-        if room < 0.0 or (room == 0.0 and not self.error.is_exact):
+        if room < 0.0 or (room == 0.0 and not self.is_exact):
             return 0.0
-        return self.error.certify(room).lower
+        return _certified(self._scale_bytes, _coarse(room))
 
     def probability_at_least(self, threshold: float) -> float:
         """P(q >= threshold), for the continuous law of the error."""
@@ -119,6 +130,26 @@ class Posterior:
         # Scales are rounded up, or an interval could end up an ulp short.
         scales = self.scales * (size * (1.0 + 2.0 * _ULP))
         return Posterior(self.estimate * factor, scales, self.allowance * size + rounding)
+
+
+# Many numbers of a table have the same scales, and they are asked one after the other. There may be
+# tens of thousands of scales.
+@lru_cache(maxsize=_MOST_SUMS)
+def _sum_of(scales: bytes) -> LaplaceSum:
+    return LaplaceSum(np.frombuffer(scales))
+
+
+@lru_cache(maxsize=_MOST_SUMS)
+def _certified(scales: bytes, half_width: float) -> float:
+    return _sum_of(scales).certify(half_width).lower
+
+
+def _coarse(half_width: float) -> float:
+    """A half-width rounded down to 36 bits: numbers of one law differ by their rounding alone."""
+    if math.isinf(half_width):
+        return half_width
+    mantissa, exponent = math.frexp(half_width)
+    return math.ldexp(math.floor(math.ldexp(mantissa, _BITS)), exponent - _BITS)
 
 
 @dataclass(frozen=True)

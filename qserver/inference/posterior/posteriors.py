@@ -40,7 +40,7 @@ from qserver.inference.sought import trim
 from qserver.inference.tables.measured import asked_periods
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
-from qserver.records.statement import EXACT, OF_ESTIMATOR
+from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR
 
 Rows = Sequence[LinearQuery]
 Estimates = Sequence[RowEstimate]
@@ -91,17 +91,28 @@ class Posteriors:
             enough: numerical error of probabilities that is small enough.
         """
         known = estimate.posterior
-        if known.error.is_exact:
+        if known.is_exact:
             return ToState(Stated(known, EXACT))
         # What an independent answer disagrees about is with answers that were looked at.
         if estimate.method == "independent":
             return ToState(Stated(known, OF_ESTIMATOR))
+        if self._is_of_one_table(row, estimate):
+            return ToState(Stated(known, OF_POSTERIOR))
         key = _key(row, estimate, enough)
         if key not in self._known:
             trim(self._known, _MOST_KNOWN)
             wanted = Wanted(row, known, enough)
             self._known[key] = ToState(partial(_first, wanted, self._ways(wanted, estimate)))
         return self._known[key]
+
+    def _is_of_one_table(self, row: LinearQuery, estimate: RowEstimate) -> bool:
+        """Whether an estimate is of the only table in reach, whose cells have nothing to disagree.
+
+        Cells share no noise, and only one sum of them is the question.
+        """
+        if len(estimate.tables) != 1 or estimate.ids:
+            return False
+        return [one.id for one in self._in_reach.of((row,))] == list(estimate.tables)
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
         """Some estimates with what disagrees about them; None where that is not known."""

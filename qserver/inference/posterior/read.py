@@ -41,7 +41,7 @@ def read(stated: Stated, known: Posterior, reading: Reading) -> AsRead:
     Raises:
         ContradictedPriorError: the prior leaves next to nothing.
     """
-    if known.error.is_exact:
+    if known.is_exact:
         _check_exact(known, reading.prior)
         return AsRead(stated.posterior, stated.statement)
     if reading.method != "auto":

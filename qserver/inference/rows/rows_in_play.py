@@ -13,6 +13,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
+from functools import cache
 from threading import Thread
 
 import numpy as np
@@ -63,7 +64,7 @@ class RowsInPlay:
         self._names = CornerNames()
         self._vectors: dict[int, CornerVector] = {}
         self._live: dict[int, Measurement] = {}
-        self._play = Play.of([], self._vector_of, 1)
+        self._play = _no_rows()
         self._noted: dict[int, Measurement] = {}
         self._making: _Making | None = None
         self._is_borrowed = False
@@ -342,6 +343,12 @@ class RowsInPlay:
         found._is_borrowed, found._making = True, None
         found._many = OrderedDict()
         return found
+
+
+@cache
+def _no_rows() -> Play:
+    """No rows in play. It never gets one: the first rows are factored."""
+    return Play.of([], dict[int, CornerVector]().__getitem__, 1)
 
 
 class _Making(Thread):

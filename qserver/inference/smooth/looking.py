@@ -45,6 +45,11 @@ class Look:
         """Whether there is an interval."""
         return math.isfinite(self.half_width)
 
+    @property
+    def is_far_from_linear(self) -> bool:
+        """Whether there is an interval within which the function is far from linear."""
+        return self.is_known and self.bend > FAR_FROM_LINEAR
+
 
 def look(number: Number, law: PartLaw, *, missed: float | None = None) -> Look:
     """The interval of a number.

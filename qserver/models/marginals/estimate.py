@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from qserver.errors import CapacityError, InputError
-from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
 from qserver.models.marginals.fit.consensus import Consensus, ConsensusState, agree
+from qserver.models.marginals.fit.consistency import CliqueAgreement
 from qserver.models.marginals.fit.descent import descend
 from qserver.models.marginals.fit.likeliest import Aim, likeliest
 from qserver.models.marginals.fit.observations import (

@@ -9,7 +9,6 @@ from math import isinf
 from typing import Any, Literal
 
 from qserver.errors import InputError
-from qserver.models.network.complexity import IndependentNumbers, complexity, table_complexity
 from qserver.models.network.learning.table_choice import (
     MAX_CHOICE_SIZE,
     choice_size,
@@ -17,16 +16,26 @@ from qserver.models.network.learning.table_choice import (
     maximal_families,
     most_numbers_chosen,
 )
-from qserver.models.network.structure import Structure
-from qserver.models.tracing.bound import TracingBound
-from qserver.models.tracing.cap import PrivacyCap, TracingLimit
+from qserver.models.network.structure import (
+    IndependentNumbers,
+    Structure,
+    complexity,
+    table_complexity,
+)
+from qserver.models.tracing.bound import (
+    GateDecision,
+    PrivacyCap,
+    ReleaseGate,
+    TracingBound,
+    TracingLimit,
+    max_power_at_fpr,
+)
 from qserver.models.tracing.effects import (
     MeasuredEffect,
     StructuralEffect,
     StructurePart,
     structural_effects,
 )
-from qserver.models.tracing.gate import GateDecision, ReleaseGate, max_power_at_fpr
 from qserver.models.tracing.roc import Roc, SampleEstimate
 
 FORMAT = "qserver-tracing-report-1"

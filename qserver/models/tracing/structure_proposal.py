@@ -14,10 +14,9 @@ from math import floor, inf
 from scipy.special import ndtri
 
 from qserver.errors import InputError
-from qserver.models.network.complexity import complexity
 from qserver.models.network.greedy_structure import Correlations, greedy_structure, total_score
-from qserver.models.network.structure import Structure, structure_of_edges
-from qserver.models.tracing.gate import GateDecision, ReleaseGate, max_power_at_fpr
+from qserver.models.network.structure import Structure, complexity, structure_of_edges
+from qserver.models.tracing.bound import GateDecision, ReleaseGate, max_power_at_fpr
 from qserver.models.tracing.report import AuditRequest
 
 _MOST_ROUNDS = 8

@@ -35,6 +35,7 @@ from qserver.portal.pages.tables import (
     TableQuote,
     TableView,
     heading_of,
+    kept_view,
     known_view,
     table_csv,
     table_quote,
@@ -46,6 +47,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.records.answer import Answer, CurvePoint, JobStatus
+from qserver.service.cells.kept import StatementKey
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
@@ -242,9 +244,16 @@ def view_of(
         NotEstimableError: history says nothing of it.
         InputError, CapacityError: it cannot be answered.
     """
-    asked, fields = read_question(service, dataset, question, at=at), question.encoded()
+    fields = question.encoded()
+    key = StatementKey.of_form(dataset, service.state(dataset), fields, at)
+    if (kept := kept_view(service, key)) is not None:
+        return kept
+    asked = read_question(service, dataset, question, at=at)
     if not isinstance(asked, OneQuestion):
-        return known_view(service, dataset, asked.statement, query=fields)
+        table = known_view(service, dataset, asked.statement, query=fields)
+        if key.keeps(table.answer):
+            service.kept_statements.keep(key, table.answer)
+        return table
     known = service.insight.known(
         dataset,
         asked.query,

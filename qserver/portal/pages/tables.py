@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from qserver.portal import words
 from qserver.portal.describe import Heading
@@ -21,6 +22,7 @@ from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
 from qserver.service.ask import Idempotency
 from qserver.service.cells.answered import workload_of
+from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.remarks import with_known_lengths
 from qserver.service.cells.said import looked_numbers
 from qserver.service.insight import AskedJob
@@ -69,7 +71,7 @@ class TableColumn:
     note: str
     over_time: OverTime | None = None
 
-    @property
+    @cached_property
     def panelled(self) -> int | None:
         """The first of two groups that gives a few tables by its values; None where none does."""
         for place in (0, 1):
@@ -353,8 +355,18 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
         remaining_nano=status.remaining_nano,
         version=status.version,
     )
+    return _view_of(dataset, answer, query)
+
+
+def kept_view(service: Service, key: StatementKey) -> TableView | None:
+    """The table that history gave for a form while nothing has changed since; else None."""
+    found = service.kept_statements.find(key)
+    return _view_of(key.name, found, key.text) if isinstance(found, StatementAnswer) else None
+
+
+def _view_of(dataset: str, answer: StatementAnswer, query: str) -> TableView:
     files = f"/portal/datasets/{dataset}/answer"
-    return TableView(heading_of(statement), answer, query, files)
+    return TableView(heading_of(answer.asked.statement), answer, query, files)
 
 
 def job_view(

@@ -32,6 +32,7 @@ from qserver.postgres.wire.faults import (
     PostgresError,
 )
 from qserver.postgres.wire.values import TEXT, Column
+from qserver.text import meant
 
 _MOST_S: Final = 5.0
 _MOST_ROWS: Final = 20_000
@@ -61,6 +62,7 @@ class Catalogue:
 
     def __init__(self, names: Names, session: Session) -> None:
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        self._tables = tuple(table.name for table in names.tables)
         self._until = 0.0
         for schema, tables in (("pg_catalog", CATALOGUE), ("information_schema", INFORMATION)):
             self._db.execute(f"ATTACH ':memory:' AS {schema}")
@@ -118,7 +120,7 @@ class Catalogue:
             raise PostgresError(
                 NO_TABLE,
                 f"There is no dataset called `{name[:60]}`.",
-                hint="SHOW TABLES lists the datasets.",
+                hint=f"{meant(name, self._tables)} SHOW TABLES lists the datasets.".strip(),
             ) from exc
         if words.startswith("user-defined function raised exception"):
             raise PostgresError(NO_TABLE, "A name or pattern is not known here.") from exc

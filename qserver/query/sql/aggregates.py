@@ -12,6 +12,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.combined.meaning import Event, Item, Linear, Quotient, Several, Wide
 from qserver.query.sql.combined.reading import SeveralReader
+from qserver.query.sql.combined.smooth import of_sums
 from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import Regions
@@ -169,19 +170,15 @@ class Aggregates:
         """The sum of two items."""
         if isinstance(one, Linear) and isinstance(other, Linear):
             return one.plus(other)
-        if isinstance(one, Several) or isinstance(other, Several):
-            return self._both_several(one, other, node)
         if isinstance(one, Quotient) and isinstance(other, Quotient):
-            under = one.denominator
-            if under == other.denominator:
-                return one.plus(other)
-        raise self._source.refuse(
-            "not add quotients of different denominators: their sum is not linear",
-            node,
-            hint="Select the quotients one by one.",
-        )
+            total = one.plus(other) if one.denominator == other.denominator else None
+            return total or of_sums(one).plus(of_sums(other))
+        return self._both_several(one, other, node)
 
     def _both_several(self, one: Item, other: Item, node: exp.Expr) -> Several:
+        one, other = (
+            of_sums(part) if isinstance(part, Quotient) else part for part in (one, other)
+        )
         if isinstance(one, Several) and isinstance(other, Several):
             if one.function.has_steps != other.function.has_steps:
                 raise self._source.refuse(
@@ -192,7 +189,7 @@ class Aggregates:
                 )
             if (one.function.smooth is None) != (other.function.smooth is None):
                 raise self._source.refuse(
-                    "not add a median or another quantile to a variance, deviation or correlation",
+                    "not add a median or another quantile to an average, deviation or correlation",
                     node,
                     hint="Select them one by one.",
                 )

@@ -18,7 +18,12 @@ from qserver.query.measure import Measure
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.combined.asked import OfSeveral, several_confidence
-from qserver.query.sql.combined.function import Combined, FunctionOfSums, KnownPart
+from qserver.query.sql.combined.function import (
+    Combined,
+    FunctionOfSums,
+    KnownPart,
+    public_range,
+)
 from qserver.query.sql.combined.smooth import function_cells
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.tables.intervals import CellInterval, moved
@@ -198,9 +203,9 @@ class CellValue:
 
 
 def cell_value(
-    cell: CellQuestions, estimates: Sequence[float], intervals: Sequence[CellInterval]
+    cell: CellQuestions, estimates: Mapping[int, float], intervals: Mapping[int, CellInterval]
 ) -> CellValue:
-    """The value of a cell, from the answers of all questions."""
+    """The value of a cell, from the answers of its questions by their index."""
     if cell.function is not None:
         return _value_of_several(
             cell.function, [(estimates[i], intervals[i]) for i in cell.several]
@@ -216,6 +221,16 @@ def _value_of_several(
     )
     low, high = (end if math.isfinite(end) else None for end in (found.low, found.high))
     return CellValue(found.estimate, CellInterval(low, high))
+
+
+def is_public(cell: CellQuestions, interval: CellInterval) -> bool:
+    """Whether an interval says of a function of sums no more than what is public of it."""
+    if cell.function is None:
+        return False
+    least, most = public_range(cell.function, len(cell.parts))
+    low = -math.inf if interval.low is None else interval.low
+    high = math.inf if interval.high is None else interval.high
+    return low <= least < most <= high
 
 
 def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float | None:

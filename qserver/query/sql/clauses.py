@@ -6,6 +6,7 @@ CONFIDENCE c | CONFIDENCE p PERCENT
 SIMULTANEOUS                         all intervals hold at once with that confidence
 CONSISTENT                           also the values of one non-negative table
 ASSUMING [AT LEAST] n                records in the denominator of a quotient
+AT MOST e                            epsilon that the statement may be charged, all steps together
 ONLY THIS                            nothing is measured for later questions
 AS OF 'period'                       as it was when that period was the last sealed one
 AS LARGEST [k] OF m | AS LEAST [k] OF m | AS ANY OF m
@@ -50,6 +51,7 @@ class Clauses:
         reading: how the posterior is read.
         part: the half-width as a part of each number itself, or None.
         as_of: the period that was the last sealed one at the time to ask about; '' for now.
+        at_most: epsilon that may be charged, or None.
     """
 
     half_width: Fraction | None = None
@@ -62,6 +64,7 @@ class Clauses:
     reading: Reading = AS_EVER
     part: Fraction | None = None
     as_of: str = ""
+    at_most: Fraction | None = None
 
     @property
     def exactness(self) -> Exactness:
@@ -77,34 +80,27 @@ class _Reader(ExactnessReader):
     chosen: Selection | None = None
     reading: Reading = AS_EVER
     as_of: str = ""
+    at_most: Fraction | None = None
+    is_only: bool = False
 
 
 def read_clauses(sql: TokenizedSql) -> Clauses:
     """The clauses of a text; SqlError if one is malformed, or comes twice."""
     reader = _Reader(sql.source, sql.clauses)
     said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT", "INDEPENDENT"), False)
-    is_only = False
     while reader.i < len(reader.tokens):
         if reader.reads():
             continue
-        if reader.word("ASSUMING"):
-            if reader.word("AT"):
-                reader.word("LEAST")
-            if reader.assuming is not None:
-                raise reader.source.refuse("say ASSUMING once", reader.last())
-            reader.assuming = reader.number("after ASSUMING AT LEAST")
+        if reader.word(*_READ):
+            _READ[reader.last().text.upper()](reader)
         elif reader.word(*said):
             said[reader.last().text.upper()] = True
-        elif reader.word("AS"):
-            _choose(reader)
         elif reader.word(*READINGS):
             reader.reading = with_word(reader, reader.reading, reader.last().text.upper())
-        elif reader.word("ONLY"):
-            is_only = _only_this(reader)
         else:
             raise sql.source.refuse(
-                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING, ONLY THIS, "
-                "AS OF, AS LARGEST OF, INDEPENDENT, GIVEN and BY alone",
+                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING, AT MOST, ONLY "
+                "THIS, AS OF, AS LARGEST OF, INDEPENDENT, GIVEN and BY alone",
                 reader.tokens[reader.i],
             )
     return Clauses(
@@ -113,19 +109,38 @@ def read_clauses(sql: TokenizedSql) -> Clauses:
         said["SIMULTANEOUS"],
         said["CONSISTENT"],
         reader.assuming,
-        "only_this" if is_only else None,
+        "only_this" if reader.is_only else None,
         _looking(reader, independent=said["INDEPENDENT"]),
         reader.reading,
         reader.part,
         reader.as_of,
+        reader.at_most,
     )
 
 
-def _only_this(reader: _Reader) -> bool:
-    """True; SqlError if THIS does not follow."""
+def _assuming(reader: _Reader) -> None:
+    """Read the least number of records; SqlError if it is said twice."""
+    if reader.word("AT"):
+        reader.word("LEAST")
+    if reader.assuming is not None:
+        raise reader.source.refuse("say ASSUMING once", reader.last())
+    reader.assuming = reader.number("after ASSUMING AT LEAST")
+
+
+def _at_most(reader: _Reader) -> None:
+    """Read what may be charged; SqlError if it is said twice."""
+    if not reader.word("MOST"):
+        raise reader.source.refuse("say MOST after AT", reader.last())
+    if reader.at_most is not None:
+        raise reader.source.refuse("say AT MOST once", reader.last())
+    reader.at_most = reader.number("of epsilon after AT MOST")
+
+
+def _only_this(reader: _Reader) -> None:
+    """Read THIS; SqlError if it does not follow."""
     if not reader.word("THIS"):
         raise reader.source.refuse("say THIS after ONLY", reader.last())
-    return True
+    reader.is_only = True
 
 
 def chosen(clauses: Clauses, selection: Selection | None, source: SqlText) -> Clauses:
@@ -198,3 +213,7 @@ def _looking(reader: _Reader, *, independent: bool) -> Looking:
         raise reader.source.refuse(
             "not have both INDEPENDENT and AS LARGEST OF", reader.last(), hint=exc.hint
         ) from exc
+
+
+_READ = {"ASSUMING": _assuming, "AT": _at_most, "AS": _choose, "ONLY": _only_this}
+"""What reads on after these words."""

@@ -22,6 +22,7 @@ from qserver.query.sql.rewriting.union import union_of
 from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.reading import cut_of
 from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.spelt import check_functions, nearest_word
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.selects import MAX_CELLS, SelectReading
@@ -114,6 +115,7 @@ def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) 
     clauses, source = read_clauses(sql), sql.source
     if clauses.as_of:
         domain = _as_of(clauses.as_of, domain, sql)
+    check_functions(root, source)
     note_items(sql, root)
     union, regions = union_of(root, source), Regions(domain.sizes)
     subselects = Subselects(Names(domain, source))
@@ -154,6 +156,8 @@ def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
         part.course,
         part.remarks,
         part.places,
+        part.units,
+        part.stops,
     )
 
 
@@ -163,4 +167,8 @@ def _unreadable(sql: TokenizedSql, exc: ParseError) -> SqlError:
     place = (told.get("line"), told.get("col"))
     token = next((t for t in sql.body if (t.line, t.col) == place), sql.body[-1])
     wrong = f"be SQL: it cannot be read at {sql.source.source(token)!r}"
-    return sql.source.refuse(wrong, token, hint=misplaced(token.text))
+    # What stands before may be a name as far as a parser can tell.
+    i = sql.body.index(token)
+    meant = (nearest_word(one.text) for one in (token, *sql.body[max(i - 1, 0) : i]))
+    hint = next((f"Did you mean {word}?" for word in meant if word), "")
+    return sql.source.refuse(wrong, token, hint=misplaced(token.text) or hint)

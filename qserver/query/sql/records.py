@@ -24,7 +24,19 @@ from qserver.query.sql.regions import ALL, Region, Regions
 
 # A union of at most this many boxes has no fewer terms as a complement.
 _FEW = 2
-_ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div
+_CONDITIONS = exp.Predicate | exp.Connector | exp.Not | exp.Like | exp.ILike
+_NUMBERS = frozenset(
+    {exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT}
+    | {exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL}
+)
+_ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg
+
+
+def _condition(node: exp.Expr) -> exp.Expr | None:
+    """The condition that is counted as 1 and 0, as `(a > 3)::int` is; None for another."""
+    if isinstance(node, exp.Cast) and node.args["to"].this in _NUMBERS:
+        node = node.this.unnest()
+    return node if isinstance(node, _CONDITIONS) else None
 
 
 class RecordExpressions:
@@ -118,18 +130,26 @@ class RecordExpressions:
             return self._functions.restricted(constant_function(Fraction(1)), present)
         if isinstance(node, exp.Column):
             return self._attribute(node)
-        if isinstance(node, exp.Neg):
-            return self._functions.scaled(self.function(node.this), Fraction(-1))
         if is_branching(node):
             return self._case(node, counts_only=counts_only)
         if isinstance(node, _ARITHMETIC):
             return self._arithmetic(node)
+        if (condition := _condition(node)) is not None:
+            return self._truth(condition)
         self._regions.take(work_of(node, self._names))
         found = derived(node, self._names)
         if found is not None and found.of == "number":
             numbers = {found.masks[text]: Fraction(at) for text, at in found.places.items()}
             return self._functions.of_values(found.axis, numbers)
         raise self._refused(node)
+
+    def _truth(self, node: exp.Expr) -> RecordFunction:
+        """1 where a condition is true, 0 where it is false; no value where it is unknown."""
+        parts = (
+            self._functions.restricted(constant_function(Fraction(value)), self.region(node, of))
+            for value, of in ((1, TRUE), (0, TRUE.of_opposite))
+        )
+        return self._functions.joined(*parts)
 
     def _attribute(self, node: exp.Column) -> RecordFunction:
         axis = self._names.axis(node)
@@ -144,8 +164,10 @@ class RecordExpressions:
             )
         return self._functions.of_attribute(attribute, axis)
 
-    def _arithmetic(self, node: exp.Binary) -> RecordFunction:
+    def _arithmetic(self, node: exp.Binary | exp.Neg) -> RecordFunction:
         left = self.function(node.this)
+        if isinstance(node, exp.Neg):
+            return self._functions.scaled(left, Fraction(-1))
         if isinstance(node, exp.Div):
             divisor = constant(node.expression, self._source)
             if divisor is None:
@@ -191,9 +213,6 @@ class RecordExpressions:
         shown = self._source.source(node)
         if isinstance(node, exp.AggFunc):
             return self._source.refuse("have no aggregate inside another", node)
-        if isinstance(node, exp.Predicate | exp.Connector | exp.Not):
-            hint = "Nearest: CASE WHEN ... THEN 1 ELSE 0 END."
-            return self._source.refuse("sum numbers, not conditions", node, hint=hint)
         return self._source.refuse(
             "sum numbers, numeric attributes, CASE, and + - * of these", node, hint=f"Got {shown}."
         )

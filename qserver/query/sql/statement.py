@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from qserver.errors import SqlError
@@ -16,6 +17,7 @@ from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
+from qserver.query.sql.tables.units import COUNTS, Unit, served
 from qserver.query.sql.text import SqlText
 
 
@@ -130,6 +132,8 @@ class Statement:
         remarks: what to know of its groups and conditions, a sentence each.
         places: per item of SELECT the index of its group, or of its column; None for both is a
             rank. Empty where SELECT names none.
+        units: per column what its numbers are counted in; empty where that does not matter.
+        stops: per column where its item ends in the text; None where none is.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -149,6 +153,8 @@ class Statement:
     course: Course | None = None
     remarks: tuple[str, ...] = ()
     places: tuple[tuple[int | None, int | None], ...] = ()
+    units: tuple[Unit, ...] = ()
+    stops: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         rest = replace(self.clauses, measure=None, reading=AS_EVER)
@@ -186,9 +192,23 @@ class Statement:
             )
 
     def exactness_of(self, column: int) -> Exactness:
-        """How exact a column shall be."""
-        own = self.exactness[column] if self.exactness else UNSAID
-        return own.or_else(self.clauses.exactness)
+        """How exact a column shall be: as said behind it, or by the clauses if they are for it."""
+        found = self.said_of(column).or_else(self.clauses.exactness)
+        if found.half_width is None or column in self.served or self.said_of(column).has_length:
+            return found
+        return replace(found, half_width=None)
+
+    def said_of(self, column: int) -> Exactness:
+        """What is said behind a column."""
+        return self.exactness[column] if self.exactness else UNSAID
+
+    @cached_property
+    def served(self) -> frozenset[int]:
+        """The columns that a WITHIN of the whole text is for."""
+        units = self.units or (COUNTS,) * len(self.columns)
+        lacking = [None if self.said_of(k).has_length else u for k, u in enumerate(units)]
+        shown = [k >= len(self.stops) or self.stops[k] is not None for k in range(len(units))]
+        return served(lacking, shown)
 
     @property
     def order(self) -> tuple[int, ...]:

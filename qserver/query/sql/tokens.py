@@ -14,8 +14,8 @@ from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar.units import unit_of
-from qserver.query.sql.periods.last import with_calls
-from qserver.query.sql.plain.reads import EXPLAIN, bounded, explains
+from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK, with_calls
+from qserver.query.sql.plain.reads import EXPLAIN, JOINED, bounded, check_beginning, explains
 from qserver.query.sql.text import SqlText, TextPlace
 
 MAX_TOKENS = 1 << 14
@@ -33,6 +33,7 @@ _NOT_NAMES = frozenset(
 CHOICES = ("LARGEST", "LEAST", "ANY")
 READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE", "ERROR")}
 """What follows the words that say how a posterior is read."""
+_FOLLOWED = {**READINGS, "ONLY": ("THIS",), "AT": ("MOST",)}
 _ALLOWED = frozenset(
     {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
     | {TokenType.FILTER, TokenType.CASE, TokenType.WHEN}
@@ -60,18 +61,39 @@ _ALSO_NAMES = frozenset(
     | {TokenType.DOUBLE, TokenType.DECIMAL, TokenType.TEXT, TokenType.VARCHAR, TokenType.CHAR}
     | {TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ}
 )
+_WRITTEN_OUT = "Write the inner condition out: AND, OR, IN, CASE."
 _REASONS = {
     TokenType.DISTINCT: (
         "not use DISTINCT, which is not linear in the counts of records",
         "Nearest: COUNT(*) with GROUP BY, which counts each value.",
     ),
+    TokenType.EXISTS: ("hold no SELECT in a condition", _WRITTEN_OUT),
+    TokenType.SIMILAR_TO: (
+        "compare texts by LIKE",
+        "Nearest: name LIKE 'A%', where % is any text and _ one character.",
+    ),
+    TokenType.XOR: ("join conditions by AND, OR and NOT", "Nearest: (a OR b) AND NOT (a AND b)."),
+    TokenType.TABLE_SAMPLE: (
+        "count all records, which a sample makes no cheaper",
+        "A longer interval costs less: WITHIN.",
+    ),
     TokenType.RECURSIVE: ("not use RECURSIVE", "Nearest: WITH name AS (SELECT ...)."),
+    **dict.fromkeys(
+        (
+            *(TokenType.CURRENT_DATE, TokenType.CURRENT_TIMESTAMP, TokenType.CURRENT_TIME),
+            TokenType.CURRENT_DATETIME,
+        ),
+        (NO_CLOCK, LAST_PERIODS),
+    ),
 }
 # What may stand before SELECT, where it does not begin the text.
 _BEFORE_SELECT = frozenset(
     {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.UNION, TokenType.ALL, TokenType.DISTINCT}
 )
-_JOINS = frozenset({TokenType.JOIN, TokenType.CROSS, TokenType.INNER, TokenType.LEFT})
+_JOINS = frozenset(
+    {TokenType.JOIN, TokenType.CROSS, TokenType.INNER, TokenType.LEFT, TokenType.RIGHT}
+    | {TokenType.FULL, TokenType.NATURAL}
+)
 
 
 class Words(Dialect):
@@ -123,6 +145,7 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
         CapacityError: it is too long, or nested too deep.
     """
     source = bounded(text, field)
+    check_beginning(source)
     tokens = with_calls(_named(_scan(source), source, set(names)))
     if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
@@ -248,8 +271,8 @@ def _start_of_clauses(tokens: Sequence[Token]) -> int:
 def _is_clause(tokens: Sequence[Token], i: int) -> bool:
     """Whether a clause begins; an attribute with the same name has no number after it."""
     word = tokens[i].text.upper()
-    if word in READINGS:
-        return i + 1 < len(tokens) and tokens[i + 1].text.upper() in READINGS[word]
+    if word in _FOLLOWED:
+        return i + 1 < len(tokens) and tokens[i + 1].text.upper() in _FOLLOWED[word]
     if word == "AS":
         # A column may be called `largest`; then neither a number nor OF comes next.
         after = [token.text.upper() for token in tokens[i + 1 : i + 3]]
@@ -258,8 +281,6 @@ def _is_clause(tokens: Sequence[Token], i: int) -> bool:
         return len(after) > 1 and after[0] in CHOICES and (after[1] == "OF" or after[1].isdigit())
     if word not in _CLAUSES:
         return False
-    if word == "ONLY":
-        return i + 1 < len(tokens) and tokens[i + 1].text.upper() == "THIS"
     follows = tokens[i + 1].token_type if i + 1 < len(tokens) else None
     if word == "WITHIN" and follows is not None and tokens[i + 1].text.upper() == "GROUP":
         return False  # PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)
@@ -311,11 +332,9 @@ def _refusal(source: SqlText, token: Token) -> SqlError:
         condition, hint = _REASONS[kind]
         return source.refuse(condition, token, hint=hint)
     if kind in _JOINS:
-        return source.refuse("read one dataset, without JOIN", token)
+        return source.refuse("read one dataset, without JOIN", token, hint=JOINED)
     if kind is TokenType.SELECT:
-        return source.refuse(
-            "hold one SELECT", token, hint="Write the inner condition out: AND, OR, IN, CASE."
-        )
+        return source.refuse("hold one SELECT", token, hint=_WRITTEN_OUT)
     if kind is TokenType.SEMICOLON:
         return source.refuse("be one statement", token)
     return source.refuse(

@@ -31,7 +31,7 @@ def answered_cell(
     nearest: Sequence[float] | None,
 ) -> AnsweredCell:
     """A cell by its questions' answers, with where they come from."""
-    estimates = [answer.estimate for answer in answers]
+    estimates = {i: answers[i].estimate for i in cell.parts}
     value = cell_value(cell, estimates, part_intervals(cell, answers, ends))
     parts = [answers[i] for i in cell.parts]
     source, law = dearest(a.source for a in parts), _law_of(cell, parts)
@@ -59,19 +59,18 @@ def _marks(cell: CellQuestions) -> tuple[Marks | None, ...]:
 
 def part_intervals(
     cell: CellQuestions, found: Sequence[Answer | Offer | None], ends: Sequence[Ends | None]
-) -> list[CellInterval]:
-    """The intervals of all questions; for a function of several both ends miss alike.
+) -> dict[int, CellInterval]:
+    """The intervals of its questions by index; for a function of several both ends miss alike.
 
     Some functions count on each end by itself, and the shortest interval of a posterior may miss at
     one end more often than at the other.
     """
     is_two_sided = cell.function is not None and len(ends) == len(found)
-    intervals = list[CellInterval]()
-    for i, one in enumerate(found):
+    intervals = dict[int, CellInterval]()
+    for i in cell.parts:
         end = ends[i] if is_two_sided else None
-        either = one if end is None else end
-        known = UNKNOWN if either is None else CellInterval(either.low, either.high)
-        intervals.append(known)
+        either = found[i] if end is None else end
+        intervals[i] = UNKNOWN if either is None else CellInterval(either.low, either.high)
     return intervals
 
 

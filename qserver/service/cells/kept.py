@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from qserver.query.measure import Measure
-from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.service.statement_answers import AnyStatement, StatementAnswer
 from qserver.storage.standings import Stamp
 
@@ -22,7 +22,12 @@ _MOST_CELLS: Final = 2_000
 
 @dataclass(frozen=True)
 class StatementKey:
-    """A statement as it was sent, and the state that it is answered in."""
+    """A statement as it was sent, and the state that it is answered in.
+
+    Args:
+        text: the statement, or the fields of a form that make it.
+        is_form: whether it is these fields.
+    """
 
     name: str
     stamp: Stamp
@@ -33,6 +38,14 @@ class StatementKey:
     explain: bool
     spends: bool
     by: str
+    is_form: bool = False
+
+    @classmethod
+    def of_form(cls, name: str, stamp: Stamp, fields: str, at: str) -> StatementKey:
+        """What a form's fields ask of history alone."""
+        return cls(
+            name, stamp, fields, at, None, UNSAID, explain=False, spends=False, by="", is_form=True
+        )
 
     def keeps(self, found: AnyStatement) -> bool:
         """Whether it cost nothing, and depends on this state alone.

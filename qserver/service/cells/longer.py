@@ -1,9 +1,10 @@
-"""One sentence on intervals that are longer than asked, for every face to show as a remark."""
+"""What is to be said of the intervals of a table, for every face to show as remarks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from qserver.query.sql.cells import CellQuestions, StatementQuestions
 from qserver.query.sql.combined.function import Combined
@@ -11,6 +12,9 @@ from qserver.query.sql.statement import Cell, Sum
 from qserver.query.sql.tables.exactness import Exactness, least_base
 from qserver.service.statement_answers import AnsweredCell
 from qserver.text import cost_text
+
+if TYPE_CHECKING:
+    from qserver.service.smooth.cells import SmoothCells
 
 _ROUNDING = 1e-6
 
@@ -37,20 +41,19 @@ def with_remark(
     questions: StatementQuestions,
     cells: Sequence[Sequence[AnsweredCell]],
     *,
-    is_few: Callable[[CellQuestions, float], bool],
+    smooth: SmoothCells,
     rest_nano: int | None = None,
 ) -> StatementQuestions:
-    """The questions of a statement that says where intervals are longer than asked.
+    """The questions of a statement that says where intervals are longer than asked, and why.
 
     Args:
         cells: of the whole table, with the intervals of each number by itself.
-        is_few: whether the records behind a number, asked with this half-width, are surely fewer
-            than assumed.
+        smooth: the numbers of the statement that are found by draws.
         rest_nano: price of what is still to be measured, where the quote did not pay it.
     """
     reached = list(_reached(questions, cells))
     longer = [one for one in reached if one.is_longer]
-    told = [(one, is_few(one.cell, one.asked)) for one in longer]
+    told = [(one, smooth.is_few(one.cell, one.asked)) for one in longer]
     few = [one for one, has_few in told if has_few]
     others, statement = [one for one, has_few in told if not has_few], questions.statement
     remarks = list[str]()
@@ -59,6 +62,9 @@ def with_remark(
         remarks.append(_too_few(few, len(reached), least))
     if others:
         remarks.append(f"{_longer(others, len(reached))}{_more(rest_nano)}")
+    n_far = sum(smooth.is_far(one.cell) for one in reached if one not in few)
+    if n_far:
+        remarks.append(_far_from_linear(n_far, len(reached)))
     said = replace(statement, remarks=(*statement.remarks, *remarks))
     return replace(questions, statement=said) if remarks else questions
 
@@ -69,6 +75,14 @@ def _too_few(found: Sequence[ReachedLength], m: int, least: float) -> str:
     return (
         f"{which}, surely under {least:,.10g} (ASSUMING AT LEAST), so they are measured no "
         f"further: {_lengths(found)}. A smaller ASSUMING AT LEAST measures more."
+    )
+
+
+def _far_from_linear(n: int, m: int) -> str:
+    which = "The number is" if m == 1 else f"{n} of {m} numbers {'is' if n == 1 else 'are'}"
+    return (
+        f"{which} far from linear within the noise of the sums behind {'it' if n == 1 else 'them'}:"
+        " the interval allows for that, and measured more exactly it would be much shorter."
     )
 
 

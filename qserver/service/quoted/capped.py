@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+from qserver.errors import BudgetExhaustedError
 from qserver.query.sql.cells import StatementQuestions
+from qserver.query.sql.statement import Statement
 from qserver.records.charge import NANO
 from qserver.service.cells.answered import step_of, without_smooth, workload_of
 from qserver.service.quoted.notes import StatementNote, digest_of
 from qserver.service.service import Price, Service
 from qserver.service.statement_steps import MOST_STEPS, StatementSteps
 
+_ADVICE = (
+    "Or add AT MOST and a number of epsilon: the statement is answered in steps, mostly costs far "
+    "less, and stops there."
+)
+
 
 class CappedSteps:
     """What a statement asks next, on one dataset, for one asker.
 
     Its quote is the price of asking all as exactly as the worst case needs, before its first step:
-    at once, or the smooth numbers by rows as steps do. A step that would pass what is left of it is
+    at once, or the smooth numbers by rows as steps do; or what it says itself that it may be
+    charged, where that is less. A step that would pass what is left of it is
     not taken: smooth numbers that are too dear are left out of it, and all others are asked at once
     if that fits. The statement is then answered by what is known.
     """
@@ -44,9 +52,24 @@ class CappedSteps:
         """Most that the steps from now on may be charged; None before the first."""
         return None if self._note is None else self._note.left_nano
 
+    @property
+    def may_cost_nano(self) -> int | None:
+        """Most that the next job may be charged; None for its price."""
+        left = None if self._note is None else self._note.left_nano
+        return left or at_most_nano(self._at_most.statement)
+
     @cached_property
     def quote(self) -> Price:
         """The price of all that is asked at most, and whether it can be paid at once."""
+        price, most = self._worst, at_most_nano(self._at_most.statement)
+        if most is None or price.nano <= most:
+            return price
+        left = self._service.dataset(self._name).remaining_nano
+        return Price(most, is_payable=most <= left)
+
+    @cached_property
+    def _worst(self) -> Price:
+        """The price of all as exactly as the worst case needs."""
         at_once = self._service.price(self._name, workload_of(self._at_most), by=self._by)
         by_rows = self._steps.by_rows * self._service.smooth.n_losses(self._name)
         if not at_once.is_payable or not by_rows:
@@ -65,11 +88,16 @@ class CappedSteps:
         return self._at_most
 
     def next_step(self) -> StatementQuestions | None:
-        """The questions of the next step; None where none is left, or none may be charged."""
+        """The questions of the next step; None where none is left, or none may be charged.
+
+        Raises:
+            BudgetExhaustedError: what is left of the budget is less than the quote.
+        """
         if not self.goes_on or self._is_at_once:
             return None
         if self._note is None:
             if not self.quote.is_payable:
+                self._refuse_beyond()
                 return None
             self._note = StatementNote(self.quote.nano)
         if self._n_taken < MOST_STEPS and self._steps.has_next:
@@ -132,6 +160,17 @@ class CappedSteps:
         if not self.is_answered:
             self._keep(StatementNote.answered(questions))
 
+    def _refuse_beyond(self) -> None:
+        """Raise BudgetExhaustedError where the budget cannot pay the quote, with what goes on."""
+        left = self._service.dataset(self._name).remaining_nano
+        if self._steps.is_one or self.quote.nano <= left:
+            return  # Refused as any other question, by the worker.
+        refused = BudgetExhaustedError(price_nano=self.quote.nano, remaining_nano=left)
+        refused.args = (f"{refused} {_ADVICE}",)
+        explained = self._service.explain_workload(self._name, workload_of(self._at_most))
+        refused.free = explained.free
+        raise refused
+
     def look(self) -> None:
         """Read the present history."""
         self._steps.look()
@@ -149,3 +188,9 @@ class CappedSteps:
     def _keep(self, note: StatementNote) -> None:
         self._note = note
         self._service.notes.keep(self._name, self._digest, note)
+
+
+def at_most_nano(statement: Statement) -> int | None:
+    """What the statement says that it may be charged, in nano-epsilon; None for its price."""
+    most = statement.clauses.at_most
+    return None if most is None else math.floor(most * NANO)

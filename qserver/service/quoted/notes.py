@@ -87,6 +87,6 @@ def digest_of(asked: StatementQuestions) -> str:
     cells = [[[*map(str, c.parts), repr(c.function)] for c in row] for row in asked.cells]
     exact = [said.exactness_of(k) for k in range(len(said.columns))]
     lengths = [[str(one.half_width), str(one.part)] for one in exact]
-    clauses = [str(said.clauses.assuming), asked.simultaneous]
+    clauses = [str(said.clauses.assuming), asked.simultaneous, str(said.clauses.at_most)]
     found = json.dumps([questions, cells, lengths, clauses])
     return hashlib.sha256(found.encode()).hexdigest()

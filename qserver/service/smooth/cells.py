@@ -58,6 +58,12 @@ class SmoothCells:
             return False
         return self._view.known(one).state(one.number(half_width, self._least)) == "few"
 
+    def is_far(self, cell: CellQuestions) -> bool:
+        """Whether a number is far from linear within the errors of its sums."""
+        one = self._of.get((cell.parts, cell.confidence, cell.function))
+        look = None if one is None else self._view.known(one).look
+        return look is not None and look.is_far_from_linear
+
 
 _Key = tuple[tuple[int, ...], float, FunctionOfSums | None]
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.unconfirmed import UnconfirmedError, costs, stated, unconfirmed
+from qserver.query.sql.tables.unconfirmed import (
+    UnconfirmedError,
+    costs,
+    says_none,
+    stated,
+    unconfirmed,
+)
 from qserver.service.cells.answered import workload_of
 from qserver.service.statement_answers import StatementAnswer
 
@@ -31,12 +38,17 @@ def from_history(
     Raises:
         UnconfirmedError: history does not give every number; with the price at stated lengths.
     """
-    full = stated(statement, service.within(name))
-    if is_priced:
-        raise _priced(statements, name, statement, full, by=by)
-    questions = statements.asked(name, full)
+    if not says_none(statement):
+        raise priced(statements, service, name, statement, by=by)
+    questions = statements.asked(name, stated(statement, service.within(name)))
     known = service.insight.known_numbers(name, workload_of(questions))
-    if all(one is not None for one in known):
+    typed = _typed(statement, questions)
+    asked = zip(questions.questions, known, strict=True)
+    is_known = all(
+        one is not None and (i not in typed or one.meets(question))
+        for i, (question, one) in enumerate(asked)
+    )
+    if is_known and not is_priced:
         status = service.dataset(name)
         return statements.known_table(
             name,
@@ -46,17 +58,34 @@ def from_history(
             version=status.version,
             is_asked=False,
         )
-    raise _priced(statements, name, statement, full, by=by)
+    raise priced(statements, service, name, statement, by=by, is_known=is_known)
 
 
-def _priced(
-    statements: Statements, name: str, statement: Statement, full: Statement, *, by: str
+def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
+    """The questions of numbers that the text gives a length."""
+    columns = range(len(statement.columns))
+    said = {k for k in columns if statement.exactness_of(k).has_length}
+    return {i for row in questions.cells for k in said for i in row[k].parts}
+
+
+def priced(
+    statements: Statements,
+    service: Service,
+    name: str,
+    statement: Statement,
+    *,
+    by: str = "",
+    is_known: bool = False,
 ) -> UnconfirmedError:
-    """The error with the price at the stated lengths of `full`."""
+    """The error of a statement that lacks a length: with its price at the stated ones.
+
+    Args:
+        is_known: whether history answers it as it is.
+    """
+    full = stated(statement, service.within(name))
     found = statements.explain(name, full, by=by)
-    return unconfirmed(
-        statement, full, price_nano=found.price_nano, remaining_nano=found.remaining_nano
-    )
+    price, left = found.price_nano, found.remaining_nano
+    return unconfirmed(statement, full, price_nano=price, remaining_nano=left, is_known=is_known)
 
 
 def refuse_unless_free(statements: Statements, name: str, statement: Statement, *, by: str) -> None:

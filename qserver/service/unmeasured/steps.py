@@ -40,10 +40,17 @@ class TakenSteps:
             self.answers.append(found)
         return None
 
-    def take(self, workload: Workload, *, wait_s: float, by: str) -> JobStatus | None:
+    def take(
+        self, workload: Workload, *, wait_s: float, by: str, most_nano: int | None
+    ) -> JobStatus | None:
         """Ask the next step; the job that it became, or None."""
         found = self.service.ask_workload(
-            self.dataset, workload, wait_s=wait_s, idempotency=self._key(), by=by
+            self.dataset,
+            workload,
+            wait_s=wait_s,
+            idempotency=self._key(),
+            by=by,
+            most_nano=most_nano,
         )
         if isinstance(found, JobStatus):
             return found

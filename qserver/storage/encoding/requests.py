@@ -21,9 +21,9 @@ from qserver.query.measure import measure_of
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Source
+from qserver.records.charge import Standing
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
-from qserver.records.standing import Standing
 from qserver.records.statement import Simultaneous
 from qserver.storage.encoding.records import (
     estimator_from_plain,
@@ -56,6 +56,7 @@ class Request:
     Args:
         by: account that asked first and pays; '' if there are no accounts.
         tightened: of what refines the answer of an earlier job; else None.
+        most_nano: most that the answer may be charged for, all rounds together; None for its price.
 
     Raises:
         InputError: its questions are on different domains.
@@ -66,6 +67,7 @@ class Request:
     asked: AnyAsked
     by: str = ""
     tightened: Tightened | None = None
+    most_nano: int | None = None
 
     def __post_init__(self) -> None:
         if any(q.query.sizes != self.sizes for q in self.asked.questions):
@@ -77,6 +79,11 @@ class Request:
         if isinstance(self.asked, ModelAsked):
             return self.asked.sizes
         return self.asked.questions[0].query.sizes
+
+    @property
+    def left_nano(self) -> int | None:
+        """Most that this round may be charged; None for its price."""
+        return self.most_nano if self.tightened is None else self.tightened.most_nano
 
     @property
     def to_plan(self) -> AnyAsked:
@@ -100,6 +107,8 @@ class Request:
         }
         if self.tightened is not None:
             head["tightened"] = asdict(self.tightened)
+        if self.most_nano is not None:
+            head["most"] = self.most_nano
         if isinstance(self.asked, ModelAsked):
             return json.dumps({**head, "model": _model_plain(self.asked)})
         if self.asked.measure == "only_this":
@@ -140,6 +149,7 @@ def _from_json(text: str) -> Request:
         asked=_asked(plain),
         by=str(plain.get("by", "")),
         tightened=_tightened(plain["tightened"]) if "tightened" in plain else None,
+        most_nano=int(plain["most"]) if "most" in plain else None,
     )
 
 

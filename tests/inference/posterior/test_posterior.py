@@ -36,6 +36,15 @@ def test_the_confidence_of_a_half_width_leaves_out_the_allowance_and_rounds_down
     assert ONE.confidence_of(0.1) == 0.0
 
 
+@pytest.mark.parametrize("half_width", [1e-3, 0.7, 20.5, 1e3, math.inf])
+def test_a_confidence_is_never_more_than_that_of_the_law_and_nearly_it(half_width: float) -> None:
+    """Half-widths that differ by rounding alone share a certificate, of the shortest."""
+    found = Posterior(0.0, np.array([10.0, 3.0, 3.0]), 0.0)
+    exact = found.error.certify(half_width).lower
+    assert found.confidence_of(half_width) <= exact
+    assert found.confidence_of(half_width) == pytest.approx(exact, abs=1e-10)
+
+
 @pytest.mark.parametrize("confidence", [0.2, 0.8, 0.95, 0.999])
 def test_the_half_width_at_a_confidence_attains_it(confidence):
     posterior = Posterior(0.0, np.array([1.0, 0.4, 2.0]), 0.01)

@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals import estimate as by_estimate
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit import clique_agreement
+from qserver.models.marginals.fit import consistency
 from qserver.models.marginals.fit.consensus import agree
 from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.layout import layout_of
@@ -189,7 +189,7 @@ def test_without_a_consensus_proximal_steps_come_to_the_same_loss(likelihood, mo
     measurements = released(SCOPES)
     keywords = {"oracle": "exact", "likelihood": likelihood, "total": TOTAL, "precision": 1e-4}
     by_consensus = estimate(SIZES, measurements, **keywords)
-    monkeypatch.setattr(clique_agreement, "MAX_PARTS", 3)
+    monkeypatch.setattr(consistency, "MAX_PARTS", 3)
     by_steps = [estimate(SIZES, measurements, **keywords)]
     monkeypatch.undo()
     monkeypatch.setattr(by_estimate, "_ROUNDS", 10)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
 from qserver.models.marginals.fit.consensus import agree
+from qserver.models.marginals.fit.consistency import CliqueAgreement
 from qserver.models.marginals.fit.likeliest import Aim, likeliest
 from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree

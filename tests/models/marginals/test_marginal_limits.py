@@ -10,7 +10,7 @@ from scipy import sparse
 from qserver.errors import InputError
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit import consensus
-from qserver.models.marginals.fit.clique_agreement import CliqueAgreement
+from qserver.models.marginals.fit.consistency import CliqueAgreement
 from qserver.models.marginals.fit.descent import descend
 from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree

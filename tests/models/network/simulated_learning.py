@@ -19,14 +19,14 @@ from qserver.models.network.learning.learn import (
     one_step_prices,
 )
 from qserver.models.network.learning.noisy_table import NoisyTable, Scope, TablePrice, scope_of
-from qserver.models.network.learning.paper_allocation import (
+from qserver.models.network.learning.paper_methods import (
     SAMPLING_RATE,
     StageOne,
     StageOneBudget,
     Version,
+    consistent_network,
     final_prices,
 )
-from qserver.models.network.learning.paper_consistency import consistent_network
 from qserver.models.network.network import Network, Table, normalised
 from qserver.models.network.structure import Structure
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from qserver.answering.models.kinds.network_kind import MAX_SUBSETS
-from qserver.models.network.complexity import IndependentNumbers, complexity, table_complexity
 from qserver.models.network.learning.noisy_table import Scope
 from qserver.models.network.learning.table_choice import (
     MAX_CHOICE_SIZE,
@@ -18,7 +17,12 @@ from qserver.models.network.learning.table_choice import (
     maximal_families,
     most_numbers_chosen,
 )
-from qserver.models.network.structure import Structure
+from qserver.models.network.structure import (
+    IndependentNumbers,
+    Structure,
+    complexity,
+    table_complexity,
+)
 from qserver.query.domain import MAX_ATTRIBUTES
 from tests.models.structures import sized
 
@@ -97,7 +101,7 @@ def test_what_is_not_listed_is_bounded(seed: int, monkeypatch: pytest.MonkeyPatc
     """Between the rank of all cells and their number."""
     structure = random_structure(np.random.default_rng(seed), 6)
     scopes = [structure.family(i) for i in range(6)]
-    monkeypatch.setattr("qserver.models.network.complexity.MAX_INTERACTIONS", 0)
+    monkeypatch.setattr("qserver.models.network.structure.MAX_INTERACTIONS", 0)
     found = table_complexity(structure.sizes, scopes)
     assert not found.is_exact
     cells = sum(prod(structure.sizes[i] for i in scope) - 1 for scope in scopes)

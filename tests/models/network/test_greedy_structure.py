@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from qserver.errors import InputError
-from qserver.models.network.complexity import complexity
 from qserver.models.network.greedy_structure import (
     correlations,
     cramers_v,
@@ -17,7 +16,7 @@ from qserver.models.network.greedy_structure import (
     score,
     total_score,
 )
-from qserver.models.network.structure import Structure
+from qserver.models.network.structure import Structure, complexity
 from tests.models.structures import labels_of, sized
 
 SIZES = dict.fromkeys("abcdef", 2)

@@ -12,11 +12,12 @@ from qserver.errors import NetworkError
 from qserver.models.network.learning.estimation import network_from_tables
 from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, one_step_prices
 from qserver.models.network.learning.noisy_table import NoisyTable
-from qserver.models.network.learning.paper_allocation import (
+from qserver.models.network.learning.paper_methods import (
+    consistent,
     importance,
+    meetings,
     sensitivity,
 )
-from qserver.models.network.learning.paper_consistency import consistent, meetings
 from qserver.models.network.network import Network
 from qserver.models.network.row_posterior import KnownTotals, posterior_counts
 from qserver.models.network.structure import Structure, Variable

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from qserver.errors import InputError
-from qserver.models.network.complexity import complexity
 from qserver.models.network.greedy_structure import total_score
-from qserver.models.network.structure import Structure
-from qserver.models.tracing.cap import PrivacyCap
-from qserver.models.tracing.gate import ReleaseGate, max_power_at_fpr
+from qserver.models.network.structure import Structure, complexity
+from qserver.models.tracing.bound import PrivacyCap, ReleaseGate, max_power_at_fpr
 from qserver.models.tracing.report import AuditRequest, Release, structural_report
 from qserver.models.tracing.structure_proposal import Audit, Candidates, proposed_structure
 from tests.models.structures import labels_of

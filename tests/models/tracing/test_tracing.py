@@ -12,9 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import InputError
-from qserver.models.tracing.bound import TracingBound, area_under
-from qserver.models.tracing.cap import PrivacyCap, TracingLimit
-from qserver.models.tracing.gate import ReleaseGate, max_power_at_fpr
+from qserver.models.tracing.bound import (
+    PrivacyCap,
+    ReleaseGate,
+    TracingBound,
+    TracingLimit,
+    area_under,
+    max_power_at_fpr,
+)
 
 # Murakonda et al., tables 4 to 6, column "AUC (Theoretical)": complexity, pool, area.
 PAPER = [

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from qserver.errors import InputError
-from qserver.models.network.complexity import complexity
 from qserver.models.network.network import Network
-from qserver.models.network.structure import Structure
+from qserver.models.network.structure import Structure, complexity
 from qserver.models.tracing.attack import TracingAttack, fitted, log_likelihood
 from qserver.models.tracing.bound import TracingBound
 from qserver.models.tracing.effects import (

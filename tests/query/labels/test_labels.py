@@ -18,7 +18,8 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.plain.reads import dataset_of
 from qserver.query.structured import parse_query
 
-SMOKER = {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True], "outside": "other"}
+OTHER = {"outside": "other", "missing": "other"}
+SMOKER = {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True], **OTHER}
 STAGE = {"name": "stage", "labels": ["a", "b", "c"], "codes": [1, 2, 3]}
 GRADE = {"name": "grade", "labels": [1, 2, 3]}
 REGION = {"North": ["York", "Leeds"], "South": ["Kent"]}
@@ -26,7 +27,7 @@ DISTRICT = {
     "name": "district",
     "column": "Bezirk / Größe",
     "labels": ["York", "Kent", "Leeds"],
-    "outside": "other",
+    **OTHER,
     "levels": {"region": REGION, "land": {"all": ["York", "Kent", "Leeds"]}},
 }
 SEEN = {"name": "seen", "kind": "date", "every": "day", "first": "2024-01-01", "count": 366}
@@ -277,7 +278,9 @@ def test_wrong_conditions_of_sql_are_refused_with_the_nearest(where: str, messag
             [("North", "York"), ("North", "Leeds"), ("South", "Kent"), (None, None)],
         ),
         ("smoker", [("no",), ("yes",), (None,)]),
-        ("quarter(seen)", [(f"2024-Q{q}",) for q in range(1, 5)] + [(None,)]),
+        ("quarter(seen)", [("1",), ("2",), ("3",), ("4",), (None,)]),
+        ("date_trunc('quarter', seen)", [(f"2024-Q{q}",) for q in range(1, 5)] + [(None,)]),
+        ("month(month)", [(str(m),) for m in range(1, 13)]),
         ("EXTRACT(MONTH FROM month)", [(str(m),) for m in range(1, 13)]),
     ],
 )

@@ -85,7 +85,7 @@ def test_parts_of_weeks_are_those_of_their_thursdays(part: str) -> None:
 def test_dates_outside_are_a_group_of_their_own_at_the_end_or_in_the_rest(
     by: str, n_groups: int
 ) -> None:
-    found = groups(by, days(outside="other"))
+    found = groups(by, days(outside="other", missing="other"))
     of_other = [name for name, values in found.items() if N_DAYS in values]
     assert sorted(i for values in found.values() for i in values) == list(range(N_DAYS + 1))
     if "CASE" in by:
@@ -108,7 +108,8 @@ def test_groups_are_of_the_periods_that_have_their_data(by: str) -> None:
     ("by", "name"),
     [
         ("w", "2024-W10"),
-        ("MONTH(w)", "2024-03"),
+        ("MONTH(w)", "3"),
+        ("DATE_TRUNC('month', w)", "2024-03"),
         ("EXTRACT(WEEK FROM w)", "10"),
         ("DATE_TRUNC('week', w)::date", "2024-03-04"),
         ("TO_CHAR(w, 'YYYY-MM-DD')", "2024-03-04"),
@@ -250,9 +251,11 @@ def test_a_case_that_leaves_something_over_has_a_group_of_null(case: str) -> Non
 
 def test_values_that_are_no_number_keep_their_name_in_steps() -> None:
     item = {"name": "n", "kind": "integer", "range": [0, 3], "outside": "other"}
-    assert groups("FLOOR(n / 2)", item) == {"0": [0, 1], "1": [2, 3], None: [4]}
-    named = {**item, "missing": "drop"}
-    assert groups("FLOOR(n / 2)", named) == {"0": [0, 1], "1": [2, 3], "other": [4]}
+    assert groups("FLOOR(n / 2)", item) == {"0": [0, 1], "1": [2, 3], "other": [4]}
+    for missing in ("drop", "other"):
+        found = groups("FLOOR(n / 2)", {**item, "missing": missing})
+        rest = "other" if missing == "drop" else None
+        assert found == {"0": [0, 1], "1": [2, 3], rest: [4]}
     assert groups("-n", {**item, "outside": "drop"}) == {
         "-3": [3], "-2": [2], "-1": [1], "0": [0]
     }  # fmt: skip
@@ -262,7 +265,8 @@ def test_values_that_are_no_number_keep_their_name_in_steps() -> None:
     ("by", "course"),
     [
         ("w", ["2024-W10", "2024-W11", "2024-W12"]),
-        ("MONTH(w)", ["2024-03"]),
+        ("DATE_TRUNC('month', w)", ["2024-03"]),
+        ("MONTH(w)", None),
         ("EXTRACT(WEEK FROM w)", None),
         ("UPPER(s)", None),
         ("s", None),

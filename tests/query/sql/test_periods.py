@@ -129,7 +129,10 @@ def test_periods_are_grouped_in_order_and_not_summed() -> None:
             "SELECT week, COUNT(*) FROM v WHERE week <> '2024-W12' GROUP BY week",
             (0, weeks(*range(10, 16))),
         ),
-        ("SELECT MONTH(week), COUNT(*) FROM v GROUP BY 1", (0, ["2024-03", "2024-04"])),
+        (
+            "SELECT DATE_TRUNC('month', week), COUNT(*) FROM v GROUP BY 1",
+            (0, ["2024-03", "2024-04"]),
+        ),
         ("SELECT sex, COUNT(*) FROM v GROUP BY sex", None),
         ("SELECT week = '2024-W12' AS it, COUNT(*) FROM v GROUP BY 1", None),
     ],
@@ -185,9 +188,16 @@ def test_longer_periods_hold_what_the_days_or_thursdays_say(every: str, unit: st
         name = f"{year}-W{week:02}" if every == "week" else str(day)
         expected.setdefault((whole,), []).append(name)
     item = {"name": "t", "kind": "period", "every": every, "first": first, "count": 500}
-    assert grouped(f"{unit}(t)", item) == expected
-    assert grouped(f"date_trunc('{unit}', t)", item) == expected
-    assert list(grouped(f"{unit}(t)", item)) == list(expected)
+    assert list(found := grouped(f"date_trunc('{unit}', t)", item)) == list(expected)
+    assert found == expected
+    if unit == "year":
+        return
+    # MONTH(t) and QUARTER(t) are those of all years together.
+    together: dict[tuple[str, ...], list[str]] = {}
+    for (name,), names in expected.items():
+        part = name.split("-")[1].removeprefix("Q").lstrip("0")
+        together.setdefault((part,), []).extend(names)
+    assert grouped(f"{unit}(t)", item) == together
 
 
 @pytest.mark.parametrize(
@@ -404,3 +414,31 @@ def test_a_group_of_longer_periods_is_named_by_its_first_day_where_it_is_a_date(
         text = f"SELECT {by} AS d, COUNT(*) FROM v GROUP BY 1 ORDER BY 1"
         rows = parse_statement(text, domain, dataset="v").rows
         assert [row.group[0] for row in rows][: len(names)] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT MONTH(d), COUNT(*) FROM v GROUP BY MONTH(d)", True),
+        ("SELECT COUNT(*) FROM v WHERE CASE WHEN TRUE THEN MONTH(d) END IN (1, 2)", True),
+        ("SELECT EXTRACT(MONTH FROM d) AS m, COUNT(*) FROM v GROUP BY m", False),
+        ("SELECT DATE_TRUNC('month', d) AS m, COUNT(*) FROM v GROUP BY m", False),
+        ("SELECT COUNT(*) FROM v WHERE MONTH(d) = 3", False),
+        ("SELECT COUNT(*) FROM v WHERE MONTH(d) = '2024-03'", False),
+        ("SELECT MONTH(one), COUNT(*) FROM v GROUP BY 1", False),
+    ],
+)
+def test_months_of_all_years_are_told_where_earlier_versions_told_years_apart(
+    text: str, *, said: bool
+) -> None:
+    dates = [
+        {"name": name, "kind": "date", "every": "month", "first": "2024-01", "count": n}
+        for name, n in (("d", 24), ("one", 12))
+    ]
+    domain = domain_from_document({"attributes": dates})
+    found = parse_statement(text, domain, dataset="v").remarks
+    remark = (
+        "MONTH(d) is a number of all years together, as in SQL; earlier versions told years "
+        "apart, as DATE_TRUNC('month', d) does."
+    )
+    assert found == ((remark,) if said else ())

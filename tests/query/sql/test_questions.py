@@ -87,7 +87,7 @@ def test_without_within_a_statement_is_refused() -> None:
 
 
 def test_one_question_is_asked_once() -> None:
-    found = asked_of("SELECT COUNT(*), COUNT(1), SUM(age) FROM people WITHIN 5")
+    found = asked_of("SELECT COUNT(*), COUNT(1), SUM(age) WITHIN 9 FROM people WITHIN 5")
     assert len(found.questions) == 2
     assert [cell.main for cell in found.cells[0]] == [0, 0, 1]
 
@@ -218,7 +218,9 @@ def test_intervals_of_quotients_hold_as_often_as_they_say(item: str, people: Peo
     assert held >= LEAST_HELD
     assert short < LEAST_HELD
     assert wide > held
-    value = cell_value(cell, truths, [CellInterval(t, t) for t in truths])
+    value = cell_value(
+        cell, dict(enumerate(truths)), {i: CellInterval(t, t) for i, t in enumerate(truths)}
+    )
     assert value.estimate == pytest.approx(expected, rel=1e-12)
 
 
@@ -230,14 +232,14 @@ def _share_held(
     cell = found.cells[0][0]
     n_held = 0
     for _ in range(N_TRIALS):
-        estimates, intervals = [], []
-        for question, truth in zip(found.questions, truths, strict=True):
+        estimates, intervals = dict[int, float](), dict[int, CellInterval]()
+        for i, (question, truth) in enumerate(zip(found.questions, truths, strict=True)):
             half = question.requirement.half_width
             scale = half / LaplaceSum([1.0]).half_width(question.requirement.confidence)
             noise = rng.expovariate(1 / scale) * rng.choice((-1, 1))
-            estimates.append(truth + noise)
+            estimates[i] = truth + noise
             ends = (truth + noise - factor * half, truth + noise + factor * half)
-            intervals.append(CellInterval(*ends))
+            intervals[i] = CellInterval(*ends)
         interval = cell_value(cell, estimates, intervals).interval
         assert interval.low is not None
         assert interval.high is not None
@@ -246,7 +248,10 @@ def _share_held(
 
 
 def test_quotients_in_groups_ask_for_both_parts_of_each_group() -> None:
-    text = "SELECT region, AVG(age), COUNT(*) FROM people GROUP BY region WITHIN 2 ASSUMING 30"
+    text = (
+        "SELECT region, AVG(age) WITHIN 2, COUNT(*) FROM people GROUP BY region WITHIN 2 "
+        "ASSUMING 30"
+    )
     found = asked_of(text)
     assert {q.requirement.confidence for q in found.questions} == {0.95}
     assert len(found.questions) == 4 * 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import duckdb
@@ -157,6 +157,13 @@ class Grammar:
             f"-age {self._maybe_not()}IN (-{a}, -{b})",
             f"FLOOR((age + 1) / 2) {self._maybe_not()}BETWEEN {a // 2} AND {b // 2}",
             f"age + 1 IS {self._maybe_not()}NULL",
+            f"ABS(age - 22) {self._sign()} {a % 3}",
+            f"ROUND(age / 2.0) {self._maybe_not()}IN ({a // 2}, {b // 2})",
+            f"TRUNC(-age / 3.0) {self._sign()} -{a // 3}",
+            f"{self._one_of('GREATEST', 'LEAST')}(age, {a}) {self._sign()} {b}",
+            f"4 * age {self._sign()} hours + 46",
+            f"hours - 4 * age {self._sign()} -46",
+            f"4 * age {self._maybe_not()}BETWEEN hours + 46 AND {4 * a + 1}",
             f"CASE age WHEN {a} THEN 'x' WHEN {b} THEN NULL ELSE 'y' END = 'x'",
         )
 
@@ -222,11 +229,20 @@ class Grammar:
             f"SUM({self._one_of('age', 'COALESCE(age, 5)', 'NULLIF(age, 21)', 'age + 2')}) {where}",
             f"SUM(CASE WHEN {self.condition(1)} THEN 1 WHEN {self.condition(0)} THEN age END)",
             f"AVG({self._one_of('age', 'COALESCE(age, 0)', '2 * age', 'age % 3')}) {where}",
-            f"SUM({self._one_of('LENGTH(region)', 'FLOOR(age / 2)', YEAR)}) {where}",
+            f"SUM({self._one_of('LENGTH(region)', 'YEAR(day) - MONTH(day)', YEAR)}) {where}",
             f"SUM(CASE WHEN {self.condition(0)} THEN {YEAR} ELSE age * LENGTH(region) END)",
             f"{self._one_of('MIN(age)', 'MAX(age)', 'STDDEV(age)', 'VAR_POP(age)')} {where}",
             f"COUNT(DISTINCT {self._one_of('region', 'age % 2', 'NULLIF(age, 22)')})",
+            f"SUM({self._one_of('ABS(age - 22)', 'ROUND(age / 2.0)', 'LEAST(age, 22)')}) {where}",
+            f"{self._one_of('SUM', 'AVG')}(({self._plain()})::int) {where}",
+            f"COUNT({self._plain()}) {where}",
+            f"AVG(age) {where} {self._one_of('+', '-')} {self._one_of('AVG(age)', 'STDDEV(age)')}",
         ]
+
+    def _plain(self) -> str:
+        """A condition that is counted as 1 and 0."""
+        one, other = self._of_age(0), self._of_region(0)
+        return self._one_of(one, other, f"NOT ({one})", f"{one} AND ({other})", f"{one} OR {other}")
 
     def key(self) -> str:
         """What to group by."""
@@ -241,6 +257,12 @@ class Grammar:
             "age % 2",
             "FLOOR(age / 2)",
             "20 - age",
+            "ABS(age - 22)",
+            "ROUND(age / 2.0)",
+            "TRUNC(age / 3)",
+            "GREATEST(age, 22)",
+            "LEAST(23, age)",
+            "hours + 46 < 4 * age",
             "age > 22",
             "EXTRACT(YEAR FROM day)",
             f"CASE WHEN {self.condition(1)} THEN region ELSE 'rest' END",
@@ -442,3 +464,39 @@ def test_months_and_years_are_those_of_duckdbs_calendar(
         for end in (moved, f"'{expected}'")
     )
     assert one == other
+
+
+@pytest.mark.parametrize("sign", ["=", "<>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("of", ["x - y", "2 * x - y - 1", "y - x", "1 - x - y"])
+def test_ends_that_are_never_reached_tell_two_attributes_apart(sign: str, of: str) -> None:
+    """Of bins [0, 1), [1, 2), [2, 4) every pair of ends and middles agrees, or it is refused."""
+    edges = [0, 1, 2, 4]
+    reals = [{"name": n, "kind": "real", "edges": edges} for n in "xy"]
+    domain = domain_from_document({"attributes": reals})
+    condition = f"{of} {sign} 0"
+    values = [[low, (low + high) / 2, high - 1e-9] for low, high in pairwise(edges)]
+    told = {
+        (i, j): {
+            eval(condition.replace("<>", "!=").replace(" = ", " == "), {"x": x, "y": y})
+            for x in values[i]
+            for y in values[j]
+        }
+        for i in range(3)
+        for j in range(3)
+    }
+    text = f"SELECT COUNT(*) FROM t WHERE {condition}"
+    if any(len(found) > 1 for found in told.values()):
+        with pytest.raises(SqlError, match=r"not cut through bins of `[xy]` and `[xy]`"):
+            parse_statement(text, domain, dataset="t")
+        return
+    [row] = parse_statement(text, domain, dataset="t").rows
+    for cell, found in told.items():
+        assert {bool(row.cells[0].query.value_at(cell))} == found
+
+
+def test_between_symmetric_takes_its_ends_in_any_order() -> None:
+    either = [
+        read(f"SELECT COUNT(*) FROM t WHERE age BETWEEN SYMMETRIC {ends}")
+        for ends in ("21 AND 23", "23 AND 21")
+    ]
+    assert either[0] == either[1] == read("SELECT COUNT(*) FROM t WHERE age BETWEEN 21 AND 23")

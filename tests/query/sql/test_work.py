@@ -60,7 +60,7 @@ def test_a_deep_condition_on_the_catalogue_is_refused() -> None:
 
 
 def test_equal_numbers_share_a_rank_but_not_a_row_number() -> None:
-    estimates, ends = [3.0, 5.0, 3.0, 5.0], [(0.0, 9.0)] * 4
-    for breaks, expected in ((False, [3, 1, 3, 1]), (True, [3, 1, 4, 2])):
-        rank = Rank("r", 0, descending=True, parties=(0,) * 4, breaks_ties=breaks)
+    estimates, ends = [3.0, 5.0, 3.0, 5.0, 9.0], [(0.0, 6.0)] * 4 + [(8.0, 9.0)]
+    for breaks, expected in ((False, [4, 2, 4, 2, 1]), (True, [4, 2, 5, 3, 1])):
+        rank = Rank("r", 0, descending=True, parties=(0,) * 5, breaks_ties=breaks)
         assert [one.estimate for one in ranked(estimates, ends, rank)] == expected

@@ -28,12 +28,13 @@ from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, Ta
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.by_definition import Draws, Spread, row_vector, table_vectors
-from worker.journal.owner_records import DeclaredDisjoint, LimitRaised
 from worker.journal.records import (
     GENESIS,
     Attached,
     Burnt,
     ChargeLine,
+    DeclaredDisjoint,
+    LimitRaised,
     Opened,
     Record,
     Released,

@@ -16,12 +16,21 @@ from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.campaign import play
 from tests.worker.books.histories import STEP, JournalFile
 from worker.books.accountant import NOT_VERIFIED, VERIFIED, Accountant
-from worker.books.faults import BookFaultError, UnknownFactsError
+from worker.books.lines import BookFaultError, UnknownFactsError
 from worker.books.losses import sample_loss
 from worker.books.people import heaviest
 from worker.journal import records
-from worker.journal.owner_records import Adopted, DeclaredDisjoint, LimitRaised
-from worker.journal.records import Attached, Burnt, ChargeLine, Released, ReleasedRow, Reserved
+from worker.journal.records import (
+    Adopted,
+    Attached,
+    Burnt,
+    ChargeLine,
+    DeclaredDisjoint,
+    LimitRaised,
+    Released,
+    ReleasedRow,
+    Reserved,
+)
 
 SIZES = (3, 2)
 BY_FIRST = product_partition(SIZES, {0: [0, 1, 2]})

@@ -13,13 +13,13 @@ import pytest
 from qserver.errors import JournalError
 from tests.worker.journal.on_disk import opened, written
 from worker.journal.journal import Journal, JournalFullError
-from worker.journal.owner_records import LimitRaised
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
     Attached,
     Burnt,
     ChargeLine,
+    LimitRaised,
     Opened,
     Record,
     Released,

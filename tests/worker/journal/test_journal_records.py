@@ -10,25 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import JournalError
-from worker.journal.owner_records import (
-    Adopted,
-    ClaimsSet,
-    LimitRaised,
-    MeasureSet,
-    Retired,
-    Sealed,
-)
 from worker.journal.records import (
     GENESIS,
+    Adopted,
     Attached,
     Burnt,
     ChargeLine,
+    ClaimsSet,
     HistoryChained,
+    LimitRaised,
+    MeasureSet,
     Opened,
     Record,
     Released,
     ReleasedRow,
     Reserved,
+    Retired,
+    Sealed,
     read_line,
     write_line,
 )

@@ -19,7 +19,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.worker.forge import forge_end_of_charges, forge_ledger
-from worker.books.faults import UnknownFactsError
+from worker.books.lines import UnknownFactsError
 from worker.cli import main
 from worker.owner.checks.audit import audit
 from worker.spending.bookkeeper import Bookkeeper

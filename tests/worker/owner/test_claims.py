@@ -25,8 +25,7 @@ from tests.worker.owner.test_recovery import bring_up, raw
 from tests.worker.owner.test_rotate import turn
 from worker.cli import main
 from worker.owner.checks.doctor import examine
-from worker.owner.claims.claim_file import load_claims
-from worker.owner.claims.set_claims import set_claims
+from worker.owner.claims import load_claims, set_claims
 from worker.owner.restore import restore
 
 YOUNG = {"age": {"below": 25}}

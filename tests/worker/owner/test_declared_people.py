@@ -11,8 +11,8 @@ import pytest
 
 from qserver.errors import ConfigError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, follow_metas
+from qserver.records.charge import Standing
 from qserver.records.dataset import DatasetMeta
-from qserver.records.standing import Standing
 from qserver.service.log_reader import LogReader
 from qserver.storage.audit_check import AuditExport, check_export
 from qserver.storage.keys import Keys
@@ -21,10 +21,10 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment, write_people
 from tests.worker.owner.test_populations import ask, declare, join, remaining, spent
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.changes import top_up
 from worker.owner.detach import detach
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
-from worker.owner.top_up import top_up
 
 DAY_S = 86_400
 

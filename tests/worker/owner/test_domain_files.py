@@ -18,8 +18,7 @@ from qserver.query.files.schema import domain_schema
 from worker.cli import main
 from worker.owner.domains.draft import draft_text
 from worker.owner.domains.naming import attribute_name
-from worker.owner.domains.seen import Seen
-from worker.owner.domains.types import kind_of_type
+from worker.owner.domains.seen import Seen, kind_of_type
 from worker.private.registry import Registry
 from worker.sources.source import Column
 

@@ -19,9 +19,9 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from tests.worker.forge import forge_ledger
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.changes import top_up
 from worker.owner.checks.doctor import examine
 from worker.owner.rotate import RotateRequest, rotate
-from worker.owner.top_up import top_up
 
 YOUNG = {"age": {"below": 25}}
 

@@ -113,7 +113,7 @@ def test_groups_by_week_hold_the_records_of_their_days(town: Deployment) -> None
 
 def test_groups_by_month_hold_the_weeks_of_their_thursdays(town: Deployment) -> None:
     text = (
-        "SELECT month(week) AS month, COUNT(*) FROM people WHERE week >= '2025-W01' "
+        "SELECT DATE_TRUNC('month', week) AS month, COUNT(*) FROM people WHERE week >= '2025-W01' "
         "GROUP BY month ORDER BY month WITHIN 100 CONFIDENCE 0.999999"
     )
     table = body(town, "sql", {"sql": text})["table"]

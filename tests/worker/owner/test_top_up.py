@@ -10,7 +10,7 @@ import pytest
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
-from qserver.records.history import lattice_step
+from qserver.records.noise_step import lattice_step
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment
@@ -18,8 +18,8 @@ from tests.worker.by_hand import live
 from tests.worker.crashes import Crash
 from tests.worker.forge import forge_ledger
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.changes import top_up
 from worker.owner.checks.doctor import examine
-from worker.owner.top_up import top_up
 
 YOUNG = {"age": {"below": 25}}
 

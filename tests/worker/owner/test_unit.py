@@ -170,7 +170,7 @@ def test_the_journal_says_how_records_are_spread_only_where_it_matters(
 
 
 def test_a_store_that_lowers_the_unit_is_noticed(visits: Path, store_url: str) -> None:
-    from worker.spending.facts import meta_differences
+    from worker.spending.bookkeeper import meta_differences
 
     town = town_of(visits, store_url, UNITS["one a week, unbounded"][0])
     with town.registry.journal("town", create=False).exclusive() as journal:

@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import ConfigError
-from worker.private.causal import Kept, PeriodRule, kept_by_period
 from worker.private.people import People
-from worker.private.ranking import ranked
-from worker.private.truncation import kept_records
+from worker.private.truncation import Kept, PeriodRule, kept_by_period, kept_records, ranked
 
 KEY = b"k" * 32
 Record = tuple[str, int, int]

@@ -22,10 +22,9 @@ from worker.load import AttachedData
 from worker.owner.checks.doctor import examine
 from worker.owner.detach import detach
 from worker.owner.rotate import RotateRequest, rotate
+from worker.private import seal
 from worker.private.entry import sealed_table
-from worker.private.sealed import seal
-from worker.private.sealed.rows import PackedRows
-from worker.private.sealed.seal import fingerprint_of_table, open_seal
+from worker.private.seal import PackedRows, fingerprint_of_table, open_seal
 
 TOTAL = total_query(PEOPLE.sizes)
 

@@ -37,12 +37,11 @@ from tests.worker.sources.tables import (
 )
 from worker.cli import main
 from worker.coding.coder import Coder
-from worker.coding.wanted import WantedPeriods
+from worker.coding.periods import WantedPeriods
 from worker.load import AttachedData
-from worker.private.causal import PeriodRule
 from worker.private.registry import Registry
 from worker.private.snapshot import read_records
-from worker.private.truncation import PersonRule
+from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 

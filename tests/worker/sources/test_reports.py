@@ -8,11 +8,9 @@ from pathlib import Path
 from qserver.query.domain import Domain
 from tests.worker.private.reading import KEY
 from tests.worker.sources.tables import DOMAIN, as_csv
-from worker.coding.progress import Progress
-from worker.coding.tally import Tally
-from worker.private.causal import PeriodRule
+from worker.coding.tally import Progress, Tally
 from worker.private.snapshot import read_snapshot
-from worker.private.truncation import PersonRule
+from worker.private.truncation import PeriodRule, PersonRule
 
 AT = "2024-03-05"
 

@@ -19,11 +19,10 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked
-from qserver.records.charge import Relation, charge_json
+from qserver.records.charge import Relation, Standing, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
-from qserver.records.standing import Standing
 from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import answer_json
 from qserver.storage.encoding.records import (

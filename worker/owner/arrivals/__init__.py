@@ -1,5 +1,5 @@
 """Data that arrive over time: new periods are sealed, one append after the other.
 
-Begin with `append`. `first` says what a dataset needs to grow, `reading` makes a part of a private
-file, and `sealing` carries it to the journal and the store.
+Begin with `append`, which carries a part to the journal and the store, also the first one of a
+dataset. `part` makes a part of a private file.
 """

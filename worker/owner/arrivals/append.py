@@ -1,4 +1,10 @@
-"""Append: seal the next periods of a dataset with the records of a private file."""
+"""Append: seal the next periods of a dataset with the records of a private file.
+
+The first part is read before the dataset is attached. A part goes to a file, the journal and the
+store, and the journal's line decides. A file without a line is deleted at the next start. A line
+that the store does not show yet is followed by whoever holds the population next
+(worker/spending/group/seals.py).
+"""
 
 from __future__ import annotations
 
@@ -6,22 +12,167 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from qserver.config import Settings
-from qserver.errors import ConfigError, QueryError
+from qserver.errors import BusyError, ConfigError, QueryError
 from qserver.query.calendar.ends import index_of_period
-from qserver.query.domain import Attribute
-from qserver.records.dataset import DatasetMeta
+from qserver.query.domain import Attribute, Domain
+from qserver.records.dataset import DatasetMeta, Growth
+from qserver.storage.charging import Lease
+from qserver.storage.spend import SpendingStore
+from qserver.storage.store import Store
+from worker.constants import WORKER
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Retired, Sealed
+from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.findings import Late
-from worker.owner.arrivals.reading import Arrived, Arriving, read_part
-from worker.owner.arrivals.sealing import Sealing, growing_entry
+from worker.owner.arrivals.part import Arrived, Arriving, read_part
+from worker.owner.same_data import ask_for_other_people
+from worker.private.content import Content
 from worker.private.parts import PartFolder
 from worker.private.registry import Registry, RegistryEntry
+from worker.private.truncation import PersonRule
 from worker.sources.address import Address
+
+if TYPE_CHECKING:
+    from worker.spending.spend import Spender
+
+
+_MINUTE_S = 60
+
+
+def wait_for_minute(
+    say: Callable[[str], None], pause: Callable[[float], None], clock: Callable[[], float]
+) -> None:
+    """Return at the next full minute.
+
+    How long a file takes to read tells how many records it has; when a change is shown must not.
+    """
+    say("waiting for the next full minute, when the change is shown")
+    pause(_MINUTE_S - clock() % _MINUTE_S)
+
+
+def present_entry(name: str, settings: Settings, registry: Registry) -> RegistryEntry:
+    """An attached dataset, with the snapshot that the store has decided on; NotFoundError.
+
+    A rotation that died right after the store's decision left the registry with both.
+    """
+    if any(key.startswith(f"{name}/") for key in registry.entries()):
+        meta = Store.open(settings, role="worker-reader").meta(name)
+        registry.settle(name, snapshot=meta.snapshot)
+    return registry.entry(name)
+
+
+def growing_entry(name: str, settings: Settings, registry: Registry) -> RegistryEntry:
+    """As `present_entry`; ConfigError where the data of the dataset do not grow."""
+    entry = present_entry(name, settings, registry)
+    if not entry.grows:
+        raise ConfigError(
+            "name",
+            "be a dataset whose data arrive over time",
+            hint="One is attached with --to. `rotate` puts another file in this one's place.",
+        )
+    return entry
+
+
+@dataclass(frozen=True)
+class Sealing:
+    """What sealing needs beside the part.
+
+    Args:
+        other_people: the owner's word that nobody in the file is in another population that has
+            the same data.
+        say: takes what the owner should know, for the terminal only.
+        pause: sleeps for a number of seconds.
+        clock: Unix time in seconds.
+    """
+
+    settings: Settings
+    registry: Registry
+    journal: Journal
+    log: logging.Logger
+    say: Callable[[str], None]
+    other_people: bool = False
+    pause: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.time
+
+    def wait_for_minute(self) -> None:
+        """Return at the next full minute."""
+        wait_for_minute(self.say, self.pause, self.clock)
+
+    def seal(
+        self, meta: DatasetMeta, record: Sealed | Retired | None, *, content: Content | None
+    ) -> None:
+        """Write a part's line, and move the store's mark; both durable when this returns.
+
+        Args:
+            record: None if the journal has the line already.
+            content: what the file held, to be compared with other populations; None if that is
+                done, or nothing new is in them.
+
+        Raises:
+            BusyError: a worker held the population all the time.
+            ConfigError: another population has the same data.
+            StoreError, JournalError: it is decided if the journal has the line.
+        """
+        # What settles jobs loads the planner: an attach without periods does without.
+        from worker.spending.loop import Heartbeat
+
+        writer = SpendingStore.open(self.settings)
+        lease = self._acquire(writer, meta.population)
+        try:
+            with Heartbeat(self.settings, []) as heartbeat:
+                heartbeat.hold(lease)
+                spender = self._spender(writer, meta.population)
+                # This also finishes an append that died after its line.
+                spender.settle(lease)
+                if record is not None:
+                    self._write_down(meta, record, content)
+                    spender.settle(lease)
+        finally:
+            writer.release(lease)
+
+    def _write_down(
+        self, meta: DatasetMeta, record: Sealed | Retired, content: Content | None
+    ) -> None:
+        if content is None or isinstance(record, Retired):
+            with self.journal.exclusive():
+                self.journal.append(record)
+            return
+        with self.registry.comparing():
+            others = ask_for_other_people(
+                content,
+                population=meta.population,
+                registry=self.registry,
+                other_people=self.other_people,
+                say=self.say,
+            )
+            details = content.details()
+            if others:
+                details["other_people_than"] = " ".join(others)
+            with self.journal.exclusive():
+                self.journal.append(replace(record, details=details))
+
+    def _acquire(self, writer: SpendingStore, population: str) -> Lease:
+        for _ in range(int(WORKER.owner_lease_wait_s / WORKER.owner_lease_pause_s)):
+            lease = writer.acquire(population)
+            if lease is not None:
+                return lease
+            self.pause(WORKER.owner_lease_pause_s)
+        raise BusyError("A worker holds the population. Try again later.")
+
+    def _spender(self, writer: SpendingStore, population: str) -> Spender:
+        from worker.spending.spend import Spender
+
+        return Spender.without_data(
+            {population: self.journal},
+            reader=Store.open(self.settings, role="worker-reader"),
+            writer=writer,
+            settings=self.settings,
+            log=self.log,
+        )
 
 
 @dataclass(frozen=True)
@@ -256,3 +407,55 @@ def period_stop(attribute: Attribute, to: str, *, name: str = "to") -> int:
         return index_of_period(attribute, to, name=name) + 1
     except QueryError as exc:
         raise ConfigError(name, exc.condition, to, hint=exc.hint) from exc
+
+
+def growth_of(domain: Domain, capacity: int | None) -> Growth:
+    """How a dataset of this domain grows.
+
+    Raises:
+        ConfigError: the domain has no periods, or there is no capacity.
+    """
+    attribute = next((a for a in domain.attributes if a.is_period), None)
+    if attribute is None:
+        raise ConfigError(
+            "to",
+            "be left out: no attribute of the domain is of kind `period`",
+            hint="Give one attribute of the domain file `every`, `first` and `count`.",
+        )
+    if capacity is None:
+        raise ConfigError(
+            "capacity",
+            "be given with --to: most records of one period",
+            hint="It becomes public, and the time of an answer follows from it. Choose it with "
+            "room, and not from the exact number of records.",
+        )
+    return Growth(attribute.name, capacity)
+
+
+def arriving_first(
+    to: str, domain: Domain, growth: Growth, person: PersonRule | None, *, key: bytes
+) -> Arriving:
+    """What fixes the part that seals the first periods, up to `to`; ConfigError."""
+    attribute = domain.attributes[domain.names.index(growth.attribute)]
+    return Arriving(domain, growth, person, key, (), 0, period_stop(attribute, to))
+
+
+def seal_first(
+    meta: DatasetMeta,
+    first: Arrived,
+    entry: RegistryEntry,
+    *,
+    settings: Settings,
+    registry: Registry,
+    say: Callable[[str], None],
+) -> None:
+    """Seal the first part of a dataset that was just attached; raises as `append`.
+
+    If this dies half-way, nothing is sealed, and an append of the same file does it.
+    """
+    journal = registry.journal(entry.population, create=False)
+    sealing = Sealing(settings, registry, journal, logging.getLogger("qserver.worker"), say)
+    folder = registry.parts(entry)
+    with folder.appending():
+        folder.write(first.part)
+        sealing.seal(meta, line_of(meta, first, key=registry.key(), sealed=()), content=None)

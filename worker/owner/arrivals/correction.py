@@ -14,9 +14,9 @@ from qserver.errors import ConfigError
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.standings import Stamp
-from worker.journal.owner_records import Retired, Sealed
+from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.append import JournalledParts
-from worker.owner.arrivals.reading import Arrived, Arriving, read_part
+from worker.owner.arrivals.part import Arrived, Arriving, read_part
 from worker.private.registry import RegistryEntry
 from worker.sources.address import Address
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from qserver.config import Settings
 from qserver.errors import ConfigError
-from worker.journal.owner_records import Retired
-from worker.owner.arrivals.append import period_stop, state_of
-from worker.owner.arrivals.sealing import Sealing, growing_entry
+from worker.journal.records import Retired
+from worker.owner.arrivals.append import Sealing, growing_entry, period_stop, state_of
 from worker.private.parts import PartFolder, rest_of
 from worker.private.registry import Registry, RegistryEntry
 

@@ -18,11 +18,10 @@ from qserver.storage.audit import LedgerFacts
 from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
 from qserver.storage.store import Store
 from worker.books.accountant import Accountant
-from worker.books.faults import BookFaultError, UnknownFactsError
+from worker.books.lines import BookFaultError, UnknownFactsError
 from worker.journal.journal import Journal
-from worker.journal.owner_records import Adopted
-from worker.journal.records import Reserved
-from worker.owner.checks.books import losses_text
+from worker.journal.records import Adopted, Reserved
+from worker.owner.checks.finding import losses_text
 from worker.private.registry import Registry
 
 

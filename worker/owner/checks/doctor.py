@@ -11,9 +11,7 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
 from worker.owner.capacity import slot_finding
-from worker.owner.checks.books import books_finding
-from worker.owner.checks.finding import WorkerFinding
-from worker.owner.checks.histories import histories_finding
+from worker.owner.checks.finding import WorkerFinding, books_finding, histories_finding
 from worker.owner.witness import NO_WITNESS, look_at_witness
 from worker.private.entry import check_spark, read_parts, sealed_table
 from worker.private.registry import Registry, RegistryEntry

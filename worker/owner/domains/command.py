@@ -14,8 +14,7 @@ from qserver.errors import ConfigError
 from qserver.query.files.schema import domain_schema
 from worker.owner.domains.draft import check_command, draft
 from worker.owner.domains.fitting import Report, check
-from worker.sources.address import Address
-from worker.sources.typed import address_of
+from worker.sources.address import Address, address_of
 
 
 def run(

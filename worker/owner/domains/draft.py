@@ -15,8 +15,14 @@ from pathlib import Path
 
 from qserver.query.calendar.units import number_of, text_of
 from worker.owner.domains.naming import attribute_name
-from worker.owner.domains.seen import MOST_VALUES, Seen, seen_in
-from worker.owner.domains.types import Suggested, kind_of_name, kind_of_type
+from worker.owner.domains.seen import (
+    MOST_VALUES,
+    Seen,
+    Suggested,
+    kind_of_name,
+    kind_of_type,
+    seen_in,
+)
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 from worker.sources.source import Column

@@ -14,7 +14,7 @@ from pathlib import Path
 from qserver.query.domain import Attribute
 from qserver.query.files.faults import Checked, Fault, check_file
 from worker.coding.names import number_names, whole_name
-from worker.owner.domains.types import kind_of_type
+from worker.owner.domains.seen import kind_of_type
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 from worker.sources.source import Column, listed

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qserver.errors import ConfigError
-from worker.sources.address import Address
-from worker.sources.secrets import check_address
+from worker.sources.address import Address, check_address
 
 MOST_SLOT_S = 120.0
 _PATTERN = "*?[]{}\\"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from qserver.answering.decide import Free, decide
 from qserver.answering.replica import Replica
 from qserver.errors import (
+    AtMostError,
     BooksError,
-    BudgetExhaustedError,
     FencedError,
     JournalError,
     MeasurementError,
@@ -27,12 +27,11 @@ from qserver.errors import (
 from qserver.planning.planner import Plan
 from qserver.query.question import ModelAsked
 from qserver.storage.charging import Lease
-from qserver.storage.encoding.requests import Reservation
+from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.spend import SpendingStore
 from worker.private.growing import GrowingTable
 from worker.private.tables import RemoteTables, Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.fencing import while_held
 from worker.spending.group.in_hand import PlanInHand
 from worker.spending.group.planned import (
     Decided,
@@ -45,6 +44,7 @@ from worker.spending.group.planned import (
 )
 from worker.spending.group.replicas import Replicas
 from worker.spending.live import Live
+from worker.spending.presence import while_held
 from worker.spending.rehearsal import Rehearsed, rehearse
 from worker.spending.reservation import charges_of, reservation_of
 from worker.spending.slot import slots_of_job
@@ -160,8 +160,8 @@ class GroupPlanner:
             replica.keep(found.estimators)
             is_final = replica is present and request.tightened is None
             return FromHistory(job.taken, request, found if is_final else None, present.present)
-        if request.tightened is not None:
-            found = _within(found, replica.price_nano(found), request.tightened.most_nano)
+        if request.left_nano is not None:
+            found = _within(found, replica, request, request.left_nano)
         plan = reservation_of(found, job=job.taken.job, request=request, replica=replica)
         if not is_blank:
             in_hand.keep(plan, replica, took_s=in_hand.clock() - begun)
@@ -237,11 +237,22 @@ class GroupPlanner:
         return spend
 
 
-def _within(plan: Plan, price_nano: int, most_nano: int) -> Plan:
-    """The plan of what refines an answer, if the quote pays it; the question is written down."""
-    if price_nano > most_nano:
-        raise BudgetExhaustedError(price_nano=price_nano, remaining_nano=most_nano)
-    return replace(plan, paid=())
+def _within(plan: Plan, replica: Replica, request: Request, left_nano: int) -> Plan:
+    """The plan if what may be charged pays it, else that of the question alone.
+
+    Of what refines an answer the question is written down.
+
+    Raises:
+        AtMostError: it pays neither.
+    """
+    price, asked = replica.price_nano(plan), request.to_plan
+    if price > left_nano and not isinstance(asked, ModelAsked):
+        alone = decide(replica, asked.with_measure("only_this"))
+        if not isinstance(alone, Free):
+            plan, price = alone, replica.price_nano(alone)
+    if price > left_nano:
+        raise AtMostError(price_nano=price, remaining_nano=left_nano)
+    return plan if request.tightened is None else replace(plan, paid=())
 
 
 @dataclass(frozen=True)

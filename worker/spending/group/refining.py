@@ -92,7 +92,8 @@ def _most_nano(reservation: Reservation) -> int:
         return request.tightened.most_nano - price
     if isinstance(request.asked, ModelAsked):
         return 0
-    return room_nano(request.asked, price, n_history=reservation.n_history)
+    room = room_nano(request.asked, price, n_history=reservation.n_history)
+    return room if request.most_nano is None else min(room, request.most_nano - price)
 
 
 def _charged_nano(request: Request) -> int:

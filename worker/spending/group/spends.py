@@ -26,11 +26,11 @@ from worker.journal.sections import (
 )
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables
-from worker.spending.fencing import while_held
 from worker.spending.group.planned import Spend
 from worker.spending.group.replicas import Replicas
 from worker.spending.live import Live
 from worker.spending.measure import draw_all
+from worker.spending.presence import while_held
 from worker.spending.slot import slot_end_s, slot_of_group
 from worker.spending.two_stages import draw_in_two_stages
 

@@ -22,7 +22,7 @@ from qserver.models.network.error_bounds import ErrorBounds
 from qserver.models.network.learning.combined_tables import CombinedTables
 from qserver.models.network.learning.learn import ALLOCATIONS, one_step_network, one_step_prices
 from qserver.models.network.learning.noisy_table import NoisyTable, scope_of
-from qserver.models.network.learning.paper_allocation import Version
+from qserver.models.network.learning.paper_methods import Version
 from qserver.models.network.network import Network, Table, draw_records
 from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.models.network.variable_elimination import NetworkQuestions

@@ -14,7 +14,7 @@ import numpy as np
 
 from qserver.answering.models.kinds.sampled_kind import TwoStages
 from qserver.models.network.learning.noisy_table import Scope, scope_of
-from qserver.models.network.learning.paper_allocation import (
+from qserver.models.network.learning.paper_methods import (
     SAMPLING_RATE,
     StageOne,
     StageOneBudget,

@@ -27,7 +27,7 @@ from qserver.models.network.learning.noisy_table import (
     onto_family,
     scope_of,
 )
-from qserver.models.network.learning.paper_consistency import consistent_network
+from qserver.models.network.learning.paper_methods import consistent_network
 from qserver.models.network.learning.table_choice import choose_tables, maximal_families
 from qserver.models.network.network import Network, normalised
 from qserver.models.network.structure import Structure

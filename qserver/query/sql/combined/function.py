@@ -110,6 +110,12 @@ class FunctionOfSums(Protocol):
         ...
 
 
+def public_range(of: FunctionOfSums, n_parts: int) -> tuple[float, float]:
+    """All that a function can be where nothing is known of its sums; ends may be infinite."""
+    found = of.smooth or of.value([KnownPart(0.0, -math.inf, math.inf)] * n_parts)
+    return found.low, found.high
+
+
 class Judging(FunctionOfSums, Protocol):
     """A function that is told by intervals of its sums, each at a confidence of its own."""
 

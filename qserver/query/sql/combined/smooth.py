@@ -21,6 +21,7 @@ from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.sql.combined.function import Combination, Combined, Fitted, KnownPart, Smooth
+from qserver.query.sql.combined.meaning import Quotient, Several
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.query.sql.tables.bounds import centred
 from qserver.query.sql.tables.intervals import CellInterval, PublicBounds, quotient_interval
@@ -97,6 +98,19 @@ def _as_combined(cell: Ratio, *, about_zero: bool) -> Combined:
     shape = centred(cell, about_zero=about_zero)
     function = QuotientOf(shape.middle, shape.bounds)
     return Combined((shape.part, shape.denominator), function, cell.binning)
+
+
+def of_sums(quotient: Quotient) -> Several:
+    """A quotient as a function of two sums, which others of its kind may be added to.
+
+    It is measured about the middle of its public bounds, where they are known of it as it is typed.
+    """
+    low, high, middle, bounds = quotient.low, quotient.high, Fraction(0), None
+    if low is not None and high is not None:
+        middle, bounds = (low + high) / 2, PublicBounds((low - high) / 2, (high - low) / 2)
+    part = quotient.numerator.plus(quotient.denominator.scaled(-middle))
+    parts = (part, quotient.denominator)
+    return Several(parts, QuotientOf(middle, bounds), quotient.numerator.error)
 
 
 def function_cells(statement: Statement) -> Iterator[tuple[int, int, Combined]]:

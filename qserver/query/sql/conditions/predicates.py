@@ -2,7 +2,8 @@
 
 A condition is true, false or unknown on every cell (`truth` has the rules): unknown where a
 comparison meets a missing value. A value `other` of a numeric attribute that is not missing is no
-number: comparisons with numbers are false for it, and so NOT keeps it.
+number: comparisons with numbers are false for it, and so NOT keeps it. `pairs` compares two
+attributes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from qserver.query.sql.conditions.branches import (
     is_branching,
     made,
 )
+from qserver.query.sql.conditions.pairs import difference, of_pairs
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
 from qserver.query.sql.periods.comparing import compared_mask, like_mask
 from qserver.query.sql.periods.conditions import between
@@ -164,6 +166,9 @@ class Predicates:
     def _comparison(self, node: exp.Expr, asked: Truth) -> Region:
         left, right = node.this.unnest(), node.expression.unnest()
         kind: type[exp.Expr] = type(node)
+        if (line := difference(node, self._names)) is not None:
+            asked = asked.of_opposite if kind is exp.NEQ else asked
+            return of_pairs(node, line, asked, self._names, self._regions)
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
             flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
             return self._compared(flipped, asked)
@@ -222,8 +227,11 @@ class Predicates:
     def _between(self, node: exp.Between, asked: Truth) -> Region:
         subject, low, high = node.this.unnest(), node.args["low"], node.args["high"]
         if node.args.get("symmetric"):
-            raise self._source.refuse(_ONE_ATTRIBUTE, node)
-        if any(isinstance(end.unnest(), exp.Null) for end in (low, high)):
+            one, other = (constant(end, self._source) for end in (low, high))
+            if one is None or other is None:
+                raise self._source.refuse(_ONE_ATTRIBUTE, node)
+            low, high = (high, low) if other < one else (low, high)
+        if any(end.find(exp.Null, exp.Column) for end in (low, high)):
             ends = self._ends(subject, low, high)
             parts = [self._compared(end, asked) for end in ends]
             return self._joined(parts, all_of=asked.needs_all(of_and=True))

@@ -42,6 +42,8 @@ _PARTS: dict[str, Unit] = {
     "isodow": "day",
 }
 """Per part of EXTRACT the unit of time within which it does not change."""
+CALLED = "called"
+"""Key of what an EXTRACT is called in the text, where that told years apart in earlier versions."""
 _LONGER_THAN_WEEKS = UNITS[UNITS.index("week") + 1 :]
 
 
@@ -100,7 +102,7 @@ def _is_steps(node: exp.Expr, names: Names) -> bool:
     if not isinstance(node, STEPS):
         return False
     columns = list(node.find_all(exp.Column))
-    if not columns or not all(map(names.is_known, columns)):
+    if not columns or node.find(exp.AggFunc) or not all(map(names.is_known, columns)):
         return False
     axes = {None if names.level(column) else names.axis(column) for column in columns}
     return len(axes) == 1 and all(
@@ -169,8 +171,9 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
-    """What to know of a text whose expressions can all be read: where it puts its weeks."""
-    found = (_remark(node, names) for node in root.find_all(exp.Func))
+    """What to know of a text whose expressions can all be read: where it puts weeks and years."""
+    nodes = list(root.find_all(exp.Func))
+    found = (of(node, names) for of in (_remark, _of_all_years) for node in nodes)
     return tuple(dict.fromkeys(text for text in found if text))
 
 
@@ -189,6 +192,24 @@ def _remark(node: exp.Expr, names: Names) -> str:
     if periods is None or periods.every != "week" or unit not in _LONGER_THAN_WEEKS:
         return ""
     return f"Each week counts in the {unit} of its Thursday."
+
+
+def _of_all_years(node: exp.Expr, names: Names) -> str:
+    """That MONTH(d) told years apart before; '' where there is one year, or it says EXTRACT."""
+    called, column = node.meta.get(CALLED), node.args.get("expression")
+    if not called or column is None or not names.is_known(column.unnest()):
+        return ""
+    attribute = names.domain.attributes[names.axis(column.unnest())]
+    name, periods = attribute.name, attribute.periods
+    last = min(attribute.n_sealed, attribute.n_regular) - 1
+    if periods is None or last < 0:
+        return ""
+    if _number(periods, 0, "year") == _number(periods, last, "year"):
+        return ""
+    return (
+        f"{called}({name}) is a number of all years together, as in SQL; earlier versions told "
+        f"years apart, as DATE_TRUNC('{called.lower()}', {name}) does."
+    )
 
 
 def _of_labels(node: exp.Expr, names: Names) -> Derived:

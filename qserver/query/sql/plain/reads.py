@@ -20,6 +20,14 @@ _CATALOGUED = re.compile(
     r"FROM\s+\"?information_schema\"?\s*\..*\btable_name\"?\s*=\s*'([^']*)'",
     re.IGNORECASE | re.DOTALL,
 )
+_TABLE = re.compile(r"\s*TABLE\s+(\S+?)\s*(?:;|LIMIT\b|$)", re.IGNORECASE)
+_ANALYZED = re.compile(
+    r"\s*EXPLAIN(?:\s+(?P<word>ANALYZE|VERBOSE|PLAN|FORMAT)\b|\s*\()", re.IGNORECASE
+)
+JOINED = (
+    "What other tables say of a record is joined by the data's owner, in the SELECT of `attach "
+    "--query` (docs/sources.md, Joined tables): then it is an attribute here."
+)
 _LISTS = "`qserver dataset list`, `Client.datasets()` and GET /v1/datasets list the datasets."
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -36,6 +44,25 @@ def bounded(text: str, field: str) -> SqlText:
     return SqlText(text, field)
 
 
+def check_beginning(source: SqlText) -> None:
+    """Raise SqlError where a text begins with what other databases have, and no SELECT follows."""
+    if (found := _TABLE.match(source.text)) is not None:
+        name = found[1][:60]
+        raise source.refuse(
+            "count records, not list them",
+            TextPlace(found.start(1), found.end(1)),
+            hint=f"Nearest: DESCRIBE {name} for its attributes, or COUNT(*) of its records.",
+        )
+    if (found := _ANALYZED.match(source.text)) is not None:
+        word = found["word"] or "options"
+        raise source.refuse(
+            f"have EXPLAIN without {word.upper() if found['word'] else word}",
+            TextPlace(found.start(), found.end()),
+            hint="EXPLAIN SELECT ... tells the price and measures nothing; the SELECT alone "
+            "measures.",
+        )
+
+
 def dataset_of(text: str) -> str:
     """The name after a text's FROM; looks at nothing else.
 
@@ -44,6 +71,7 @@ def dataset_of(text: str) -> str:
         CapacityError: the text is too long.
     """
     source = bounded(text, "sql")
+    check_beginning(source)
     if (named := DESCRIBED.match(text)) is not None:
         return named[1] or named[2]
     if (named := _CATALOGUED.search(text)) is not None:

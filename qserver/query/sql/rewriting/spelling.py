@@ -15,8 +15,10 @@ from datetime import MAXYEAR, MINYEAR, date, timedelta
 from sqlglot import exp
 
 from qserver.query.calendar.units import UNITS, unit_of
-from qserver.query.sql.attributes import Names
+from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.labels import is_fixed, value_of
+from qserver.query.sql.periods.derived import CALLED
+from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK
 from qserver.query.sql.rewriting.written import keep_written
 
 _MIDNIGHT = re.compile(
@@ -33,6 +35,7 @@ _PARTS: dict[type[exp.Expr], str] = {
     exp.Week: "week",
     exp.Month: "month",
     exp.Quarter: "quarter",
+    exp.Year: "year",
 }
 _SPECIAL = re.compile(r"([\\%_])")
 _PLACE = ("line", "col", "start", "end")
@@ -81,26 +84,41 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return _turned(node, names)
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
             return _moved(node, names)
-    if isinstance(node, _COMPARED):
-        return _compared_with_numbers(node)
     if is_fixed(node):
         text = value_of(node, None, names.source)
         return exp.null() if text is None else exp.Literal.string(str(text))
-    return _day(node)
+    return _cut_at(node, names) or _part(node) or _day(node)
 
 
-def _compared_with_numbers(node: exp.Expr) -> exp.Expr | None:
-    """MONTH(d) = 3 is EXTRACT(MONTH FROM d) = 3; MONTH(d) = '2024-03' is of one year."""
-    keys = [key for key in ("this", "expression", "low", "high") if node.args.get(key)]
-    sides = {key: node.args[key].unnest() for key in keys}
-    parts = {key: _PARTS[type(one)] for key, one in sides.items() if type(one) in _PARTS}
-    others = [one for key, one in sides.items() if key not in parts]
-    others += [one.unnest() for one in node.args.get("expressions") or ()]
-    if len(parts) != 1 or not all(isinstance(o, exp.Literal) and not o.is_string for o in others):
+def _part(node: exp.Expr) -> exp.Expr | None:
+    """MONTH(d) is EXTRACT(MONTH FROM d), of all years; beside '2024-03' it is of one year."""
+    part, above = _PARTS.get(type(node)), node.parent
+    if part is None:
         return None
-    [(key, part)] = parts.items()
-    extracted = exp.Extract(this=exp.var(part), expression=sides[key].this)
-    return type(node)(**{**node.args, key: _at(extracted, sides[key])})
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    is_compared = isinstance(above, _COMPARED)
+    if is_compared and above is not None:
+        others = (one.unnest() for one in above.iter_expressions() if one.unnest() is not node)
+        if part == "year" or any(map(_is_text, others)):
+            return None
+    found = exp.Extract(this=exp.var(part), expression=node.this)
+    found.meta[CALLED] = "" if is_compared or part == "year" else part.upper()
+    return found
+
+
+def _cut_at(node: exp.Expr, names: Names) -> exp.Expr | None:
+    """GREATEST(a, 30) is CASE WHEN a > 30 THEN a ELSE 30 END: 30 where a is missing, too."""
+    if not isinstance(node, exp.Greatest | exp.Least) or len(node.expressions) != 1:
+        return None
+    of, end = node.this, node.expressions[0]
+    if constant(of, names.source) is not None:
+        of, end = end, of
+    if constant(end, names.source) is None:
+        return None
+    kind = exp.GT if isinstance(node, exp.Greatest) else exp.LT
+    branch = exp.If(this=kind(this=of, expression=end), true=of.copy())
+    return exp.Case(ifs=[branch], default=end.copy())
 
 
 def _grouped(select: exp.Select) -> list[exp.Expr]:
@@ -156,12 +174,14 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
     Months are those of the calendar: a day that the month has not is its last one.
     """
     start, interval = node.this.unnest(), node.expression
-    if not _is_text(start) or unit_of(start.name) != "day":
+    if start.find(exp.Column):
         raise names.source.refuse(
-            "compare with fixed days: what is known must not depend on the clock",
+            "move days that are written out, not those of a record",
             node,
-            hint="Nearest: WHERE LAST 4 WEEKS, the last periods that have their data.",
+            hint="Nearest: move the other side: d >= DATE '2024-03-31' - INTERVAL '1 month'.",
         )
+    if not _is_text(start) or unit_of(start.name) != "day":
+        raise names.source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
     said = _LENGTHS.fullmatch(interval.this.name if interval.this is not None else "")
     unit = interval.args.get("unit")
     word = "" if said is None else str(said[2] or ("" if unit is None else unit.name))

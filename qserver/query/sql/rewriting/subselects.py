@@ -6,12 +6,13 @@ of groups that is only filtered, renamed and ordered is that table with HAVING, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.plain.reads import JOINED
 from qserver.query.sql.rewriting.columns import Output, Renaming
 from qserver.query.sql.rewriting.counted import CountedGroups, counts_groups
 from qserver.query.sql.rewriting.sums import adds_up
@@ -26,6 +27,11 @@ PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct"}
 }
 _SUMS = (exp.AggFunc, exp.Window)
 _SETS = exp.Rollup | exp.Cube | exp.GroupingSets
+
+
+def _hint(unknown: Collection[str]) -> str:
+    """What to do in place of a join, where that is what is not known."""
+    return JOINED if "joins" in unknown else ""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Subselects:
         source = select.args.get("from_")
         unknown = {k for k, v in select.args.items() if v} - PARTS - {"with_"}
         if unknown and source is not None:
-            raise self._source.refuse("read one dataset, by its name", source)
+            raise self._source.refuse("read one dataset, by its name", source, hint=_hint(unknown))
         read = None if source is None else source.this
         if isinstance(read, exp.Subquery):
             if {k for k, v in read.args.items() if v} - {"this", "alias"}:

@@ -13,6 +13,7 @@ from qserver.query.sql.tokens import TokenizedSql
 
 _WRITTEN = "written"
 _EXACTNESS = "exactness"
+_STOP = "stop"
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _ENDS = (TokenType.FROM, TokenType.UNION)
 # The order in which the parts of a SELECT stand in a text, after WITH.
@@ -32,6 +33,7 @@ def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
             raise sql.source.refuse("have one item between commas", sql.body[start])
         for node, place in zip(select.expressions, places, strict=True):
             node.meta[_WRITTEN] = sql.source.source(place)
+            node.meta[_STOP] = place.stop
             if behind := sql.behind_items.get(place.start):
                 node.meta[_EXACTNESS] = exactness_of(sql.source, behind)
 
@@ -43,7 +45,7 @@ def written_of(node: exp.Expr) -> str:
 
 def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
     """An item in place of another one, which is written the same."""
-    for key in (_WRITTEN, _EXACTNESS):
+    for key in (_WRITTEN, _EXACTNESS, _STOP):
         if key in before.meta:
             node.meta[key] = before.meta[key]
     return node
@@ -52,6 +54,11 @@ def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
 def exactness_behind(node: exp.Expr) -> Exactness:
     """What WITHIN and CONFIDENCE behind an item say."""
     return cast("Exactness", node.meta.get(_EXACTNESS, UNSAID))
+
+
+def stop_of(node: exp.Expr) -> int | None:
+    """Where an item ends in the text, its name included; None where that was not noted."""
+    return cast("int | None", node.meta.get(_STOP))
 
 
 def _selects(node: exp.Expr) -> Iterator[exp.Select]:

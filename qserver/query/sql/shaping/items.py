@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from qserver.errors import CapacityError
-from qserver.query.sql.rewriting.written import exactness_behind, written_of
+from qserver.query.sql.rewriting.written import exactness_behind, stop_of, written_of
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.text import SqlText
 
@@ -31,12 +31,14 @@ class Item:
         alias: the name after AS; '' for none.
         text: how it is written.
         exactness: what WITHIN and CONFIDENCE behind it say.
+        stop: where it ends in the text; None where that is not known.
     """
 
     node: exp.Expr
     alias: str
     text: str
     exactness: Exactness = UNSAID
+    stop: int | None = None
 
     @property
     def name(self) -> str:
@@ -115,6 +117,7 @@ def items_of(source: SqlText, select: exp.Select) -> Items:
             node.alias if isinstance(node, exp.Alias) else "",
             written_of(node) or written(node, source),
             exactness_behind(node),
+            stop_of(node),
         )
         for node in select.expressions
     )

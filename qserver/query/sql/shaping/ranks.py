@@ -36,7 +36,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A rank with its interval; no estimate where the number is not known, no ends without rank."""
+    """A rank with its interval; no estimate where it may be any, no ends without rank."""
 
     estimate: float | None
     low: float | None
@@ -83,9 +83,10 @@ def ranked(
             n_equal = seen[party, value] if rank.breaks_ties else 0
             seen[party, value] += 1
             estimate = 1.0 + bisect_left(one.values, value) + n_equal
-        n_before = bisect_left(one.highs, low)
-        n_after = len(one.lows) - bisect_right(one.lows, high)
-        found.append(Ranked(estimate, 1.0 + n_before, float(len(one.lows) - n_after)))
+        first, last = 1.0 + bisect_left(one.highs, low), float(bisect_right(one.lows, high))
+        if 1.0 == first < last == len(one.lows):
+            estimate = None  # it may be any
+        found.append(Ranked(estimate, first, last))
     return found
 
 

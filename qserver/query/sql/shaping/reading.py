@@ -83,8 +83,9 @@ class Columns:
     """The columns of numbers, by what they are; HAVING and ORDER BY may add some.
 
     Args:
-        nodes, digits, names, exactness: per column what is measured, to how many digits it is
-            rounded (None for not at all), what it is called, and how exact it shall be.
+        nodes, digits, names, exactness, stops: per column what is measured, to how many digits it
+            is rounded (None for not at all), what it is called, how exact it shall be, and where
+            its item ends in the text; None where none is.
         place: per item of SELECT the index of its column; None for a group.
         grouping: per item of SELECT the index of its grouping; None for a number.
         constants: items that are one value, as groupings with this value alone.
@@ -96,6 +97,7 @@ class Columns:
     digits: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     exactness: list[Exactness] = field(default_factory=list)
+    stops: list[int | None] = field(default_factory=list)
     place: list[int | None] = field(default_factory=list)
     grouping: list[int | None] = field(default_factory=list)
     constants: list[Grouping] = field(default_factory=list)
@@ -129,6 +131,7 @@ class Columns:
                 found.digits.append(digits)
                 found.names.append(item.name)
                 found.exactness.append(item.exactness)
+                found.stops.append(item.stop)
         return found
 
     @property
@@ -155,6 +158,7 @@ class Columns:
             self.digits.append(None)
             self.names.append(written(node, source))
             self.exactness.append(UNSAID)
+            self.stops.append(None)
         return self.nodes.index(node)
 
 

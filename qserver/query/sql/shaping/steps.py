@@ -1,7 +1,7 @@
-"""Steps of a numeric attribute: FLOOR, CEIL, WIDTH_BUCKET and %, for groups and conditions.
+"""Steps of a numeric attribute: FLOOR, CEIL, ROUND, TRUNC, WIDTH_BUCKET, ABS and %.
 
 Each is monotone in the attribute, so it is the same on all of a bin if it is the same at both ends;
-but for %, which needs bins of one number.
+but for %, which needs bins of one number, and ABS, which needs bins on one side of 0.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from qserver.query.sql.text import SqlText
 
 STEPS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg),
-    *(exp.Floor, exp.Ceil, exp.WidthBucket),
+    *(exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.WidthBucket, exp.Abs),
 )
 """What such an expression begins with."""
+_MOST_DIGITS = 12
 _NEAREST = "Nearest: FLOOR(age / 10) * 10, which is 20 for 20 to 29."
 
 
@@ -46,6 +47,15 @@ class _Near:
     def ceil(self) -> _Near:
         is_above = self.side > 0 and self.value.denominator == 1
         return _Near(Fraction(ceil(self.value) + is_above))
+
+    @property
+    def is_negative(self) -> bool:
+        return self.value < 0 or (self.value == 0 and self.side < 0)
+
+    def towards_zero(self, more: Fraction = Fraction(0)) -> _Near:
+        """The whole number of its size, to which `more` is added before."""
+        sign = Fraction(-1 if self.is_negative else 1)
+        return self.times(sign).plus(more).floor().times(sign)
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,13 @@ class Steps:
         # The last whole number of a bin is one below its end.
         last = _Near(high - 1) if self.attribute.kind == "integer" else _Near(high, -1)
         first, end = self._at(self.node, _Near(low)), self._at(self.node, last)
-        if first != end:
+        sizes = (abs_of.this for abs_of in self.node.find_all(exp.Abs))
+        crosses = any(
+            self._at(one, _Near(low), rounds=True).value * self._at(one, last, rounds=True).value
+            < 0
+            for one in sizes
+        )
+        if first != end or crosses:
             raise self.source.refuse(
                 f"be the same on all of a bin of `{self.attribute.name}`",
                 self.node,
@@ -93,6 +109,11 @@ class Steps:
         if isinstance(node, exp.Floor | exp.Ceil) and not node.args.get("decimals"):
             inner = self._at(node.this, at, rounds=True)
             return inner.floor() if isinstance(node, exp.Floor) else inner.ceil()
+        if isinstance(node, exp.Round | exp.Trunc):
+            return self._rounded(node, at)
+        if isinstance(node, exp.Abs):
+            inner = self._at(node.this, at, rounds=rounds)
+            return inner.times(Fraction(-1 if inner.is_negative else 1))
         if isinstance(node, exp.Mod):
             return self._rest(node, at)
         if isinstance(node, exp.WidthBucket):
@@ -115,6 +136,20 @@ class Steps:
         if isinstance(node, exp.Add):
             return inner.plus(number)
         return inner.plus(-number) if left is None else inner.times(Fraction(-1)).plus(number)
+
+    def _rounded(self, node: exp.Round | exp.Trunc, at: _Near) -> _Near:
+        """A half away from 0, to so many digits; TRUNC towards 0."""
+        said = node.args.get("decimals")
+        digits = Fraction(0) if said is None else constant(said, self.source)
+        if digits is None or digits.denominator != 1 or abs(digits) > _MOST_DIGITS:
+            raise self._refused(node)
+        is_round = isinstance(node, exp.Round)
+        # A quotient of whole numbers has no half where its rest is dropped.
+        has_point = any("." in one.name for one in node.this.find_all(exp.Literal))
+        rounds = not is_round or has_point or self.attribute.kind != "integer"
+        scale = Fraction(10) ** int(digits)
+        inner = self._at(node.this, at, rounds=rounds).times(scale)
+        return inner.towards_zero(Fraction(1, 2) if is_round else Fraction(0)).times(1 / scale)
 
     def _rest(self, node: exp.Mod, at: _Near) -> _Near:
         """The rest of a division, with the sign of what is divided; of whole numbers alone."""

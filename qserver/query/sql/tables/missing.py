@@ -34,7 +34,9 @@ def remarks_on_null(select: exp.Select, names: Names) -> tuple[str, ...]:
         if names.is_known(above.this):
             attribute = names.domain.attributes[names.any_axis(above.this)]
             said = f"No record that counts lacks a value of `{attribute.name}`: those were dropped."
-            found |= {said: None} if attribute.missing == "drop" else {}
+            if attribute.missing != "drop":
+                said = f"`{attribute.name}` has no NULL: what has no label is '{attribute.other}'."
+            found |= {} if attribute.null else {said: None}
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.statement import Bounds, Course, Row
 from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.tables.units import Unit
 
 
 @dataclass(frozen=True)
@@ -15,8 +16,8 @@ class Part:
     """The table of one SELECT.
 
     Args:
-        columns, groups, rows, bounds, shape, digits, ranks, exactness, course, remarks: as of a
-            `Statement`.
+        columns, groups, rows, bounds, shape, digits, ranks, exactness, course, remarks, units,
+            stops: as of a `Statement`.
         places: per item of SELECT the index of its group, or of its column; None for the other.
     """
 
@@ -31,3 +32,5 @@ class Part:
     places: tuple[tuple[int | None, int | None], ...] = ()
     course: Course | None = None
     remarks: tuple[str, ...] = ()
+    units: tuple[Unit, ...] = ()
+    stops: tuple[int | None, ...] = ()

@@ -30,6 +30,7 @@ from qserver.query.sql.combined.meaning import (
 from qserver.query.sql.conditions.branches import has_value
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.sql.periods.derived import remarks_on
+from qserver.query.sql.plain.reads import JOINED
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.counted import with_some_record
 from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
@@ -46,6 +47,7 @@ from qserver.query.sql.statement import Binning, Bounds, Cell, Course, Ratio, Ro
 from qserver.query.sql.tables.missing import left_out, remarks_on_null
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
+from qserver.query.sql.tables.units import unit_of
 from qserver.query.sql.text import SqlText
 
 MAX_CELLS = 1000
@@ -132,6 +134,8 @@ class SelectReading:
             tuple(zip(columns.grouping, columns.place, strict=True)),
             _course(groupings),
             (*self._remarks(rows), *([_UNRANKED] if nulls and (ranks or shape.chooses) else [])),
+            tuple(unit_of(*one, self._names) for one in zip(columns.nodes, found, strict=True)),
+            tuple(columns.stops),
         )
 
     def _remarks(self, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -260,7 +264,8 @@ class SelectReading:
         table = source.this
         plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
         if unknown - {"with_"} or not plain or set(_given(table)) - {"this", "alias", "db"}:
-            raise self._source.refuse("read one dataset, by its name", source)
+            hint = JOINED if "joins" in unknown else ""
+            raise self._source.refuse("read one dataset, by its name", source, hint=hint)
         alias = table.args.get("alias")
         if alias is not None and alias.args.get("columns"):
             raise self._source.refuse(

@@ -6,6 +6,9 @@ that depend on the text alone.
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,15 +16,22 @@ from qserver.errors import SqlError
 from qserver.query.asking.reading import AS_EVER
 from qserver.query.domain import decimal_text
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.combined.function import Combined, public_range
+from qserver.query.sql.plain.reads import EXPLAIN
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 from qserver.query.sql.tables.bounds import centred
-from qserver.query.sql.tables.exactness import STATED_BASE, UNSAID, Exactness
+from qserver.query.sql.tables.exactness import STATED_BASE, Exactness
 from qserver.text import ADDS_NOTHING
 
 STATED_COUNT = Fraction(100)
 """Half-width of a count where its dataset has no other; of a sum so many times the largest weight
 of a record."""
+_WITHOUT_EXPLAIN = (
+    "say which lengths EXPLAIN shall price: as it is, history answers it at no cost without EXPLAIN"
+)
+_SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
+MOST_TYPED = 1_000
+"""Characters of a text that is shown with the lengths in it; a longer one is no help to read."""
 STATED_PART = Fraction(1, 20)
 """Half-width of a quotient, as a part of its public range, or by itself where there is none."""
 
@@ -53,29 +63,30 @@ def says_none(statement: Statement) -> bool:
 
 
 def with_default(statement: Statement, default: Exactness) -> Statement:
-    """The statement with a default of the asker's where it says nothing.
+    """The statement with a default of the asker's where it says nothing, as if it was typed.
 
-    The length is one of counts and sums. Other numbers have other units: no average, share or
-    median gets a longer interval by it than the stated one.
+    A length that none of its numbers can miss says nothing, as 100 of averages of ages does.
     """
-    others = [k for k in range(len(statement.columns)) if _is_other(statement, k)]
-    if default.half_width is None or statement.bounds or not others:
-        return statement.with_default(default)
-    most = default.half_width
-    said = statement.exactness or (UNSAID,) * len(statement.columns)
-    exactness = tuple(
-        replace(own, half_width=min(most, _half_width(statement, k, most))) if k in others else own
-        for k, own in enumerate(said)
-    )
-    return replace(statement, exactness=exactness).with_default(default)
+    found = statement.with_default(default)
+    if default.half_width is None or statement.clauses.exactness.has_length or not found.served:
+        return found
+    cells = [row.cells[k] for row in statement.rows for k in found.served]
+    if all(2 * default.half_width >= _public_width(cell) for cell in cells):
+        return statement.with_default(replace(default, half_width=None))
+    return found
 
 
-def _is_other(statement: Statement, column: int) -> bool:
-    """Whether a column lacks a length, and is of other numbers than counts and sums."""
-    cells = (row.cells[column] for row in statement.rows)
-    return not statement.exactness_of(column).has_length and any(
-        not isinstance(cell, Sum) for cell in cells
-    )
+def _public_width(cell: Cell) -> float | Fraction:
+    """How far the ends of all that is public of a number are apart, where WITHIN is about it."""
+    if isinstance(cell, Sum):
+        return math.inf
+    if isinstance(cell, Ratio):
+        width = centred(cell).width
+        return math.inf if width is None else width
+    if not cell.function.has_steps:
+        return math.inf
+    low, high = public_range(cell.function, len(cell.queries))
+    return high - low
 
 
 def by_owner(statement: Statement, count: Fraction | None) -> Statement:
@@ -99,9 +110,10 @@ def stated(statement: Statement, count: Fraction | None = None) -> Statement:
     """
     most = STATED_COUNT if count is None else count
     exactness = tuple(
-        own if own.has_length else replace(own, half_width=_half_width(statement, k, most))
+        replace(statement.said_of(k), half_width=_half_width(statement, k, most))
+        if k in _missing(statement)
+        else statement.said_of(k)
         for k in range(len(statement.columns))
-        if (own := statement.exactness_of(k)) is not None
     )
     clauses = statement.clauses
     has_base = any(_has_base(cell) for row in statement.rows for cell in row.cells)
@@ -110,24 +122,49 @@ def stated(statement: Statement, count: Fraction | None = None) -> Statement:
     return replace(statement, exactness=exactness, clauses=clauses)
 
 
+def _missing(statement: Statement) -> list[int]:
+    """The columns that no length is said of."""
+    columns = range(len(statement.columns))
+    return [k for k in columns if not statement.exactness_of(k).has_length]
+
+
 def unconfirmed(
-    statement: Statement, full: Statement, *, price_nano: int, remaining_nano: int
+    statement: Statement,
+    full: Statement,
+    *,
+    price_nano: int,
+    remaining_nano: int,
+    is_known: bool = False,
 ) -> UnconfirmedError:
     """The error that a text gets: with the price at the stated lengths, and how to confirm it.
 
     Args:
         full: the statement with these lengths.
+        is_known: whether history gives all of its numbers, so that its price alone is asked for.
     """
-    words = _words(statement, full)
+    words, text = _words(statement, full), _typed(statement, full)
+    hint = f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent: send it so "
     refused = statement.source.refuse(
-        "say how long the intervals may be, since history does not give all of these numbers",
+        _WITHOUT_EXPLAIN if is_known else _condition(statement),
         statement.source.end,
-        hint=f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent: send it so "
-        "to pay that.",
+        hint=f"{hint}to pay that{f': {text}' if text else '.'}",
     )
     return UnconfirmedError(
         refused, price_nano=price_nano, remaining_nano=remaining_nano, words=words
     )
+
+
+def _condition(statement: Statement) -> str:
+    """What the text must do, a verb phrase."""
+    half_width = statement.clauses.half_width
+    if half_width is None:
+        return "say how long the intervals may be, since history does not give all of these numbers"
+    lacking = list(dict.fromkeys(statement.units[k].text for k in _missing(statement)))
+    shown = ", ".join(lacking[:4])
+    if not statement.served:
+        return f"say WITHIN behind each of {shown}: {_text(half_width)} cannot be for all of them"
+    served = statement.units[min(statement.served)].text
+    return f"say WITHIN behind {shown}, too: {_text(half_width)} is for {served}"
 
 
 def costs(price_nano: int, remaining_nano: int) -> str:
@@ -139,19 +176,57 @@ def costs(price_nano: int, remaining_nano: int) -> str:
 
 def _words(statement: Statement, full: Statement) -> str:
     """What says the stated lengths: once at the end, or behind each item where they differ."""
-    missing = [
-        (name, full.exactness[k].half_width or Fraction(0))
-        for k, name in enumerate(statement.columns)
-        if not statement.exactness_of(k).has_length
-    ]
-    lengths = {length for _, length in missing}
-    if len(lengths) == 1:
-        words = f"WITHIN {_text(lengths.pop())}"
+    lengths = {k: _within(full, k) for k in _missing(statement)}
+    if _is_at_end(statement, lengths):
+        words = next(iter(lengths.values()))
     else:
-        words = ", ".join(f"{name[:40]} WITHIN {_text(length)}" for name, length in missing[:6])
-    if full.clauses.assuming != statement.clauses.assuming:
-        words += f" ASSUMING AT LEAST {_text(full.clauses.assuming or STATED_BASE)}"
-    return words
+        named = [f"{statement.columns[k][:40]} {length}" for k, length in lengths.items()]
+        words = ", ".join(named[:6])
+    return words + _assuming(statement, full)
+
+
+def _within(full: Statement, column: int) -> str:
+    return f"WITHIN {_text(full.said_of(column).half_width or Fraction(0))}"
+
+
+def _assuming(statement: Statement, full: Statement) -> str:
+    if full.clauses.assuming == statement.clauses.assuming:
+        return ""
+    return f" ASSUMING AT LEAST {_text(full.clauses.assuming or STATED_BASE)}"
+
+
+def _is_at_end(statement: Statement, lengths: Mapping[int, str]) -> bool:
+    """Whether one WITHIN at the end says all lengths that are missing."""
+    is_free = statement.clauses.half_width is None and len(set(lengths.values())) == 1
+    return is_free and lengths.keys() <= statement.served
+
+
+def _typed(statement: Statement, full: Statement) -> str:
+    """The text with the stated lengths; '' where it is long, or has no place for one of them.
+
+    A number that HAVING or ORDER BY alone name becomes an item of SELECT.
+    """
+    text = statement.source.text
+    end = len(text.rstrip(" \t\r\n;"))
+    lengths = {k: _within(full, k) for k in _missing(statement)}
+    added = dict[int, str]()
+    if _is_at_end(statement, lengths):
+        added[end] = f" {next(iter(lengths.values()))}"
+    else:
+        last = max((stop for stop in statement.stops if stop is not None), default=None)
+        for k, length in lengths.items():
+            stop, name = statement.stops[k], statement.columns[k]
+            at = last if stop is None else stop
+            has_place = stop is not None or (len(_SELECT.findall(text)) == 1 and "..." not in name)
+            if at is None or not has_place:
+                return ""
+            added[at] = added.get(at, "") + (f", {name} {length}" if stop is None else f" {length}")
+    added[end] = added.get(end, "") + _assuming(statement, full)
+    text = text[:end]
+    for at, words in sorted(added.items(), reverse=True):
+        text = text[:at] + words + text[at:]
+    text = EXPLAIN.sub("", text).strip()
+    return "" if "--" in text or len(text) > MOST_TYPED else text
 
 
 def _text(number: Fraction) -> str:
@@ -160,7 +235,7 @@ def _text(number: Fraction) -> str:
 
 def _has_sums_alone(statement: Statement) -> bool:
     """Whether every column that says no length has counts and sums alone."""
-    missing = [k for k in range(len(statement.columns)) if not statement.exactness_of(k).has_length]
+    missing = _missing(statement)
     return all(isinstance(row.cells[k], Sum) for row in statement.rows for k in missing)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -14,6 +15,7 @@ from qserver.query.sql.tables.part import Part
 from qserver.query.sql.text import SqlText
 
 MOST_NUMBERS = 1000
+_T = TypeVar("_T")
 
 
 def joined(
@@ -50,8 +52,7 @@ def joined(
     if shape.is_public:
         kept = shape.places([[] for _ in rows])
         rows, shape = tuple(rows[i] for i in kept), PLAIN
-    numbers = [c for _, c in first.places if c is not None]
-    exactness = tuple(first.exactness[c] for c in numbers) if first.exactness else ()
+    exactness = _of_columns(first, first.exactness)
     if any(part.exactness for part in parts[1:]):
         raise source.refuse(
             "say WITHIN behind the items of the first SELECT of a UNION, or at the end",
@@ -65,6 +66,8 @@ def joined(
         digits=digits,
         exactness=exactness,
         places=places,
+        units=_of_columns(first, first.units),
+        stops=_of_columns(first, first.stops),
         remarks=tuple(dict.fromkeys(text for part in parts for text in part.remarks)),
     )
 
@@ -116,6 +119,19 @@ def _check(part: Part, select: exp.Select, first: Part, source: SqlText) -> None
             "have groups and numbers at the same places in each SELECT of a UNION",
             "Nearest: a text such as 'all' where the first SELECT has a group.",
         )
+    units = zip(_of_columns(part, part.units), _of_columns(first, first.units), strict=True)
+    for own, other in units:
+        if own != other:
+            raise refuse(
+                f"have numbers of one unit at each place of a UNION, got {other.text} and "
+                f"{own.text}",
+                "They need a WITHIN each: ask the SELECTs one by one.",
+            )
+
+
+def _of_columns(part: Part, of: Sequence[_T]) -> tuple[_T, ...]:
+    """What holds of each column, in the order of SELECT."""
+    return tuple(of[c] for _, c in part.places if c is not None) if of else ()
 
 
 def _rows(part: Part) -> list[Row]:

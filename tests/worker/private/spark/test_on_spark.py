@@ -29,13 +29,12 @@ from worker.load import AttachedData
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.checks.doctor import examine
 from worker.owner.detach import detach
-from worker.private.causal import PeriodRule
 from worker.private.read import read_where_it_stays
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import answering, axes_of
 from worker.private.spark.place import SparkPlace
 from worker.private.spark.tables import SparkTable
-from worker.private.truncation import PersonRule
+from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 
 # What pyspark and its libraries say of themselves and of each other is none of the product's.

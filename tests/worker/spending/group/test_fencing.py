@@ -8,7 +8,7 @@ import pytest
 
 from qserver.errors import FencedError, StoreCorruptError
 from tests.deployment import Deployment
-from worker.spending.fencing import while_held
+from worker.spending.presence import while_held
 
 
 def test_a_fault_is_a_passed_lease_just_where_another_worker_holds_it(

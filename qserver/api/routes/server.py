@@ -1,20 +1,70 @@
-"""The OpenAPI document and a page that lists the routes and the problems; no script, no CDN."""
+"""The server itself: whether it is up and can answer, its OpenAPI document, and a page of routes.
+
+The page lists the routes and the problems; it has no script and needs no CDN.
+"""
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Collection
 from functools import cache
 from hashlib import sha256
 from html import escape
+from typing import Literal
 
 from flask import Blueprint, Flask, Response, current_app
 
 from qserver import __version__
+from qserver.api.bodies.answers import HealthBody, ReadyBody
 from qserver.api.openapi import Route, openapi_document, routes_of
 from qserver.api.operation import operation
 from qserver.api.problem_kinds import KINDS
-from qserver.api.replies import bytes_reply
+from qserver.api.replies import bytes_reply, json_reply
+from qserver.api.routes.views import Views
+from qserver.service.service import Service
+
+
+class HealthViews(Views):
+    """The views of health, on one service.
+
+    Args:
+        is_open: whoever can ask here may know the datasets' names.
+    """
+
+    name = "health"
+
+    def __init__(self, service: Service, *, is_open: bool) -> None:
+        super().__init__(service)
+        self._is_open = is_open
+
+    @operation("/healthz", "health", {200: HealthBody}, uses_store=False, audience="public")
+    def get_health(self) -> Response:
+        """Tell that the process is up; asks nothing of the store."""
+        return json_reply(HealthBody(status="ok"))
+
+    @operation("/readyz", "health", {200: ReadyBody}, audience="public")
+    def get_readiness(self) -> Response:
+        """Tell whether the store is reachable and durable, and how many datasets have a worker.
+
+        Without a worker the server is ready all the same: history is still answered.
+        """
+        self._service.ready()
+        alive = {d.name: d.worker_alive for d in self._service.datasets()}
+        return json_reply(
+            ReadyBody(
+                status="ready",
+                workers=_how_many(alive.values()),
+                worker_alive=alive if self._is_open else {},
+            )
+        )
+
+
+def _how_many(alive: Collection[bool]) -> Literal["all", "some", "none"]:
+    if not any(alive):
+        return "none"
+    return "all" if all(alive) else "some"
+
 
 _STYLE = (
     ":root{color-scheme:light dark}"

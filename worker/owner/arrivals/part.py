@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import Growth
+from worker.coding.periods import WantedPeriods
 from worker.coding.tally import Tally
-from worker.coding.wanted import WantedPeriods
 from worker.owner.arrivals.findings import PUT_OFF, Findings, Late
-from worker.private.causal import PeriodRule, kept_by_period
 from worker.private.content import Content
 from worker.private.parts import Part, kept_so_far, part_of
 from worker.private.people import other_type
 from worker.private.snapshot import Records, read_records
-from worker.private.truncation import PersonRule
+from worker.private.truncation import PeriodRule, PersonRule, kept_by_period
 from worker.sources.address import Address
 
 

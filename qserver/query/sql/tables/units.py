@@ -1,0 +1,165 @@
+"""What the numbers of a table are counted in: one WITHIN is about numbers of one unit.
+
+A unit is a product of powers: of records, and of the attributes whose values are added up.
+`COUNT(*)` has records, `SUM(a)` records times a, a quotient what is left of both. So averages,
+quantiles and deviations of one attribute share its unit, and shares have none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.combined.meaning import Event, Item, Several
+from qserver.query.sql.conditions.branches import branches_of, is_branching
+from qserver.query.sql.rewriting.counted import CountedGroups
+
+_RECORDS, _GROUPS = "", "groups"
+_CONDITIONS = exp.Predicate | exp.Connector | exp.Not | exp.Like | exp.ILike
+_SQUARES = exp.Variance | exp.VariancePop
+_SQUARES_CALLED = frozenset({"VAR", "VARP"})
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A product of powers.
+
+    Args:
+        of: what is multiplied with its power, in order; records are ''.
+    """
+
+    of: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def product(cls, powers: Mapping[str, int]) -> Unit:
+        """The product of these powers."""
+        return cls(tuple(sorted((name, n) for name, n in powers.items() if n)))
+
+    def times(self, other: Unit, power: int = 1) -> Unit:
+        """This unit times a power of another."""
+        found = Counter(dict(self.of))
+        for name, n in other.of:
+            found[name] += power * n
+        return self.product(found)
+
+    def plus(self, other: Unit) -> Unit:
+        """That of a sum: a number that is added to another has the unit of that one."""
+        found = dict(self.of)
+        for name, n in other.of:
+            found[name] = max(found.get(name, 0), n, key=abs)
+        return self.product(found)
+
+    @property
+    def text(self) -> str:
+        """What has this unit, in words."""
+        names = " and ".join(f"`{name}`" for name, _ in self.of if name)
+        if self == COUNTS:
+            return "counts"
+        if self.of == ((_GROUPS, 1),):
+            return "numbers of groups"
+        if not self.of:
+            return "shares"
+        if dict(self.of).get(_RECORDS):
+            return f"sums of {names}"
+        kinds: dict[tuple[int, ...], str] = {(1,): "averages", (2,): "variances"}
+        return f"{kinds.get(tuple(n for _, n in self.of), 'quotients')} of {names}"
+
+
+COUNTS, PURE = Unit(((_RECORDS, 1),)), Unit()
+
+
+def served(units: Sequence[Unit | None], shown: Sequence[bool]) -> frozenset[int]:
+    """The columns that a statement's own WITHIN is for.
+
+    It is for the numbers that SELECT lists if these have one unit, else for the counts; and for
+    others of the same unit. Lengths of all others have to be said behind them.
+
+    Args:
+        units: per column; None for one that says its own length.
+        shown: per column whether SELECT lists it, not HAVING or ORDER BY alone.
+    """
+    lacking = {unit for unit, is_shown in zip(units, shown, strict=True) if is_shown} - {None}
+    lacking = lacking or set(units) - {None}
+    wanted = lacking if len(lacking) == 1 else {COUNTS}
+    return frozenset(k for k, unit in enumerate(units) if unit in wanted)
+
+
+def unit_of(node: exp.Expr, item: Item | Event, names: Names) -> Unit:
+    """The unit of what WITHIN is about behind an item of SELECT.
+
+    Args:
+        item: what it means.
+    """
+    if isinstance(item, Several) and not item.function.has_steps:
+        return COUNTS  # of an extreme it is about counts
+    return _unit(node, names)
+
+
+def _unit(node: exp.Expr, names: Names) -> Unit:
+    node = node.unnest()
+    match node:
+        case exp.Add() | exp.Sub():
+            parts = [_unit(part, names) for part in _summands(node)]
+            found = parts[0]
+            for part in parts[1:]:
+                found = found.plus(part)
+            return found
+        case exp.Mul() | exp.Div():
+            power = 1 if isinstance(node, exp.Mul) else -1
+            return _unit(node.this, names).times(_unit(node.expression, names), power)
+        case exp.Neg() | exp.Filter():
+            return _unit(node.this, names)
+        case exp.Window():
+            return _unit(node.this.this, names)  # SUM(COUNT(*)) OVER ()
+        case exp.Select():
+            return _unit(node.expressions[0].unalias(), names)
+        case CountedGroups():
+            return Unit(((_GROUPS, 1),))
+        case exp.Literal() | exp.Corr():
+            return PURE
+    return _of_aggregate(node, names)
+
+
+def _summands(node: exp.Expr) -> list[exp.Expr]:
+    """The summands of a sum of many, which nest to the left."""
+    found = list[exp.Expr]()
+    while isinstance(node, exp.Add | exp.Sub):
+        found.append(node.expression)
+        node = node.this.unnest()
+    return [node, *found]
+
+
+def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
+    if isinstance(node, exp.Count | exp.CountIf | exp.Anonymous) and not _is_of_values(node):
+        return COUNTS
+    axes = {names.any_axis(column) for column in _values(node)}
+    values = Unit.product({names.domain.names[axis]: 1 for axis in axes})
+    called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, _SQUARES) or called in _SQUARES_CALLED:
+        return values.times(values)
+    return COUNTS.times(values) if isinstance(node, exp.Sum) else values
+
+
+def _is_of_values(node: exp.Expr) -> bool:
+    """Whether a function of another name is one of values, as QUANTILE(a, p) is."""
+    return isinstance(node, exp.Anonymous) and node.name.upper() != "PROBABILITY"
+
+
+def _values(node: exp.Expr) -> Iterator[exp.Column]:
+    """The columns whose values an aggregate takes, without those that conditions name."""
+    match node:
+        case exp.Column():
+            yield node
+        case _ if isinstance(node, _CONDITIONS):
+            return
+        case _ if is_branching(node):
+            found = branches_of(node)
+            for value in (*(value for _, value in found.pairs), found.default):
+                yield from _values(value)
+        case _:
+            for one in node.iter_expressions():
+                yield from _values(one)

@@ -1,1 +1,0 @@
-"""The owner's existing Spark: `session` opens it by its address, `rows` reads from it."""
