@@ -65,7 +65,7 @@ class Unit:
             return "shares"
         if dict(self.of).get(_RECORDS):
             return f"sums of {names}"
-        kinds = {(1,): "averages", (2,): "variances"}
+        kinds: dict[tuple[int, ...], str] = {(1,): "averages", (2,): "variances"}
         return f"{kinds.get(tuple(n for _, n in self.of), 'quotients')} of {names}"
 
 
