@@ -130,6 +130,7 @@ def test_missing_values_are_null_in_what_tools_send(town: Deployment) -> None:
     with connected(town.service()) as client:
         client.start()
         client.query("SET qserver.within = 20")
+        client.query("SET qserver.confidence = 0.999999")
         for text, groups in FILTERS:
             reply = client.query(text)
             assert [row[0] for row in reply.rows] == groups, text

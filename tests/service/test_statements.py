@@ -133,11 +133,13 @@ def test_the_ends_of_a_quotient_are_quantiles_by_the_posterior_of_both_parts(
     assert found.cells[0][0].statement.law == "posterior"
     function = questions.cells[0][0].function
     assert isinstance(function, QuotientOf)
+    beyond = list[float]()
     for end, ends in ((low, (-math.inf, 0.0)), (high, (0.0, math.inf))):
         query = over.query - under.query.scaled(Fraction(end) - function.middle)
         missed = town.service().insight.probability("people", query, low=ends[0], high=ends[1])
-        # 4,000 draws tell 5 percent within a tenth of that; of both ends the farther counts.
-        assert 0.02 < missed.probability < 0.06
+        beyond.append(missed.probability)
+    # 4,000 draws tell 5 percent within a tenth of that; of both ends the farther counts.
+    assert 0.04 < max(beyond) < 0.06
 
 
 def test_intervals_that_hold_at_once_are_all_that_those_of_the_sums_allow(

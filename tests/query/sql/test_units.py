@@ -153,3 +153,20 @@ def test_a_refusal_shows_a_text_that_says_all_lengths(text: str) -> None:
 def test_the_parts_of_a_union_have_one_unit_at_each_place() -> None:
     with pytest.raises(SqlError, match=r"got counts and averages of `age`.*one by one"):
         read("SELECT 'n' AS w, COUNT(*) FROM people UNION ALL SELECT 'a', AVG(age) FROM people")
+
+
+@pytest.mark.parametrize(
+    ("item", "length"),
+    [
+        ("COUNT(*)", "100"),
+        ("COUNT(*) / 4", "25"),
+        ("0.5 * COUNT(*) - 3 * COUNT(region)", "300"),
+        ("SUM(age * 0.25)", "675"),
+    ],
+)
+def test_the_stated_length_of_a_sum_is_that_of_a_count_times_its_largest_weight(
+    item: str, length: str
+) -> None:
+    """A hundred people more or less, each with the largest weight of one."""
+    statement = read(f"SELECT {item} AS x FROM people")
+    assert stated(statement).exactness_of(0).half_width == Fraction(length)

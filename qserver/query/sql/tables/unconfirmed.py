@@ -268,4 +268,4 @@ def _largest_weight(query: LinearQuery) -> Fraction:
         for factor in term.factors:
             most *= max(abs(value) for value in factor.weights.values)
         found = max(found, most)
-    return found / query.denominator
+    return found
