@@ -21,12 +21,12 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from qserver.records.state import State
@@ -46,7 +46,7 @@ _ROOMS = (
 @cache
 def code_version() -> str:
     """The digest."""
-    found = hashlib.sha256(f"numpy {np.__version__} scipy {scipy.__version__}".encode())
+    found = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')}".encode())
     root = Path(__file__).parents[1]
     for room in _ROOMS:
         for path in sorted((root / room).rglob("*.py")):

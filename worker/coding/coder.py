@@ -29,15 +29,8 @@ from worker.coding.names import (
 )
 from worker.coding.periods import WantedPeriods, dashed_sql, day_sql, period_codes
 from worker.coding.tally import Tally
+from worker.coding.width import code_dtype
 from worker.sources.source import no_values_in_errors
-
-
-def code_dtype(size: int) -> type[np.uint8] | type[np.uint16] | type[np.uint32]:
-    """The smallest unsigned type that holds the codes of `size` values."""
-    if size <= 1 << 8:
-        return np.uint8
-    return np.uint16 if size <= 1 << 16 else np.uint32
-
 
 _MISSING, _OUTSIDE, _BELOW, _ABOVE, _LEFT_OUT = -1, -2, -3, -4, -5
 

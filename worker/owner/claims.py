@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.ledger.claims import ClaimBounds, claimed_queries
@@ -93,6 +92,9 @@ class ClaimsNow:
 
 def claims_of(name: str, *, settings: Settings) -> ClaimsNow:
     """The claims in force, and how well each can be known now; NotFoundError."""
+    # An attach needs no inference.
+    from qserver.answering.replica import Replica
+
     reader = Store.open(settings, role="worker-reader")
     replica = Replica(reader.meta(name), settings, shown_only=False)
     replica.refresh(reader)
