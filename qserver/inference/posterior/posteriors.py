@@ -97,8 +97,6 @@ class Posteriors:
         # What an independent answer disagrees about is with answers that were looked at.
         if estimate.method == "independent":
             return ToState(Stated(known, OF_ESTIMATOR))
-        if self._is_of_one_table(row, estimate):
-            return ToState(Stated(known, OF_POSTERIOR))
         key = _key(row, estimate, enough)
         if key not in self._known:
             trim(self._known, _MOST_KNOWN)
@@ -147,6 +145,8 @@ class Posteriors:
 
     def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way] | Stated:
         """Ways to the posterior, the best first, or itself. They need the history no more."""
+        if self._is_of_one_table(wanted.row, estimate):
+            return Stated(wanted.known, OF_POSTERIOR)
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
         if self._may_use_rows_alone(ways, (estimate,)):
