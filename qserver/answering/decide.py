@@ -11,7 +11,7 @@ from qserver.answering.answer import answer_from, exact_answer, offer, refusal
 from qserver.answering.longer import told, told_of_all
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
-from qserver.answering.workload import WorkloadCost, answer_workload, offers
+from qserver.answering.workload import WorkloadCost, answer_workload, n_open, offers
 from qserver.errors import MeasurementError
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.to_state import ToState
@@ -99,6 +99,28 @@ def to_answer(replica: Replica, asked: Question | Workload) -> Free | ToAnswer |
         return _to_answer(replica, asked)
     plan = replica.free_workload(asked)
     return None if plan is None else _free_workload(replica, asked, plan)
+
+
+@dataclass(frozen=True)
+class StillToDo:
+    """What is still to be done for a workload that history answers.
+
+    Args:
+        n_laws: how many laws of numbers are to be computed, which takes nearly all of the time.
+        estimators: weights that must be kept so that it stays free.
+    """
+
+    n_laws: int
+    estimators: tuple[Estimator, ...] = ()
+
+
+def still_to_do(replica: Replica, workload: Workload) -> StillToDo:
+    """What is still to be done for a workload; nothing where history does not answer it."""
+    plan, engine = replica.free_workload(workload), replica.engine
+    if plan is None:
+        return StillToDo(0)
+    kept = (e for e in plan.estimators if e is not None and not engine.has_kept(e))
+    return StillToDo(n_open(engine, workload), tuple(kept))
 
 
 def offered(

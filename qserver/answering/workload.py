@@ -158,6 +158,15 @@ class _Each:
             return None
         return found
 
+    def is_open(self, alone: Question, asked: Question) -> bool:
+        """Whether a posterior is still to be computed for the answer that history gives."""
+        if asked.row.is_zero or not self.is_posterior:
+            return False
+        estimate = estimate_of(self.engine, alone)
+        if estimate is None or self._is_decided(asked, estimate):
+            return False
+        return not self.engine.to_state(asked.row, estimate).is_found
+
     def _zero(self, asked: Question) -> KnownNumber:
         left = self.cost.remaining_nano
         exact = exact_answer(asked, remaining_nano=left, version=self.version)
@@ -204,6 +213,13 @@ def _each(
         _Each(engine, workload, cost, version, i not in parts, marks.get(i))
         for i in range(len(workload.questions))
     ]
+
+
+def n_open(engine: InferenceEngine, workload: Workload) -> int:
+    """How many posteriors are still to be computed for a workload that history answers."""
+    each = _each(engine, workload, WorkloadCost(0, 0, {}), 0)
+    asked = zip(each, each_alone(workload), workload.questions, strict=True)
+    return sum(one.is_open(alone, question) for one, alone, question in asked)
 
 
 def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:

@@ -142,7 +142,7 @@ class Statements:
         if is_explained:
             return self.explain(name, statement, by=by)
         if not spends:
-            refuse_unless_free(self, name, statement, by=by)
+            refuse_unless_free(self, self._questions, name, statement, by=by)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
 
     def answer(

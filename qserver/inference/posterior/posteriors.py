@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from qserver.errors import EvaluationError
+from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.by_rows import (
     ByWeights,
@@ -96,13 +97,13 @@ class Posteriors:
         # What an independent answer disagrees about is with answers that were looked at.
         if estimate.method == "independent":
             return ToState(Stated(known, OF_ESTIMATOR))
-        if self._is_of_one_table(row, estimate):
-            return ToState(Stated(known, OF_POSTERIOR))
         key = _key(row, estimate, enough)
         if key not in self._known:
             trim(self._known, _MOST_KNOWN)
             wanted = Wanted(row, known, enough)
-            self._known[key] = ToState(partial(_first, wanted, self._ways(wanted, estimate)))
+            ways = self._ways(wanted, estimate)
+            found = ways if isinstance(ways, Stated) else partial(_first, wanted, ways)
+            self._known[key] = ToState(found)
         return self._known[key]
 
     def _is_of_one_table(self, row: LinearQuery, estimate: RowEstimate) -> bool:
@@ -142,13 +143,18 @@ class Posteriors:
             return Together(tuple(map(_as_known, wanted)), sums)
         return None
 
-    def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way]:
-        """Ways to the posterior, the best first. They need the history no more."""
+    def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way] | Stated:
+        """Ways to the posterior, the best first, or itself. They need the history no more."""
+        if self._is_of_one_table(wanted.row, estimate):
+            return Stated(wanted.known, OF_POSTERIOR)
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
         if self._may_use_rows_alone(ways, (estimate,)):
             with contextlib.suppress(*FAULTS_OF_FLOATS):
-                ways.append(partial(by_sums, self._rows.known_sums(estimate.weights), wanted))
+                sums = self._rows.known_sums(estimate.weights)
+                if not ways and isinstance(sums, KnownSums) and not len(sums.values):
+                    return Stated(wanted.known, OF_POSTERIOR)
+                ways.append(partial(by_sums, sums, wanted))
         return ways
 
     def _may_use_rows_alone(self, ways: Sequence[object], estimates: Estimates) -> bool:

@@ -22,6 +22,11 @@ class ToState:
         self._lock = Lock()
         self._found = found
 
+    @property
+    def is_found(self) -> bool:
+        """Whether it is computed already."""
+        return isinstance(self._found, Stated)
+
     def stated(self) -> Stated:
         """The posterior; another thread that wants the same one waits for it."""
         with self._lock:

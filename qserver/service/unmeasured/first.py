@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from qserver.query.sql.cells import StatementQuestions
+from qserver.query.sql.cells import StatementQuestions, has_steps
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import (
     UnconfirmedError,
@@ -14,6 +15,7 @@ from qserver.query.sql.tables.unconfirmed import (
     unconfirmed,
 )
 from qserver.service.cells.answered import workload_of
+from qserver.service.cells.of_questions import only_question
 from qserver.service.statement_answers import StatementAnswer
 
 if TYPE_CHECKING:
@@ -88,8 +90,22 @@ def priced(
     return unconfirmed(statement, full, price_nano=price, remaining_nano=left, is_known=is_known)
 
 
-def refuse_unless_free(statements: Statements, name: str, statement: Statement, *, by: str) -> None:
+def _is_free(statements: Statements, service: Service, name: str, statement: Statement) -> bool:
+    """Whether history gives all that is asked, which is found sooner than a price."""
+    questions = statements.asked(name, statement)
+    if (only := only_question(questions)) is None:
+        return service.insight.is_free(name, workload_of(questions))
+    return service.insight.is_free(
+        name, replace(only, looking=statement.clauses.looking, reading=statement.clauses.reading)
+    )
+
+
+def refuse_unless_free(
+    statements: Statements, service: Service, name: str, statement: Statement, *, by: str
+) -> None:
     """Return if a statement with lengths costs nothing now; UnconfirmedError with its price."""
+    if not has_steps(statement) and _is_free(statements, service, name, statement):
+        return
     found = statements.explain(name, statement, by=by)
     if found.kind in ("free", "exact"):
         return

@@ -1,0 +1,119 @@
+"""Workloads that history answers, and whose laws take long: jobs, like what is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qserver.query.question import Workload
+from qserver.records.answer import JobStatus, WorkloadAnswer
+from qserver.service import ask
+from qserver.service.service import Service
+from qserver.storage.keys import Keys
+from qserver.storage.server.connection import StoreClient
+from tests.deployment import Deployment
+from tests.service.test_statements import answered as by_itself
+
+AGES = [{"age": {"between": [20, 22]}}, {"age": {"between": [23, 25]}}]
+
+
+@pytest.fixture
+def town(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """Three released counts that disagree, and laws that are taken for slow."""
+    found = Deployment.make(tmp_path, store_url, limit="100")
+    for ends in ("20 AND 25", "20 AND 22", "23 AND 25"):
+        by_itself(
+            found, f"SELECT COUNT(*) FROM people WHERE age BETWEEN {ends} WITHIN 10 ONLY THIS"
+        )
+    monkeypatch.setattr(ask, "_LAW_S", 1.0)
+    return found
+
+
+@pytest.fixture
+def asked(town: Deployment) -> Workload:
+    return town.workload(AGES, length=30)
+
+
+def answered(
+    service: Service, asked: Workload, *, wait_s: float = 0.0
+) -> WorkloadAnswer | JobStatus:
+    return service.ask_workload("people", asked, wait_s=wait_s)
+
+
+def here(town: Deployment, asked: Workload, monkeypatch: pytest.MonkeyPatch) -> WorkloadAnswer:
+    """What a process computes by itself."""
+    with monkeypatch.context() as patched:
+        patched.setattr(ask, "_LAW_S", 0.0)
+        found = answered(town.service(), asked)
+    assert isinstance(found, WorkloadAnswer)
+    return found
+
+
+def test_what_takes_long_is_a_job_and_then_the_same_free_answer_for_every_process(
+    town: Deployment, asked: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = town.service().dataset("people")
+    job = answered(town.service(), asked)
+    assert isinstance(job, JobStatus)
+    # One job for all who ask the same.
+    again = answered(town.service(), asked)
+    assert isinstance(again, JobStatus)
+    assert again.id == job.id
+    town.work_off()
+    monkeypatch.setattr(ask, "to_answer", lambda *_: pytest.fail("computed again"))
+    found = answered(town.service(), asked)
+    assert isinstance(found, WorkloadAnswer)
+    assert found.charged_nano == 0
+    assert {one.source for one in found.answers} == {"history"}
+    assert any(one.statement.disagreements for one in found.answers)
+    assert town.service().dataset("people").spent_nano == before.spent_nano
+    monkeypatch.undo()
+    alone = here(town, asked, monkeypatch)
+    for one, other in zip(found.answers, alone.answers, strict=True):
+        assert [one.estimate, one.low, one.high] == pytest.approx(
+            [other.estimate, other.low, other.high], abs=1e-9
+        )
+
+
+def test_whoever_waits_long_enough_is_answered_at_once(town: Deployment, asked: Workload) -> None:
+    assert isinstance(answered(town.service(), asked, wait_s=60.0), WorkloadAnswer)
+
+
+def test_without_a_worker_it_is_answered_at_once(
+    town: Deployment, asked: Workload, redis_client: StoreClient
+) -> None:
+    redis_client.delete(Keys("town").alive)
+    assert isinstance(answered(town.service(), asked), WorkloadAnswer)
+
+
+def test_a_job_that_failed_keeps_nobody_from_the_answer(
+    town: Deployment, asked: Workload, redis_client: StoreClient
+) -> None:
+    job = answered(town.service(), asked)
+    assert isinstance(job, JobStatus)
+    redis_client.hset(Keys("town").job(job.id), "state", "failed")
+    assert isinstance(answered(town.service(), asked), WorkloadAnswer)
+
+
+def test_an_answer_of_an_earlier_state_is_not_taken_for_that_of_a_later_one(
+    town: Deployment, asked: Workload
+) -> None:
+    answered(town.service(), asked)
+    town.work_off()
+    first = answered(town.service(), asked)
+    town.ask(AGES[0], length=5)
+    assert isinstance(answered(town.service(), asked), JobStatus)
+    town.work_off()
+    later = answered(town.service(), asked)
+    assert isinstance(first, WorkloadAnswer)
+    assert isinstance(later, WorkloadAnswer)
+    assert later.version > first.version
+    assert later.remaining_nano < first.remaining_nano
+
+
+def test_accounts_have_jobs_of_their_own(town: Deployment, asked: Workload) -> None:
+    """A job is shown to the account that asked, and to owners."""
+    jobs = [town.service().ask_workload("people", asked, wait_s=0, by=by) for by in ("ann", "bob")]
+    ids = {job.id for job in jobs if isinstance(job, JobStatus)}
+    assert len(ids) == 2
