@@ -18,6 +18,9 @@ from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.text import SqlText
 
+MAX_CELLS = 1000
+"""Most numbers that a text asks."""
+
 
 @dataclass(frozen=True)
 class Binning:
