@@ -128,7 +128,12 @@ class InferenceEngine(LiveRows):
         return estimator in stores.get(estimator.key, ())
 
     def estimate(
-        self, primitive: Primitive, *, confidence: float, enough: float = 0.0
+        self,
+        primitive: Primitive,
+        *,
+        confidence: float,
+        enough: float = 0.0,
+        is_searched: bool = True,
     ) -> RowEstimate | None:
         """The estimate of the row with the shortest interval at `confidence`, or None.
 
@@ -136,10 +141,17 @@ class InferenceEngine(LiveRows):
             confidence: 1 - delta.
             enough: a half-width in records. The first estimate that meets it is returned, since
                 the search for the shortest interval takes many times longer.
+            is_searched: whether by any weights; else that of least variance by rows will do.
 
         Raises:
             RequirementError: `confidence` is out of range.
         """
+        if not is_searched:
+            check_confidence(confidence)
+            if self.in_play.arrived():
+                self._forget()
+            found = self._unsearched(primitive, confidence, enough, self.tables)
+            return min(found, key=lambda c: c.half_width, default=None)
         return self._shortest(primitive, confidence, enough, self.tables)
 
     def estimate_by_rows(
@@ -352,6 +364,16 @@ class InferenceEngine(LiveRows):
         self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
     ) -> Iterator[RowEstimate]:
         """Estimates of the row: the cheapest to compute first, the shortest last."""
+        yield from self._unsearched(primitive, confidence, enough, tables)
+        combinations = None if primitive.is_zero else self._combinations_of(primitive)
+        if combinations is not None and combinations.n_directions:
+            tail = TailProblem(combinations, confidence).best()
+            yield self._by(primitive, combinations.pairs(tail.a), confidence)
+
+    def _unsearched(
+        self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
+    ) -> Iterator[RowEstimate]:
+        """Estimates of the row without a search for weights, the cheapest to compute first."""
         if primitive.is_zero:
             yield self._evaluate((), 0.0, confidence, "direct")
             return
@@ -363,12 +385,8 @@ class InferenceEngine(LiveRows):
         if tables is not None:
             yield from self._by_tables(primitive, confidence, enough, tables)
         combinations = self._combinations_of(primitive)
-        if combinations is None:
-            return
-        yield self._least(combinations, confidence)
-        if combinations.n_directions:
-            tail = TailProblem(combinations, confidence).best()
-            yield self._by(primitive, combinations.pairs(tail.a), confidence)
+        if combinations is not None:
+            yield self._least(combinations, confidence)
 
     def _by_tables(
         self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables

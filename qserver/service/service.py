@@ -35,6 +35,7 @@ from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import Asking, Idempotency, narrowed
+from qserver.service.cells.computed import Computed
 from qserver.service.cells.kept import MOST_KEPT, StatementKey
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import ReleasedHistory
@@ -43,6 +44,7 @@ from qserver.service.integrity import Integrity
 from qserver.service.last_used import LastUsed
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
+from qserver.service.order.numbers import OrderNumbers
 from qserver.service.quoted.notes import StatementNotes
 from qserver.service.saving.saved import SavedViews
 from qserver.service.smooth.numbers import SmoothNumbers
@@ -103,6 +105,7 @@ class Service:
         )
         self.insight = Insight(store, self._datasets, self._workloads)
         self.smooth = SmoothNumbers(self._workloads)
+        self.order = OrderNumbers(self._workloads, Computed())
         self.history = ReleasedHistory(store, self._datasets)
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)

@@ -335,7 +335,7 @@ def cell_readings(
         sums = [
             (i, end)
             for i, row in enumerate(questions.cells)
-            if len(row[k].parts) == 1 and (end := ends[row[k].main]) is not None
+            if row[k].function is None and (end := ends[row[k].main]) is not None
         ]
         readings = table_readings([end for _, end in sums])
         for (i, _), reading in zip(sums, readings, strict=True):

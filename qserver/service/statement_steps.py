@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
+from qserver.query.question import Question
 from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.combined.asked import OfSeveral, Place
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
+from qserver.service.order.steps import OrderSteps
 from qserver.service.service import Service
 from qserver.service.smooth.steps import SmoothSteps
 from qserver.service.unmeasured.several import SeveralSteps
@@ -39,34 +42,38 @@ class StatementSteps:
         self._relatives = relatives(statement)
         self._several = SeveralSteps(history, name, statement)
         self._smooth = SmoothSteps(history, name, statement)
+        self._order = OrderSteps(history, name, statement)
         self._sums = self._look_at_sums()
 
     @property
     def is_one(self) -> bool:
         """Whether there is one step: all are sums, or all intervals must hold together."""
-        is_plain = not self._relatives and self._several.is_none and self._smooth.is_none
+        kinds = (self._several, self._smooth, self._order)
+        is_plain = not self._relatives and all(kind.is_none for kind in kinds)
         return is_plain or self._statement.clauses.simultaneous
 
     @property
     def goes_on(self) -> bool:
         """Whether the interval of some number that is asked in steps is still too wide."""
-        return not self.is_one and (self.has_others or self._smooth.goes_on)
+        searched = self._smooth.goes_on or self._order.goes_on
+        return not self.is_one and (self.has_others or searched)
 
     @property
     def open_places(self) -> list[Place]:
-        """The smooth numbers that are measured further, the dearest first."""
-        return self._smooth.open_places
+        """The smooth numbers and quantiles that are measured further, the dearest first."""
+        found = {**self._smooth.open_places, **self._order.open_places}
+        return sorted(found, key=lambda place: (-found[place], place))
 
     @property
     def has_others(self) -> bool:
-        """Whether the interval of some number that is not smooth is still too wide."""
+        """Whether the interval of some other number that is asked in steps is still too wide."""
         unmet = any(not target.is_met(self._sums[r]) for r, target in self._relatives.items())
         return unmet or self._several.goes_on
 
     @property
     def has_next(self) -> bool:
         """Whether there is a step before the last."""
-        return self.has_others or bool(self._smooth.open_places)
+        return self.has_others or bool(self.open_places)
 
     @property
     def by_rows(self) -> float:
@@ -74,28 +81,38 @@ class StatementSteps:
         return 0.0 if self.is_one else self._smooth.by_rows
 
     def leave_out(self, places: list[Place]) -> None:
-        """Measure these smooth numbers no further."""
+        """Measure these smooth numbers and quantiles no further."""
         self._smooth.leave_out(places)
+        self._order.leave_out(places)
 
     def look(self) -> None:
         """Read the present history."""
         self._sums = self._look_at_sums()
         self._several.look()
         self._smooth.look()
+        self._order.look()
 
     def next_step(self) -> StatementQuestions:
         """The next questions."""
         of_sums = {r: t.next_half(self._sums[r]) for r, t in self._relatives.items()}
-        return self._asked(of_sums, {**self._several.next_step(), **self._smooth.next_step()})
+        several = {**self._several.next_step(), **self._smooth.next_step()}
+        return self._with(self._asked(of_sums, several), self._order.next_step())
 
     def last_step(self) -> StatementQuestions:
-        """The questions that are asked at most; where history is better, with its interval."""
+        """The questions that are asked at most; where history is better, with its interval.
+
+        The counts that quantiles follow from are left out: `with_tables` adds them.
+        """
         of_sums = {r: t.most for r, t in self._relatives.items()}
         several = self._several.last_step(at_once=self.is_one)
         return self._asked(of_sums, {**several, **self._smooth.last_step(at_once=self.is_one)})
 
+    def with_tables(self, questions: StatementQuestions) -> StatementQuestions:
+        """Questions, and the counts that quantiles need at most which are not told yet."""
+        return questions if self.is_one else self._with(questions, self._order.at_most())
+
     def last_of_others(self) -> StatementQuestions:
-        """The questions that are asked at most of numbers that are not smooth."""
+        """The questions that are asked at most of other numbers than smooth ones and quantiles."""
         of_sums = {r: t.most for r, t in self._relatives.items()}
         several = self._several.last_step(at_once=False)
         return self._asked(of_sums, {**several, **self._smooth.as_known()})
@@ -104,15 +121,24 @@ class StatementSteps:
     def is_known(self) -> bool:
         """Whether history says something of all that is asked in steps."""
         sums = all(math.isfinite(known.half_width) for known in self._sums.values())
-        return sums and self._several.is_known and self._smooth.is_known
+        kinds = (self._several, self._smooth, self._order)
+        return sums and all(kind.is_known for kind in kinds)
 
     def as_known(self) -> StatementQuestions:
         """The questions as exactly as history knows them, whether or not that suffices."""
         return asked(
             self._statement,
             of_sums={one: known.half_width * _ROOM for one, known in self._sums.items()},
-            of_several={**self._several.as_known(), **self._smooth.as_known()},
+            of_several={
+                **self._several.as_known(),
+                **self._smooth.as_known(),
+                **self._order.as_known(),
+            },
         )
+
+    @staticmethod
+    def _with(questions: StatementQuestions, more: tuple[Question, ...]) -> StatementQuestions:
+        return replace(questions, questions=(*questions.questions, *more))
 
     def _asked(
         self, of_sums: Mapping[Relative, float], of_several: OfSeveral
@@ -123,7 +149,8 @@ class StatementSteps:
             for r, target in self._relatives.items()
             if target.is_met(self._sums[r]) and not self.is_one
         }
-        return asked(self._statement, of_sums={**of_sums, **met_sums}, of_several=of_several)
+        several = {**of_several, **self._order.as_known()}
+        return asked(self._statement, of_sums={**of_sums, **met_sums}, of_several=several)
 
     def _look_at_sums(self) -> dict[Relative, KnownSum]:
         found = dict[Relative, KnownSum]()

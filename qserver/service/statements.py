@@ -17,6 +17,7 @@ from qserver.query.sql.cells import (
     cell_value,
     has_steps,
 )
+from qserver.query.sql.combined.function import is_judged
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
@@ -47,9 +48,9 @@ from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
+from qserver.service.cells.searched import SearchedCells
 from qserver.service.quoted.capped import CappedSteps, at_most_nano
 from qserver.service.service import Service
-from qserver.service.smooth.cells import SmoothCells
 from qserver.service.statement_answers import (
     AnsweredCell,
     AnyStatement,
@@ -235,14 +236,14 @@ class Statements:
         estimates = [answer.estimate for answer in answers]
         ends = found.ends if isinstance(found, WorkloadAnswer) else ()
         nearest = self._nearest(name, questions, answers, ends)
-        smooth = SmoothCells(self._questions, name, questions)
+        searched = SearchedCells(self._questions, name, questions)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
-            return smooth.cell(cell, answered_cell(cell, answers, ends, nearest))
+            return searched.cell(cell, answered_cell(cell, answers, ends, nearest))
 
         plain = by_cell(questions, cell_of)
         cells = looked(questions, plain, estimates, ends)
-        questions = with_remark(questions, plain, smooth=smooth, rest_nano=rest_nano)
+        questions = with_remark(questions, plain, searched=searched, rest_nano=rest_nano)
         questions = with_lengths(questions, found)
         together = found.simultaneous if isinstance(found, WorkloadAnswer) else None
         paid = (found.charged_nano, found.remaining_nano)
@@ -271,14 +272,14 @@ class Statements:
         is_complete = len(complete) == len(known)
         ends = [end for end in all_ends if end is not None]
         nearest = self._nearest(name, questions, complete, ends) if is_complete else None
-        smooth = SmoothCells(self._questions, name, questions)
+        searched = SearchedCells(self._questions, name, questions)
 
         def cell_of(cell: CellQuestions) -> AnsweredCell:
             value = value_of(cell) or CellValue(None, UNKNOWN)
             parts = [a.statement for i in cell.parts if (a := answers[i]) is not None]
             law = joined(parts) if len(parts) == len(cell.parts) else None
             found = AnsweredCell(value, "history", consistent_of(cell, nearest), statement=law)
-            return smooth.cell(cell, found)
+            return searched.cell(cell, found)
 
         plain = by_cell(questions, cell_of)
         cells = looked(
@@ -288,7 +289,7 @@ class Statements:
             all_ends,
         )
         if is_asked and is_complete:
-            questions = with_remark(questions, plain, smooth=smooth)
+            questions = with_remark(questions, plain, searched=searched)
         found = StatementAnswer(questions, cells, 0, remaining_nano, None, version)
         # What is not known yet can be neither ordered nor chosen.
         return shaped(found, chooses=is_complete)
@@ -315,7 +316,8 @@ class Statements:
 
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
         """The questions of a statement that suffice in every case, by what history says."""
-        return self._steps(name, statement).last_step()
+        steps = self._steps(name, statement)
+        return steps.with_tables(steps.last_step())
 
     def _capped(self, name: str, statement: Statement, by: str) -> CappedSteps:
         return CappedSteps(self._questions, name, self._steps(name, statement), by=by)
@@ -387,17 +389,17 @@ class Statements:
             free, apart, curve = found.free, found.price_apart_nano, found.curve
         ends: Sequence[Ends | None] = ()
         functions = [cell.function for row in questions.cells for cell in row]
-        if any(one is not None and one.smooth is None for one in functions):
+        if any(one is not None and is_judged(one) for one in functions):
             known = self._questions.insight.known_numbers(name, offered_of(questions))
             free = [None if one is None else one.answer for one in known]
             ends = [None if one is None else one.ends for one in known]
-        smooth = SmoothCells(self._questions, name, questions)
+        searched = SearchedCells(self._questions, name, questions)
 
         def known_of(cell: CellQuestions) -> CellInterval | None:
             if (value := _known_value(free, ends, cell)) is None:
                 return None
             known = AnsweredCell(value, "history")
-            return smooth.cell(cell, known).value.interval
+            return searched.cell(cell, known).value.interval
 
         return StatementExplanation(
             questions,

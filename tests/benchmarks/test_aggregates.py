@@ -1,4 +1,4 @@
-"""The benchmarks of medians and extremes: what they count, and the kept figures."""
+"""The benchmarks of extremes and of a median: what they count, and the kept figures."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def test_a_median_is_priced_and_held_on_a_whole_server(tmp_path: Path) -> None:
     assert [row["within"] for row in rows] == [1.0, 0.5]
     assert rows[0]["most_cost"] > 0
     for row in rows:
-        # Its steps may each buy more than the price at the most would; noise may make the first
-        # median so exact that the second is free.
-        assert row["most_cost"] <= 1.5 * row["at_most"]
-        assert row["again"] == 0.0
+        # Noise may make the first median so exact that the second is free.
+        assert row["most_cost"] <= row["at_most"]
+        assert row["again"] <= row["at_most"]
 
 
 def test_the_kept_median_within_one_year_costs_no_more_than_the_aim() -> None:

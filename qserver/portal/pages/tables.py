@@ -15,6 +15,7 @@ from qserver.portal.render import csv_text
 from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps
+from qserver.query.sql.combined.asked import are_counts
 from qserver.query.sql.combined.smooth import function_cells
 from qserver.query.sql.statement import Binning, Statement, Sum
 from qserver.query.sql.tables.exactness import Exactness
@@ -409,7 +410,9 @@ def _questions_of(statement: Statement, job: Question | Workload) -> StatementQu
     # Which questions there are, and their order, depend on the text alone.
     several = {(i, k): (1.0,) * len(cell.queries) for i, k, cell in function_cells(statement)}
     questions = asked(statement, of_several=several)
-    if [q.query for q in questions.questions] != [q.query for q in job.questions]:
+    queries, of_job = ([q.query for q in one.questions] for one in (questions, job))
+    # But the counts that quantiles follow from depend on what was released.
+    if queries != of_job and not are_counts([q for q in of_job if q not in queries], statement):
         return None
     return replace(questions, questions=job.questions)
 

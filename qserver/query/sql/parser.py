@@ -23,9 +23,9 @@ from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.reading import cut_of
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.spelt import check_functions, nearest_word
-from qserver.query.sql.statement import Statement
+from qserver.query.sql.statement import MAX_CELLS, Statement
 from qserver.query.sql.tables.part import Part
-from qserver.query.sql.tables.selects import MAX_CELLS, SelectReading
+from qserver.query.sql.tables.selects import SelectReading
 from qserver.query.sql.tables.unions import joined
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize

@@ -20,6 +20,9 @@ from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.units import COUNTS, Unit, served
 from qserver.query.sql.text import SqlText
 
+MAX_CELLS = 1000
+"""Most numbers that a text asks."""
+
 
 @dataclass(frozen=True)
 class Binning:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 from qserver.answering.workload import MOST_OFFERED
 from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
-from qserver.query.question import Workload
+from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
     CellQuestions,
     StatementQuestions,
@@ -16,6 +15,7 @@ from qserver.query.sql.cells import (
     consistent_value,
     has_steps,
 )
+from qserver.query.sql.combined.function import FunctionOfSums, is_judged
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import Answer, Offer, dearest
 from qserver.records.statement import DECIDED, OF_ESTIMATOR, Statement, joined
@@ -80,12 +80,12 @@ def consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float
 
 
 def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
-    """The questions whose posteriors nobody needs: those asked for smooth numbers alone."""
+    """The questions whose posteriors nobody needs: those of smooth numbers and quantiles alone."""
     cells = _by_themselves(questions)
-    apart = [c.function is not None and c.function.smooth is not None for c in cells]
-    needed = {i for c, is_apart in zip(cells, apart, strict=True) if not is_apart for i in c.parts}
-    parts = {i for c, is_apart in zip(cells, apart, strict=True) if is_apart for i in c.parts}
-    return tuple(sorted(parts - needed))
+    if not cells:
+        return ()
+    needed = {i for c in cells if c.function is None or is_judged(c.function) for i in c.parts}
+    return tuple(i for i in range(len(questions.questions)) if i not in needed)
 
 
 def marks_of(questions: StatementQuestions) -> tuple[tuple[int, Marks], ...]:
@@ -106,8 +106,18 @@ def _by_themselves(questions: StatementQuestions) -> list[CellQuestions]:
 
 
 def step_of(questions: StatementQuestions) -> Workload:
-    """The questions of a step before the last: nobody needs their posteriors."""
-    return replace(workload_of(questions), for_quotients=tuple(range(len(questions.questions))))
+    """The questions of a step before the last: nobody needs their posteriors.
+
+    The numbers of values behind quantiles are left out: they follow from the counts that are asked.
+    """
+    kept = _without(questions, lambda of: of.order is not None)
+    return Workload(
+        kept,
+        simultaneous=questions.simultaneous,
+        selected_from=questions.statement.clauses.looking.selected_from,
+        for_quotients=tuple(range(len(kept))),
+        as_drawn=True,
+    )
 
 
 def offered_of(questions: StatementQuestions) -> Workload:
@@ -119,10 +129,20 @@ def offered_of(questions: StatementQuestions) -> Workload:
 
 def without_smooth(questions: StatementQuestions) -> Workload | None:
     """The questions of all numbers that are not smooth; None where there is none."""
+    kept = _without(questions, lambda of: of.smooth is not None)
+    return Workload(kept) if kept else None
+
+
+def _without(
+    questions: StatementQuestions, leaves_out: Callable[[FunctionOfSums], bool]
+) -> tuple[Question, ...]:
+    """The questions but those that only cells of some functions need."""
     cells = [cell for row in questions.cells for cell in row]
-    others = [c for c in cells if c.function is None or c.function.smooth is None]
-    places = sorted({i for cell in others for i in cell.parts})
-    return Workload(tuple(questions.questions[i] for i in places)) if places else None
+    apart = [cell.function is not None and leaves_out(cell.function) for cell in cells]
+    pairs = list(zip(cells, apart, strict=True))
+    needed = {i for cell, is_apart in pairs if not is_apart for i in cell.parts}
+    left = {i for cell, is_apart in pairs if is_apart for i in cell.parts} - needed
+    return tuple(q for i, q in enumerate(questions.questions) if i not in left)
 
 
 def workload_of(questions: StatementQuestions) -> Workload:

@@ -14,7 +14,7 @@ from qserver.service.statement_answers import AnsweredCell
 from qserver.text import cost_text
 
 if TYPE_CHECKING:
-    from qserver.service.smooth.cells import SmoothCells
+    from qserver.service.cells.searched import SearchedCells
 
 _ROUNDING = 1e-6
 
@@ -41,19 +41,19 @@ def with_remark(
     questions: StatementQuestions,
     cells: Sequence[Sequence[AnsweredCell]],
     *,
-    smooth: SmoothCells,
+    searched: SearchedCells,
     rest_nano: int | None = None,
 ) -> StatementQuestions:
     """The questions of a statement that says where intervals are longer than asked, and why.
 
     Args:
         cells: of the whole table, with the intervals of each number by itself.
-        smooth: the numbers of the statement that are found by draws.
+        searched: the numbers of the statement that are measured step by step.
         rest_nano: price of what is still to be measured, where the quote did not pay it.
     """
     reached = list(_reached(questions, cells))
     longer = [one for one in reached if one.is_longer]
-    told = [(one, smooth.is_few(one.cell, one.asked)) for one in longer]
+    told = [(one, searched.is_few(one.cell, one.asked)) for one in longer]
     few = [one for one, has_few in told if has_few]
     others, statement = [one for one, has_few in told if not has_few], questions.statement
     remarks = list[str]()
@@ -62,7 +62,7 @@ def with_remark(
         remarks.append(_too_few(few, len(reached), least))
     if others:
         remarks.append(f"{_longer(others, len(reached))}{_more(rest_nano)}")
-    n_far = sum(smooth.is_far(one.cell) for one in reached if one not in few)
+    n_far = sum(searched.is_far(one.cell) for one in reached if one not in few)
     if n_far:
         remarks.append(_far_from_linear(n_far, len(reached)))
     said = replace(statement, remarks=(*statement.remarks, *remarks))

@@ -25,14 +25,15 @@ class CappedSteps:
 
     Its quote is the price of asking all as exactly as the worst case needs, before its first step:
     at once, or the smooth numbers by rows as steps do; or what it says itself that it may be
-    charged, where that is less. A step that would pass what is left of it is
-    not taken: smooth numbers that are too dear are left out of it, and all others are asked at once
-    if that fits. The statement is then answered by what is known.
+    charged, where that is less. A step that would pass what is left of it is not taken: smooth
+    numbers and quantiles that are too dear are left out of it, and all others are asked at once if
+    that fits. The statement is then answered by what is known.
     """
 
     def __init__(self, service: Service, name: str, steps: StatementSteps, *, by: str) -> None:
         self._service, self._name, self._steps, self._by = service, name, steps, by
         self._at_most = steps.last_step()
+        self._priced = steps.with_tables(self._at_most)
         self._digest = digest_of(self._at_most)
         self._note = service.notes.of(name, self._digest)
         self._n_taken, self._price, self._is_at_once = 0, 0, False
@@ -70,12 +71,12 @@ class CappedSteps:
     @cached_property
     def _worst(self) -> Price:
         """The price of all as exactly as the worst case needs."""
-        at_once = self._service.price(self._name, workload_of(self._at_most), by=self._by)
+        at_once = self._service.price(self._name, workload_of(self._priced), by=self._by)
         by_rows = self._steps.by_rows * self._service.smooth.n_losses(self._name)
         if not at_once.is_payable or not by_rows:
             return at_once
         nano = math.ceil(by_rows * NANO)
-        if (rest := without_smooth(self._at_most)) is not None:
+        if (rest := without_smooth(self._priced)) is not None:
             nano += self._service.price(self._name, rest, by=self._by).nano
         left = self._service.dataset(self._name).remaining_nano
         return Price(max(at_once.nano, min(nano, left)), is_payable=True)
@@ -85,7 +86,7 @@ class CappedSteps:
         """The questions whose price is quoted: as they were answered, or all at once."""
         if self._note is not None and self._note.lengths:
             return self._note.as_answered(self._at_most)
-        return self._at_most
+        return self._priced
 
     def next_step(self) -> StatementQuestions | None:
         """The questions of the next step; None where none is left, or none may be charged.
@@ -111,7 +112,7 @@ class CappedSteps:
         return at_once if self._may(at_once) else None
 
     def _fitting(self) -> StatementQuestions | None:
-        """The next step, without the dearest smooth numbers where what is left does not pay all."""
+        """The next step, without the dearest numbers where what is left does not pay all."""
         if self._may(step := self._steps.next_step()):
             return step
         places, n_out = self._steps.open_places, 1
@@ -146,13 +147,13 @@ class CappedSteps:
             return self.quoted
         if self._note is not None and self._steps.is_known and self._steps.goes_on:
             return self._steps.as_known()
-        return self._steps.last_step()
+        return self._steps.with_tables(self._steps.last_step())
 
     def rest_nano(self) -> int | None:
         """The price of what is still to be measured, where the quote did not pay it; or None."""
         if self._note is None or not self._steps.goes_on:
             return None
-        at_once = workload_of(self._steps.last_step())
+        at_once = workload_of(self._steps.with_tables(self._steps.last_step()))
         return self._service.price(self._name, at_once, by=self._by).nano
 
     def answered(self, questions: StatementQuestions) -> None:

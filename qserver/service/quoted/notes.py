@@ -42,7 +42,8 @@ class StatementNote:
 
     def as_answered(self, questions: StatementQuestions) -> StatementQuestions:
         """The questions, with the lengths that the statement was answered at."""
-        pairs = zip(questions.questions, self.lengths, strict=True)
+        # Counts that were asked beside them, once, come last.
+        pairs = zip(questions.questions, self.lengths, strict=False)
         with_lengths = tuple(
             question.with_requirement(Requirement(length, question.confidence))
             for question, length in pairs

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
 
 from qserver.answering.reading import most_records
 from qserver.answering.smooth import KnownParts, SmoothKnown, SmoothOf, known_parts
 from qserver.inference.smooth.part_law import PartLaw
-from qserver.inference.sought import trim
+from qserver.service.cells.computed import Computed
 from qserver.service.datasets import OpenDatasets
 
-_MOST_KNOWN = 4_096
-"""A table of 1,000 numbers is among the known ones as a whole."""
 _At = tuple[str, int]
 _Key = tuple[_At, SmoothOf, float]
 
 
-@dataclass
-class _Cache:
-    """What was computed, by version of the history."""
-
-    lock: Lock = field(default_factory=Lock)
-    known: OrderedDict[_Key, SmoothKnown] = field(default_factory=OrderedDict)
-
-    def get(self, key: _Key) -> SmoothKnown | None:
-        with self.lock:
-            return self.known.get(key)
-
-    def keep(self, key: _Key, found: SmoothKnown) -> None:
-        with self.lock:
-            trim(self.known, _MOST_KNOWN)
-            self.known[key] = found
+_Cache = Computed[_Key, SmoothKnown]
 
 
 class SmoothView:
@@ -65,16 +46,14 @@ class SmoothView:
             missed: the probability that its interval may miss with; by its confidence by default.
         """
         allowed = 1.0 - one.confidence if missed is None else missed
-        found = self._cache.get((self._at, one, allowed))
-        if found is None:
+
+        def computed() -> SmoothKnown:
             law = self.law(one)
             if law is None:
-                found = SmoothKnown.unknown(len(one.queries), self._of(one).size_at_least(one))
-            else:
-                number = one.number(float("inf"), 0.0)
-                found = SmoothKnown.of(number, law, missed=allowed)
-            self._cache.keep((self._at, one, allowed), found)
-        return found
+                return SmoothKnown.unknown(len(one.queries), self._of(one).size_at_least(one))
+            return SmoothKnown.of(one.number(float("inf"), 0.0), law, missed=allowed)
+
+        return self._cache.of((self._at, one, allowed), computed)
 
 
 class SmoothNumbers:
@@ -86,7 +65,7 @@ class SmoothNumbers:
 
     def __init__(self, datasets: OpenDatasets) -> None:
         self._datasets = datasets
-        self._cache = _Cache()
+        self._cache: _Cache = Computed()
 
     def view(self, name: str, ones: Sequence[SmoothOf]) -> SmoothView:
         """What is known of some numbers now."""

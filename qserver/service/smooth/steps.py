@@ -79,10 +79,10 @@ class SmoothSteps:
         return any(map(self._is_open, self._asked))
 
     @property
-    def open_places(self) -> list[Place]:
-        """Those that are measured further, the dearest first."""
+    def open_places(self) -> dict[Place, float]:
+        """Those that are measured further, with the loss of a record by each."""
         found = [p for p in self._asked if self._is_open(p) and p not in self._left_out]
-        return sorted(found, key=lambda p: (-self._price(p), p))
+        return {place: self._price(place) for place in found}
 
     def look(self) -> None:
         """Read the present history."""

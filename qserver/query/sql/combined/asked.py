@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from qserver.query.sql.combined.function import Combined, KnownPart, judging
+from qserver.query.linear import LinearQuery
+from qserver.query.sql.combined.calculated import at_once
+from qserver.query.sql.combined.function import Combined, KnownPart, Order, is_judged, judging
+from qserver.query.sql.combined.quantile import MOST_THRESHOLDS
 from qserver.query.sql.combined.target import SeveralTarget
-from qserver.query.sql.statement import Statement
+from qserver.query.sql.statement import MAX_CELLS, Statement
 from qserver.query.sql.tables.relative import confidence_of
 
 Place = tuple[int, int]
@@ -37,22 +40,43 @@ class SeveralAsked:
         """How exact its sums must be, for `base` records or more."""
         function = judging(self.cell.function)
         most = function.widths(self.half_width, base)
-        return SeveralTarget(function, self.half_width, most, base)
+        return SeveralTarget(function, self.half_width, most)
 
 
 def several_asked(statement: Statement) -> dict[Place, SeveralAsked]:
-    """The functions of sums of a statement that are not smooth, by their place.
+    """The functions of a statement that intervals of sums tell, by their place.
 
     Raises:
         SqlError: the text does not say how long an interval may be, or says it in percent.
     """
     found = dict[Place, SeveralAsked]()
     for i, k, cell in combined_cells(statement):
-        if cell.function.smooth is not None:
+        if not is_judged(cell.function):
             continue
         half_width = steps_half_width(statement, k, cell)
         confidence = several_confidence(statement, k, cell)
         found[i, k] = SeveralAsked(cell, float(half_width), confidence)
+    return found
+
+
+@dataclass(frozen=True)
+class OrderAsked:
+    """A sum of quantiles with the required exactness."""
+
+    order: Order
+    queries: tuple[LinearQuery, ...]
+    half_width: float
+    confidence: float
+
+
+def order_asked(statement: Statement) -> dict[Place, OrderAsked]:
+    """The sums of quantiles of a statement, by their place; raises as `several_asked` does."""
+    found = dict[Place, OrderAsked]()
+    for i, k, cell in combined_cells(statement):
+        if (order := cell.function.order) is not None:
+            half_width = float(steps_half_width(statement, k, cell))
+            confidence = confidence_of(statement, k)
+            found[i, k] = OrderAsked(order, cell.queries, half_width, confidence)
     return found
 
 
@@ -72,14 +96,34 @@ def steps_half_width(statement: Statement, column: int, cell: Combined) -> Fract
 def several_confidence(statement: Statement, column: int, cell: Combined) -> float:
     """The confidence of the interval of each sum; that of the cell if simultaneous, or smooth."""
     confidence = confidence_of(statement, column)
-    if statement.clauses.simultaneous or cell.function.smooth is not None:
+    if statement.clauses.simultaneous or not is_judged(cell.function):
         return confidence
     return judging(cell.function).part_confidence(confidence)
 
 
 def combined_cells(statement: Statement) -> Iterator[tuple[int, int, Combined]]:
-    """Row, column and cell of each function of sums."""
+    """Row, column and cell of each function of sums.
+
+    Where all intervals must hold at once, quantiles are told by all counts below values.
+    """
     for i, row in enumerate(statement.rows):
         for k, cell in enumerate(row.cells):
             if isinstance(cell, Combined):
-                yield i, k, cell
+                if statement.clauses.simultaneous and cell.function.order is not None:
+                    yield i, k, _at_once(cell, statement)
+                else:
+                    yield i, k, cell
+
+
+def _at_once(cell: Combined, statement: Statement) -> Combined:
+    room = MAX_CELLS // max(len(statement.rows) * len(statement.columns), 1)
+    found = at_once(cell.function, cell.queries, min(MOST_THRESHOLDS, room))
+    return replace(cell, queries=found.queries, function=found.function)
+
+
+def are_counts(queries: Sequence[LinearQuery], statement: Statement) -> bool:
+    """Whether each of some queries counts values behind a quantile, and there is one."""
+    cells = [cell for _, _, cell in combined_cells(statement)]
+    orders = [(order, cell.queries) for cell in cells if (order := cell.function.order)]
+    counted = {(bases[place], of) for order, bases in orders for _, place, of in order.terms}
+    return bool(queries) and all(any(of.counts(base, q) for base, of in counted) for q in queries)

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from qserver.query.asking.marks import Marks
+from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.function import (
     Combination,
     Fitted,
     FunctionOfSums,
     KnownPart,
+    Order,
     Smooth,
     judging,
 )
+from qserver.query.sql.combined.quantile import Quantile
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,15 @@ class Moved:
             lambda parts: factor * found.values(parts) + by, low, high, found.size, found.hides
         )
 
+    @property
+    def order(self) -> Order | None:
+        """Those of the function, moved."""
+        found = self.of.order
+        if found is None:
+            return None
+        terms = tuple((self.factor * factor, place, of) for factor, place, of in found.terms)
+        return Order(terms, self.factor * found.by + self.by)
+
     def part_confidence(self, confidence: float) -> float:
         """As of the function."""
         return judging(self.of).part_confidence(confidence)
@@ -101,7 +113,8 @@ class Moved:
 @dataclass(frozen=True)
 class Total:
     """The sum of two functions, whose WITHIN is about the same: both have steps, or neither, and
-    both are smooth, or neither.
+    both are smooth, or neither,
+    and both are of quantiles, or neither.
 
     Args:
         n_first, n_second: sums of each; those of the second follow.
@@ -147,6 +160,15 @@ class Total:
             one.hides or other.hides,
         )
 
+    @property
+    def order(self) -> Order | None:
+        """The quantiles of both, where both are of some."""
+        one, other = self.first.order, self.second.order
+        if one is None or other is None:
+            return None
+        moved = tuple((factor, self.n_first + place, of) for factor, place, of in other.terms)
+        return Order((*one.terms, *moved), one.by + other.by)
+
     def part_confidence(self, confidence: float) -> float:
         """Each function may miss with half the probability."""
         own = 1.0 - (1.0 - confidence) / 2.0
@@ -179,6 +201,31 @@ class Total:
         places = (*one.places, *(self.n_first + i for i in other.places))
         n_first, n_second = len(one.places), len(other.places)
         return Fitted(places, Total(one.function, other.function, n_first, n_second))
+
+
+@dataclass(frozen=True)
+class AtOnce:
+    """A function with the queries whose intervals tell it where they hold at once."""
+
+    queries: tuple[LinearQuery, ...]
+    function: FunctionOfSums
+
+
+def at_once(function: FunctionOfSums, queries: Sequence[LinearQuery], most: int) -> AtOnce:
+    """A sum of quantiles by all counts below values, about `most` of them."""
+    if isinstance(function, Quantile):
+        return AtOnce(*function.at_once(queries[0], most))
+    if isinstance(function, Moved):
+        found = at_once(function.of, queries, most)
+        return AtOnce(found.queries, Moved(found.function, function.factor, function.by))
+    if isinstance(function, Total):
+        n = function.n_first
+        one = at_once(function.first, queries[:n], most // 2)
+        other = at_once(function.second, queries[n:], most // 2)
+        sizes = len(one.queries), len(other.queries)
+        total = Total(one.function, other.function, *sizes)
+        return AtOnce((*one.queries, *other.queries), total)
+    return AtOnce(tuple(queries), function)
 
 
 def _sum(one: float, other: float) -> Fraction | float:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Order, Smooth
 from qserver.query.sql.combined.moments import covariance_range, root_range, variance_range
 from qserver.query.sql.tables.intervals import PublicBounds
 
@@ -40,6 +40,7 @@ class Correlation:
     has_steps = True
     has_base = True
     marks: tuple[Marks | None, ...] = (None,) * 6
+    order: Order | None = None
 
     @property
     def stated_half_width(self) -> Fraction:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Order, Smooth
 from qserver.query.sql.combined.quantile import bracket, even_stops
 
 _STATED_COUNT = Fraction(100)
@@ -40,6 +40,7 @@ class Extreme:
     has_steps = False
     has_base = False
     smooth: Smooth | None = None
+    order: Order | None = None
 
     @property
     def marks(self) -> tuple[Marks, ...]:

@@ -15,6 +15,7 @@ from qserver.query.asking.marks import Marks
 from qserver.query.linear import LinearQuery
 
 if TYPE_CHECKING:
+    from qserver.query.sql.combined.quantile import QuantileOf
     from qserver.query.sql.statement import Binning
 
 
@@ -65,6 +66,19 @@ class Smooth:
     hides: bool = False
 
 
+@dataclass(frozen=True)
+class Order:
+    """A number that is told by places in order: the sum of quantiles, each times a factor.
+
+    Args:
+        terms: factor, place of the query that counts the values, and the quantile of these.
+        by: a number that is added.
+    """
+
+    terms: tuple[tuple[Fraction, int, QuantileOf], ...]
+    by: Fraction = Fraction(0)
+
+
 class FunctionOfSums(Protocol):
     """A function of several sums, with an interval that holds if those of the sums do.
 
@@ -73,7 +87,9 @@ class FunctionOfSums(Protocol):
             released. Otherwise it is about the sums, and asked at once.
         has_base: whether how exactly the sums are measured depends on the number of records.
         stated_half_width: what a statement without WITHIN is priced at.
-        smooth: how it is calculated from draws; None where only the intervals of its sums tell it.
+        smooth: how it is calculated from draws, if it is smooth.
+        order: of which quantiles it is the sum, if it is. A function that is neither smooth nor
+            such a sum is told by the intervals of its sums.
     """
 
     @property
@@ -99,6 +115,11 @@ class FunctionOfSums(Protocol):
     @property
     def smooth(self) -> Smooth | None:
         """How it is calculated from draws, if it is smooth."""
+        ...
+
+    @property
+    def order(self) -> Order | None:
+        """Of which quantiles it is the sum, if it is."""
         ...
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
@@ -135,8 +156,13 @@ class Judging(FunctionOfSums, Protocol):
         ...
 
 
+def is_judged(function: FunctionOfSums) -> bool:
+    """Whether it is told by the intervals of its sums."""
+    return function.smooth is None and function.order is None
+
+
 def judging(function: FunctionOfSums) -> Judging:
-    """The function, which is not smooth."""
+    """The function, which is told by the intervals of its sums."""
     return cast("Judging", function)
 
 

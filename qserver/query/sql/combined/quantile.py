@@ -1,4 +1,8 @@
-"""Quantiles of one numeric attribute, from the counts below its values.
+"""Quantiles of one numeric attribute, which follow from the counts below its values.
+
+Which of these counts are measured depends on released answers (`qserver.inference.order`). So a
+text asks for the number of values alone, and the counts are made of it. Where all intervals must
+hold at once, all counts are asked at once.
 
 For a threshold v let D(v) be the number of values up to v less the part p of all values. It rises
 with v, and its last one is (1 - p) N. All usual definitions of the p-quantile agree on this:
@@ -17,22 +21,134 @@ by one. They need not hold all at once.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import accumulate
 
-from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
+import numpy as np
+from numpy.typing import NDArray
 
+from qserver.query.asking.marks import Marks
+from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.sql.combined.function import (
+    Combination,
+    Fitted,
+    FunctionOfSums,
+    KnownPart,
+    Order,
+    Smooth,
+)
+from qserver.query.weights import ScaledWeights, Weights, from_runs, product
+
+MOST_THRESHOLDS = 128
+"""Most that are asked at once; of an attribute with more bins some are left out."""
 _RECORD = 1.0
 """How far the definitions of a quantile are apart, in records."""
 _STATED_SHARE = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
+class QuantileOf:
+    """The p-quantile of the values of an attribute.
+
+    Args:
+        p: in (0, 1).
+        axis: the attribute's place in the domain.
+        size: the number of its values, with those that are no numbers.
+        lows, highs: per bin the least and the greatest value in it; the bins come first.
+    """
+
+    p: Fraction
+    axis: int
+    size: int
+    lows: tuple[Fraction, ...] = field(hash=False)
+    highs: tuple[Fraction, ...] = field(hash=False)
+
+    @property
+    def n_bins(self) -> int:
+        """How many bins there are."""
+        return len(self.lows)
+
+    def count(self, base: LinearQuery, start: int, stop: int) -> LinearQuery:
+        """The number of values in some bins, of those that `base` counts."""
+        runs = [(start, Fraction(0)), (stop, Fraction(1)), (self.size, Fraction(0))]
+        return self._with(base, runs)
+
+    def counts(self, base: LinearQuery, query: LinearQuery) -> bool:
+        """Whether a query is the number of values in some bins, of those that `base` counts."""
+        own = [term.by_axis[self.axis] for term in query.terms if self.axis in term.by_axis]
+        if not own:
+            return query == base
+        inside = [(last, end) for w in own for last, end, value in _runs(w) if value]
+        start, stop = (
+            of(ends) for of, ends in zip((min, max), zip(*inside, strict=True), strict=True)
+        )
+        return query == self.count(base, start, stop)
+
+    def threshold(self, base: LinearQuery, stop: int) -> LinearQuery:
+        """The number of values in the bins before `stop`, less the part p of all."""
+        runs = [(stop, 1 - self.p), (self.n_bins, -self.p), (self.size, Fraction(0))]
+        return self._with(base, runs)
+
+    def _with(self, base: LinearQuery, runs: Sequence[tuple[int, Fraction]]) -> LinearQuery:
+        ends = [0, *(end for end, _ in runs)]
+        kept = [(end, w) for last, (end, w) in zip(ends, runs, strict=False) if end > last]
+        return _weighted(base, self.axis, from_runs(*zip(*kept, strict=True)))
+
+    @property
+    def low_ends(self) -> NDArray[np.float64]:
+        """The least value of each bin."""
+        return np.array([float(low) for low in self.lows])
+
+    @property
+    def high_ends(self) -> NDArray[np.float64]:
+        """The greatest value of each bin."""
+        return np.array([float(high) for high in self.highs])
+
+
+@dataclass(frozen=True)
 class Quantile:
-    """The p-quantile by the counts D at thresholds.
+    """A quantile, as a function of the number of values."""
+
+    of: QuantileOf
+
+    has_steps = True
+    has_base = True
+    marks: tuple[Marks | None, ...] = (None,)
+    smooth: Smooth | None = None
+
+    @property
+    def stated_half_width(self) -> Fraction:
+        """A twentieth of the public range."""
+        return (self.of.highs[-1] - self.of.lows[0]) * _STATED_SHARE or Fraction(1)
+
+    @property
+    def order(self) -> Order:
+        """The quantile alone."""
+        return Order(((Fraction(1), 0, self.of),))
+
+    def value(self, _parts: Sequence[KnownPart]) -> Combination:
+        """All that is possible: how many values there are does not tell it."""
+        return Combination(None, float(self.of.lows[0]), float(self.of.highs[-1]))
+
+    def fitted(self, _most: int, /) -> Fitted | None:
+        """It needs the one."""
+        return None
+
+    def at_once(
+        self, base: LinearQuery, most: int
+    ) -> tuple[tuple[LinearQuery, ...], FunctionOfSums]:
+        """The same by counts that are asked at once, and these: at most so many."""
+        of, stops = self.of, even_stops(self.of.n_bins, most)
+        queries = tuple(of.threshold(base, stop) for stop in stops)
+        lows = tuple(of.lows[i] for i in (0, *stops[:-1]))
+        return queries, ByThresholds(of.p, lows, tuple(of.highs[i - 1] for i in stops))
+
+
+@dataclass(frozen=True)
+class ByThresholds:
+    """The p-quantile by the counts D at thresholds, all of which are asked at once.
 
     Args:
         p: in (0, 1).
@@ -46,6 +162,7 @@ class Quantile:
     has_steps = True
     has_base = True
     smooth: Smooth | None = None
+    order: Order | None = None
 
     @property
     def marks(self) -> tuple[Marks, ...]:
@@ -81,13 +198,9 @@ class Quantile:
         low, high = self.lows[places.first], self.highs[places.last]
         return Combination(float(middle), float(low), float(high))
 
-    def fitted(self, most: int, /) -> Fitted | None:
-        """With fewer thresholds, as even as can be; the last one stays."""
-        stops = even_stops(len(self.lows), most)
-        starts = [0, *stops[:-1]]
-        lows, highs = (self.lows[i] for i in starts), (self.highs[i - 1] for i in stops)
-        function = Quantile(self.p, tuple(lows), tuple(highs))
-        return Fitted(tuple(i - 1 for i in stops), function)
+    def fitted(self, _most: int, /) -> Fitted | None:
+        """It needs them all."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -114,3 +227,19 @@ def even_stops(n: int, most: int) -> list[int]:
     """Where the parts of n values end: all of them, or `most` parts, as even as can be."""
     k = max(1, min(n, most))
     return list(accumulate(n // k + (i < n % k) for i in range(k)))
+
+
+def _weighted(base: LinearQuery, axis: int, weights: ScaledWeights) -> LinearQuery:
+    """The query with other weights on an attribute, times those that it has."""
+    terms = []
+    for term in base.terms:
+        factors = {f.axis: ScaledWeights(Fraction(1), f.weights) for f in term.factors}
+        own = factors.get(axis)
+        factors[axis] = weights if own is None else product(own, weights)
+        terms.append((term.coefficient, factors))
+    return replace(linear_query(base.sizes, terms), as_of=base.as_of)
+
+
+def _runs(weights: Weights) -> Iterator[tuple[int, int, int]]:
+    """Where each run of equal weights begins and ends, and its weight."""
+    return zip((0, *weights.stops), weights.stops, weights.values, strict=False)

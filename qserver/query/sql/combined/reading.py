@@ -14,14 +14,12 @@ from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.correlation import Correlation
 from qserver.query.sql.combined.extreme import Extreme
 from qserver.query.sql.combined.meaning import Linear, Several
-from qserver.query.sql.combined.quantile import Quantile
+from qserver.query.sql.combined.quantile import MOST_THRESHOLDS, Quantile, QuantileOf
 from qserver.query.sql.combined.spread import Spread
 from qserver.query.sql.combined.values import Values, product_term
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights
 
-MOST_THRESHOLDS = 128
-"""Most thresholds of a quantile or an extreme; of an attribute with more bins some are left out."""
 MOST_HIDDEN = Fraction(1, 8)
 """Of a correlation, the most that bins may hide: errors as parts of half the public ranges."""
 _QUANTILES = (exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
@@ -124,9 +122,9 @@ class SeveralReader:
 
     def _of_thresholds(self, node: exp.Expr, p: Fraction) -> Several:
         values = self._numeric(node)
-        stops = range(1, len(values.lows) + 1)
-        parts = tuple(Linear((values.prefix(stop, 1 - p, -p),)) for stop in stops)
-        return Several(parts, Quantile(p, values.lows, values.highs)).fitted(MOST_THRESHOLDS)
+        count = values.prefix(len(values.lows), Fraction(1), Fraction(1))
+        of = QuantileOf(p, values.axis, values.size, values.lows, values.highs)
+        return Several((Linear((count,)),), Quantile(of))
 
     def _extreme(self, node: exp.Expr) -> Several | None:
         if not isinstance(node, exp.Min | exp.Max):

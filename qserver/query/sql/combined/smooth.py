@@ -20,7 +20,15 @@ from qserver.query.asking.marks import Marks
 from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
-from qserver.query.sql.combined.function import Combination, Combined, Fitted, KnownPart, Smooth
+from qserver.query.sql.combined.asked import combined_cells
+from qserver.query.sql.combined.function import (
+    Combination,
+    Combined,
+    Fitted,
+    KnownPart,
+    Order,
+    Smooth,
+)
 from qserver.query.sql.combined.meaning import Quotient, Several
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.query.sql.tables.bounds import centred
@@ -47,6 +55,7 @@ class QuotientOf:
     has_steps = True
     has_base = True
     marks: tuple[Marks | None, ...] = (None, None)
+    order: Order | None = None
 
     @property
     def stated_half_width(self) -> Fraction:
@@ -124,8 +133,7 @@ def function_cells(statement: Statement) -> Iterator[tuple[int, int, Combined]]:
         for k, cell in enumerate(row.cells):
             if isinstance(cell, Ratio):
                 yield i, k, _as_combined(cell, about_zero=cell.denominator in shared)
-            elif isinstance(cell, Combined):
-                yield i, k, cell
+    yield from combined_cells(statement)
 
 
 def _shared(statement: Statement) -> set[LinearQuery]:

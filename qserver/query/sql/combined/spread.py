@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Smooth
+from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Order, Smooth
 from qserver.query.sql.combined.moments import (
     outward,
     root_range,
@@ -44,6 +44,7 @@ class Spread:
     has_steps = True
     has_base = True
     marks: tuple[Marks | None, ...] = (None, None, None)
+    order: Order | None = None
 
     @property
     def stated_half_width(self) -> Fraction:

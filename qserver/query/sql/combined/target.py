@@ -2,9 +2,8 @@
 
 The length that a value's interval has depends on the data, which are private. So its sums are asked
 in steps, all by one factor, from 16 times the half-widths that are asked at most. A rough answer is
-refined for the difference in price. Steps end when the interval is as short as asked, at the
-half-widths asked at most, or when there are less than half as many records as was assumed: an empty
-group would otherwise cost the most.
+refined for the difference in price. Steps end when the interval is as short as asked, or at the
+half-widths asked at most.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ _FIRST = 16.0
 """The first step asks for intervals this many times as long as the last."""
 _LEAST, _MOST = 0.25, 0.8
 """A step shortens the intervals of the sums to a part between these."""
-_SMALL = 0.5
-"""Part of the assumed records below which a group is measured no further."""
 _ROUNDING = 1e-6
 
 
@@ -30,21 +27,18 @@ class SeveralTarget:
 
     Args:
         most: half-widths of the sums; no step asks for shorter ones.
-        base: least number of records that these are for.
     """
 
     function: Judging
     half_width: float
     most: tuple[float, ...]
-    base: float = 0.0
 
     def is_met(self, parts: Sequence[KnownPart]) -> bool:
         """Whether the interval is as short as asked, or no step would be worth its price."""
         factor = self._factor(parts)
         if not math.isfinite(factor):
             return False
-        has_few = self.function.records(parts).high < self.base * _SMALL
-        return (self.function.has_base and has_few) or factor <= 1.0 or self._ratio(parts) <= 1.0
+        return factor <= 1.0 or self._ratio(parts) <= 1.0
 
     def next_step(self, parts: Sequence[KnownPart]) -> tuple[float, ...]:
         """The half-widths to ask for now; none below `most`."""

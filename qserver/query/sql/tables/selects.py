@@ -43,14 +43,13 @@ from qserver.query.sql.shaping.layout import Group, Layout, unnamed
 from qserver.query.sql.shaping.reading import Columns, Having, ShapeReader
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shaping.windows import Over, Windows
-from qserver.query.sql.statement import Binning, Bounds, Cell, Course, Ratio, Row, Sum
+from qserver.query.sql.statement import MAX_CELLS, Binning, Bounds, Cell, Course, Ratio, Row, Sum
 from qserver.query.sql.tables.missing import left_out, remarks_on_null
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.tables.units import unit_of
 from qserver.query.sql.text import SqlText
 
-MAX_CELLS = 1000
 _UNRANKED = (
     "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
     "names them, so that they are."

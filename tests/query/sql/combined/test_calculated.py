@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.asked import several_asked
+from qserver.query.sql.combined.asked import order_asked, several_asked
 from qserver.query.sql.combined.calculated import Moved, Total
 from qserver.query.sql.combined.extreme import Extreme
 from qserver.query.sql.combined.function import Combination, Combined, Fitted, KnownPart
@@ -65,6 +65,7 @@ class Single:
     has_steps, has_base, stated_half_width = True, False, Fraction(1)
     marks = (None,)
     smooth = None
+    order = None
 
     def part_confidence(self, confidence: float) -> float:
         return confidence
@@ -198,4 +199,10 @@ def test_both_have_fewer_thresholds_where_a_row_has_too_many() -> None:
 )
 def test_what_has_no_interval_is_refused(item: str, reason: str) -> None:
     with pytest.raises(SqlError, match=reason):
-        several_asked(parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people"))
+        asked_of(f"SELECT {item} FROM people")
+
+
+def asked_of(text: str) -> int:
+    """How many functions of sums a text asks for that are not smooth."""
+    statement = parse_statement(text, DOMAIN, dataset="people")
+    return len(several_asked(statement)) + len(order_asked(statement))

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.asked import several_asked
+from qserver.query.linear import total_query
+from qserver.query.sql.combined.asked import order_asked
 from qserver.query.sql.combined.function import Combined, KnownPart
-from qserver.query.sql.combined.quantile import Quantile
+from qserver.query.sql.combined.quantile import ByThresholds, Quantile, QuantileOf
 from qserver.query.sql.combined.target import SeveralTarget
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import AGES, DOMAIN, People
@@ -36,9 +37,9 @@ def exactly(values: np.ndarray, p: Fraction, n: int) -> list[KnownPart]:
     return [KnownPart(d, d, d) for d in counts]
 
 
-def quantile(p: Fraction, n: int) -> Quantile:
+def quantile(p: Fraction, n: int) -> ByThresholds:
     values = tuple(map(Fraction, range(n)))
-    return Quantile(p, values, values)
+    return ByThresholds(p, values, values)
 
 
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=40), shares)
@@ -110,12 +111,17 @@ def test_a_quantile_is_asked_by_the_counts_below_each_value(
     assert isinstance(cell, Combined)
     share = Fraction(p)
     assert isinstance(cell.function, Quantile)
-    assert cell.function.p == share
+    of, [base] = cell.function.of, cell.queries
+    assert of.p == share
     kept = "SELECT COUNT(*) FROM people WHERE region <> 'North'"
     [(below,)] = people.duck(kept)
-    for age, query in zip(AGES, cell.queries, strict=True):
+    assert people.value(base) == int(str(below))
+    for stop, age in enumerate(AGES, 1):
         [(count,)] = people.duck(f"{kept} AND age <= {age}")
-        assert people.value(query) == int(str(count)) - share * int(str(below))
+        assert people.value(of.threshold(base, stop)) == int(str(count)) - share * int(str(below))
+        assert people.value(of.count(base, 0, stop)) == int(str(count))
+        assert of.counts(base, of.count(base, 0, stop))
+        assert not of.counts(base, of.threshold(base, stop))
 
 
 @pytest.mark.parametrize(
@@ -131,22 +137,25 @@ def test_a_quantile_is_asked_by_the_counts_below_each_value(
 )
 def test_what_is_no_quantile_is_refused(item: str, reason: str) -> None:
     with pytest.raises(SqlError, match=reason):
-        several_asked(parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people"))
+        order_asked(parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people"))
 
 
 def test_groups_share_the_most_numbers_of_a_text() -> None:
     """Fewer thresholds stand for more values each, and the last one stays."""
-    found = quantile(Fraction(1, 2), 100).fitted(7)
-    assert len(found.places) == 7
-    assert found.places[-1] == 99
-    lows, highs = found.function.lows, found.function.highs
+    values = tuple(map(Fraction, range(100)))
+    of = QuantileOf(Fraction(1, 2), 0, 100, values, values)
+    queries, found = Quantile(of).at_once(total_query((100, 2)), 7)
+    assert len(queries) == 7
+    assert [queries[-1].value_at((at, 0)) for at in (0, 99)] == [Fraction(1, 2)] * 2
+    assert isinstance(found, ByThresholds)
+    lows, highs = found.lows, found.highs
     assert [int(low) for low in lows[1:]] == [int(high) + 1 for high in highs[:-1]]
     assert (lows[0], highs[-1]) == (0, 99)
 
 
-def test_steps_go_on_until_the_interval_is_short_or_the_records_are_few() -> None:
+def test_steps_go_on_until_the_interval_is_short_enough() -> None:
     function = quantile(Fraction(1, 2), 100)
-    target = SeveralTarget(function, 2.0, function.widths(2.0, 1000.0), 1000.0)
+    target = SeveralTarget(function, 2.0, function.widths(2.0, 1000.0))
     unknown = [KnownPart(0.0, -np.inf, np.inf)] * 100
     first = target.next_step(unknown)
     assert not target.is_met(unknown)
@@ -160,6 +169,5 @@ def test_steps_go_on_until_the_interval_is_short_or_the_records_are_few() -> Non
     second = target.next_step(known(1000.0, first[0]))
     assert target.most[0] <= second[0] <= 0.8 * first[0]
     assert target.is_met(known(1000.0, 9.0))
-    assert target.is_met(known(10.0, first[0]))
     assert target.is_met(known(100_000.0, first[0]))
     assert target.next_step(known(1000.0, target.most[0] * 1.01)) == target.most

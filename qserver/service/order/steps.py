@@ -1,0 +1,142 @@
+"""The steps in which the counts behind quantiles are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from qserver.answering.order import OrderKnown, OrderOf
+from qserver.inference.order.quantile import Quantile
+from qserver.inference.order.search import table_at_most
+from qserver.query.linear import LinearQuery
+from qserver.query.question import Question
+from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.query.sql.combined.asked import OfSeveral, Place, order_asked
+from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.exactness import least_base
+from qserver.service.order.numbers import Counts
+
+if TYPE_CHECKING:
+    from qserver.service.service import Service
+
+_ROOM = 1.0 + 1e-6
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A sum of quantiles, and how exactly each is asked."""
+
+    of: OrderOf
+    numbers: list[Quantile]
+
+    @property
+    def at_most(self) -> list[Counts]:
+        """The tables that are asked at most."""
+        pairs = zip(self.of.terms, self.numbers, strict=True)
+        return [Counts(asked, number, table_at_most(number)) for (_, asked), number in pairs]
+
+
+def _asked(statement: Statement) -> dict[Place, _Asked]:
+    least, found = least_base(statement.clauses.assuming, 0.0), dict[Place, _Asked]()
+    for place, one in order_asked(statement).items():
+        of = OrderOf.of(one.order, one.queries, one.confidence)
+        found[place] = _Asked(of, of.numbers(one.half_width, least))
+    return found
+
+
+class OrderSteps:
+    """The quantiles in one statement, on one dataset.
+
+    Raises:
+        SqlError: the statement has no length.
+    """
+
+    def __init__(self, history: Service, name: str, statement: Statement) -> None:
+        self._history, self._name = history, name
+        self._measure = statement.clauses.measure
+        self._asked = _asked(statement)
+        self._known: Mapping[Place, OrderKnown] = {}
+        self._next: dict[Place, list[Counts]] = {}
+        self._left_out = set[Place]()
+        self.look()
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there is none."""
+        return not self._asked
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the interval of one of them is still too long."""
+        return any(map(self._is_open, self._asked))
+
+    @property
+    def open_places(self) -> dict[Place, float]:
+        """Those that are measured further, with the loss of a record by each."""
+        found = [p for p in self._asked if self._is_open(p) and p not in self._left_out]
+        return {p: sum(one.table.rate for one in self._tables(p)) for p in found}
+
+    def look(self) -> None:
+        """Read the present history."""
+        order = self._history.order
+        self._known = {p: order.of(self._name, one.of) for p, one in self._asked.items()}
+        self._next = {}
+
+    def leave_out(self, places: list[Place]) -> None:
+        """Measure these no further."""
+        self._left_out.update(places)
+
+    def next_step(self) -> tuple[Question, ...]:
+        """The counts to ask for now."""
+        return self._questions(one for place in self.open_places for one in self._tables(place))
+
+    def at_most(self) -> tuple[Question, ...]:
+        """The counts that are asked at most for what is not told yet."""
+        open_ = filter(self._is_open, self._asked)
+        return self._questions(one for place in open_ for one in self._asked[place].at_most)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether history says something of all of them."""
+        return all(one.is_known for one in self._known.values())
+
+    def as_known(self) -> OfSeveral:
+        """The half-widths of the numbers of values, as known; else as a table at most has them."""
+        return {
+            place: tuple(
+                part.size_half * _ROOM if part.thresholds is not None else number.unit / most
+                for part, number, most in zip(
+                    self._known[place].parts,
+                    one.numbers,
+                    (counts.table.rate for counts in one.at_most),
+                    strict=True,
+                )
+            )
+            for place, one in self._asked.items()
+        }
+
+    def _is_open(self, place: Place) -> bool:
+        return self._known[place].state(self._asked[place].numbers) == "open"
+
+    def _tables(self, place: Place) -> list[Counts]:
+        if place not in self._next:
+            one = self._asked[place]
+            self._next[place] = self._history.order.tables(self._name, one.of, one.numbers)
+        return self._next[place]
+
+    def _questions(self, tables: Iterable[Counts]) -> tuple[Question, ...]:
+        """The counts of some tables, each once, as exactly as one of them has it."""
+        found = dict[tuple[LinearQuery, float], float]()
+        for one in tables:
+            length = 2.0 * one.number.unit / one.table.rate
+            for start, stop in pairwise(one.table.stops):
+                query = one.asked.of.count(one.asked.base, start, stop)
+                if not query.is_zero:
+                    key = query, one.asked.confidence
+                    found[key] = min(length, found.get(key, MAX_LENGTH))
+        return tuple(
+            Question(query, Requirement(max(length, MIN_LENGTH), confidence), self._measure)
+            for (query, confidence), length in found.items()
+        )
