@@ -18,7 +18,7 @@ from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
-from qserver.query.question import Workload
+from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import query_of
 from qserver.query.structured import parse_query
@@ -216,6 +216,10 @@ class FakeService:
     ) -> WorkloadAnswer | JobStatus | None:
         self._enter("workload_before", name, key=idempotency, wait_s=wait_s)
         return None
+
+    def is_free(self, name: str, asked: Question | Workload) -> bool:
+        self._enter("is_free", name, asked=asked)
+        return False
 
     def explain_workload(
         self, name: str, workload: Workload, *, by: str = ""

@@ -80,8 +80,9 @@ class OrderSteps:
 
     def look(self) -> None:
         """Read the present history."""
-        order = self._history.order
-        self._known = {p: order.of(self._name, one.of) for p, one in self._asked.items()}
+        if self._asked:
+            order = self._history.order
+            self._known = {p: order.of(self._name, one.of) for p, one in self._asked.items()}
         self._next = {}
 
     def leave_out(self, places: list[Place]) -> None:
