@@ -63,12 +63,13 @@ class Thresholds:
     @cached_property
     def bracket(self) -> Bracket:
         """The bins that the quantile may lie in."""
-        room = self.highs - self.lows
+        room, n = self.highs - self.lows, len(self.stops) - 1
         not_below, not_above = self.highs >= -RECORD, self.lows <= RECORD
+        # What D is at both ends is sure: noise alone may say the contrary.
+        not_below[[0, n]], not_above[[0, n]] = (False, True), (True, False)
         below = [i for i in _places(~not_below) if not _vetoed(i, not_below[:i], room[:i], room)]
-        first = max(below, default=0)
         above = [i for i in _places(~not_above) if not _vetoed(i, not_above[i:], room[i:], room)]
-        last = min(above, default=len(self.stops) - 1)
+        first, last = max(below, default=0), min(above, default=n)
         return Bracket(self.stops[min(first, last)], self.stops[max(first, last)])
 
     @cached_property

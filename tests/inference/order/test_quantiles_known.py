@@ -69,6 +69,14 @@ def test_a_rough_threshold_says_nothing_against_a_far_more_exact_one() -> None:
     assert known.bracket.stop == N
 
 
+def test_noise_that_makes_a_group_negative_leaves_a_value_all_the_same() -> None:
+    d = np.array([50.0, -60.0, -70.0, -50.0])
+    known = Thresholds((0, 10, 20, N), d, d - 1.0, d + 1.0)
+    assert (known.bracket.start, known.bracket.stop) == (20, N)
+    rising = Thresholds((0, 10, 20, N), -d, -d - 1.0, -d + 1.0)
+    assert (rising.bracket.start, rising.bracket.stop) == (0, 10)
+
+
 def test_a_quantile_that_is_as_near_as_asked_is_met_and_one_of_few_records_is_not() -> None:
     values = np.repeat(np.arange(N), 40)
     near = thresholds(values, 0.5, [0, 30, 34, N], 10.0)
