@@ -221,6 +221,10 @@ class FakeService:
         self._enter("is_free", name, asked=asked)
         return False
 
+    def known_numbers(self, name: str, workload: Workload) -> list[None]:
+        self._enter("known_numbers", name, workload=workload)
+        return [None for _ in workload.questions]
+
     def explain_workload(
         self, name: str, workload: Workload, *, by: str = ""
     ) -> WorkloadExplanation:

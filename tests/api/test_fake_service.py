@@ -24,7 +24,7 @@ PARTS = (
     (ModelService, FakeModels),
 )
 # What only pages look at, which have no service in memory.
-PAGES_ONLY = {"known", "asked", "known_numbers", "burn_down"} | {
+PAGES_ONLY = {"known", "asked", "burn_down"} | {
     "n_changes",
     "n_charges",
     "attached",
