@@ -18,7 +18,7 @@ from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
-from qserver.query.question import Workload
+from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import query_of
 from qserver.query.structured import parse_query
@@ -157,6 +157,10 @@ class FakeService:
 
     def most_records(self, _name: str) -> float:
         return math.inf
+
+    def is_free(self, name: str, _asked: Question | Workload) -> bool:
+        self._enter("is_free", name)
+        return False
 
     def total(self, name: str) -> int | None:
         self._enter("total", name)
