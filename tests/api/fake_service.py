@@ -158,6 +158,10 @@ class FakeService:
     def most_records(self, _name: str) -> float:
         return math.inf
 
+    def is_free(self, name: str, _asked: Question | Workload) -> bool:
+        self._enter("is_free", name)
+        return False
+
     def total(self, name: str) -> int | None:
         self._enter("total", name)
         return public_total(self.known)
