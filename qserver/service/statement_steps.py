@@ -95,7 +95,8 @@ class StatementSteps:
     def next_step(self) -> StatementQuestions:
         """The next questions."""
         of_sums = {r: t.next_half(self._sums[r]) for r, t in self._relatives.items()}
-        several = {**self._several.next_step(), **self._smooth.next_step()}
+        kinds = (self._several.next_step(), self._smooth.next_step(), self._order.unasked())
+        several = {place: halves for kind in kinds for place, halves in kind.items()}
         return self._with(self._asked(of_sums, several), self._order.next_step())
 
     def last_step(self) -> StatementQuestions:
@@ -105,7 +106,8 @@ class StatementSteps:
         """
         of_sums = {r: t.most for r, t in self._relatives.items()}
         several = self._several.last_step(at_once=self.is_one)
-        return self._asked(of_sums, {**several, **self._smooth.last_step(at_once=self.is_one)})
+        smooth = self._smooth.last_step(at_once=self.is_one)
+        return self._asked(of_sums, {**several, **smooth, **self._order.as_known()})
 
     def with_tables(self, questions: StatementQuestions) -> StatementQuestions:
         """Questions, and the counts that quantiles need at most which are not told yet."""
@@ -115,7 +117,8 @@ class StatementSteps:
         """The questions that are asked at most of other numbers than smooth ones and quantiles."""
         of_sums = {r: t.most for r, t in self._relatives.items()}
         several = self._several.last_step(at_once=False)
-        return self._asked(of_sums, {**several, **self._smooth.as_known()})
+        smooth = self._smooth.as_known()
+        return self._asked(of_sums, {**several, **smooth, **self._order.unasked()})
 
     @property
     def is_known(self) -> bool:
@@ -149,8 +152,7 @@ class StatementSteps:
             for r, target in self._relatives.items()
             if target.is_met(self._sums[r]) and not self.is_one
         }
-        several = {**of_several, **self._order.as_known()}
-        return asked(self._statement, of_sums={**of_sums, **met_sums}, of_several=several)
+        return asked(self._statement, of_sums={**of_sums, **met_sums}, of_several=of_several)
 
     def _look_at_sums(self) -> dict[Relative, KnownSum]:
         found = dict[Relative, KnownSum]()

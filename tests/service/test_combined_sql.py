@@ -10,10 +10,12 @@ import pytest
 
 from qserver.query.asking.marks import Marks
 from qserver.query.domain import Attribute, Domain
+from qserver.query.linear import LinearQuery
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.statement import DECIDED
 from qserver.service.cells.answered import step_of, workload_of
+from qserver.service.statement_steps import StatementSteps
 from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment
 from tests.service.test_statements import SURE, answered, explained, interval, spent
@@ -84,6 +86,21 @@ def test_a_median_needs_no_posterior_and_no_count_of_every_value(wide: Deploymen
     assert workload_of(questions).for_quotients == all_of_them
     # The number of values follows from the counts.
     assert len(step_of(questions).questions) == len(all_of_them) - 1
+
+
+def test_a_median_asks_no_more_exactly_for_the_count_that_an_average_shares(
+    wide: Deployment,
+) -> None:
+    def first_step(items: str) -> dict[LinearQuery, float]:
+        text, domain = f"SELECT {items} FROM people WITHIN 2", wide.meta.domain
+        statement = parse_statement(text, domain, dataset="people")
+        steps = StatementSteps(wide.service(), "people", statement)
+        asked = step_of(steps.next_step()).questions
+        return {one.query: one.requirement.length for one in asked}
+
+    alone = first_step("AVG(x)")
+    assert len(alone) == 2
+    assert alone.items() <= first_step("MEDIAN(x), AVG(x)").items()
 
 
 def test_groups_that_two_of_their_sums_judge_need_every_posterior(wide: Deployment) -> None:
@@ -297,6 +314,7 @@ def test_a_correlation_holds_at_most_at_its_price_and_is_then_free(
     assert spent(pairs) == before
 
 
+@pytest.mark.slow
 def test_a_difference_of_averages_holds_costs_no_more_than_quoted_and_is_then_free(
     town: Deployment,
 ) -> None:

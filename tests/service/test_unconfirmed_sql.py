@@ -218,6 +218,7 @@ def test_averages_are_confirmed_also_where_the_owner_said_a_length(owned: Deploy
     assert error.words == "n WITHIN 20, a WITHIN 0.45 ASSUMING AT LEAST 1000"
 
 
+@pytest.mark.slow
 def test_a_length_of_counts_asks_for_those_of_averages(town: Deployment) -> None:
     """Typed, or said beside the text: the text that is shown costs what it says."""
     text = "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM people GROUP BY sex"

@@ -44,7 +44,7 @@ _SHIFTS = (-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59)
 _PARTS = (0.0, 0.3, 0.6)
 """How far tables reach, in standard deviations of where D passes 0."""
 _MOST_BLOCKS = 16
-_OVERHEAD = 2.5
+_OVERHEAD = 5.0
 """What all tables may cost in all, as a multiple of the last one for evenly spread records."""
 
 State = Literal["met", "few", "open"]

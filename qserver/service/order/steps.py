@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -104,19 +105,18 @@ class OrderSteps:
         return all(one.is_known for one in self._known.values())
 
     def as_known(self) -> OfSeveral:
-        """The half-widths of the numbers of values, as known; else as a table at most has them."""
+        """The half-widths of the numbers of values, as known; as good as none where they are not.
+
+        They follow from the counts that are asked.
+        """
         return {
-            place: tuple(
-                part.size_half * _ROOM if part.thresholds is not None else number.unit / most
-                for part, number, most in zip(
-                    self._known[place].parts,
-                    one.numbers,
-                    (counts.table.rate for counts in one.at_most),
-                    strict=True,
-                )
-            )
-            for place, one in self._asked.items()
+            place: tuple(part.size_half * _ROOM for part in self._known[place].parts)
+            for place in self._asked
         }
+
+    def unasked(self) -> OfSeveral:
+        """Half-widths of the numbers of values that ask for nothing."""
+        return {place: (math.inf,) * len(one.numbers) for place, one in self._asked.items()}
 
     def _is_open(self, place: Place) -> bool:
         return self._known[place].state(self._asked[place].numbers) == "open"
