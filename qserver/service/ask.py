@@ -359,12 +359,23 @@ def _digest(request: Request) -> str:
         if read := question.reading.to_plain():
             parts.append({"reading": read})
     if isinstance(request.asked, Workload):
-        parts.append({"simultaneous": request.asked.simultaneous})
-        if request.asked.selected_from is not None:
-            parts.append(request.asked.selected_from.to_plain())
+        parts += _of_workload(request.asked)
     if isinstance(request.asked, ModelAsked):
         asked = request.asked
         parts.append({"model": [asked.kind, asked.specification, asked.epsilon_nano]})
     elif request.asked.measure == "only_this":
         parts.append({"measure": request.asked.measure})
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _of_workload(asked: Workload) -> list[object]:
+    """What tells apart workloads of the same questions."""
+    parts: list[object] = [{"simultaneous": asked.simultaneous}]
+    if asked.selected_from is not None:
+        parts.append(asked.selected_from.to_plain())
+    # Answers whose posteriors nobody needs are no answers for who needs them.
+    if unneeded := [*asked.for_quotients, *map(repr, asked.marks)]:
+        parts.append({"unneeded": unneeded})
+    if asked.as_drawn:
+        parts.append("as drawn")
+    return parts

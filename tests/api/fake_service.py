@@ -158,8 +158,8 @@ class FakeService:
     def most_records(self, _name: str) -> float:
         return math.inf
 
-    def is_free(self, name: str, _asked: Question | Workload) -> bool:
-        self._enter("is_free", name)
+    def is_free(self, name: str, asked: Question | Workload) -> bool:
+        self._enter("is_free", name, asked=asked)
         return False
 
     def total(self, name: str) -> int | None:
@@ -220,10 +220,6 @@ class FakeService:
     ) -> WorkloadAnswer | JobStatus | None:
         self._enter("workload_before", name, key=idempotency, wait_s=wait_s)
         return None
-
-    def is_free(self, name: str, asked: Question | Workload) -> bool:
-        self._enter("is_free", name, asked=asked)
-        return False
 
     def known_numbers(self, name: str, workload: Workload) -> list[None]:
         self._enter("known_numbers", name, workload=workload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from qserver.errors import AtMostError, BudgetExhaustedError, SqlError
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Answer
+from qserver.records.answer import Answer, JobStatus
 from qserver.service.statements import Statements
 from tests.deployment import Deployment
 from tests.service.test_statements import answered, explained, spent
@@ -124,3 +125,15 @@ def test_what_may_be_charged_is_one_number_above_nothing(
 ) -> None:
     with pytest.raises(SqlError, match=why):
         explained(town, f"{COUNT} {clause}")
+
+
+def test_a_job_is_shared_by_those_alone_who_need_the_same_of_it(town: Deployment) -> None:
+    """Whoever needs no posterior is not given the job of one who does, nor one of another cap."""
+    whole = town.workload([{"sex": "Male"}, {"sex": "Female"}])
+    others = [whole, replace(whole, for_quotients=(0,)), replace(whole, as_drawn=True)]
+    jobs = [town.submit_workload(one) for one in (*others, whole)]
+    assert all(isinstance(job, JobStatus) for job in jobs)
+    assert len({job.id for job in jobs if isinstance(job, JobStatus)}) == len(others)
+    capped = town.service().ask_workload("people", whole, wait_s=0, most_nano=10**9)
+    assert isinstance(capped, JobStatus)
+    assert capped not in jobs
