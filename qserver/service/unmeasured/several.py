@@ -1,4 +1,4 @@
-"""The steps in which the sums behind medians and other functions of sums are asked."""
+"""The steps in which the counts behind numbers of groups, and other judged sums, are asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOM = 1.0 + 1e-6
 
 
 class SeveralSteps:
-    """The functions of sums in one statement that are not smooth, on one dataset.
+    """The functions in one statement that intervals of sums tell, on one dataset.
 
     The shortest intervals are fixed at the beginning: no step asks for shorter ones.
 
