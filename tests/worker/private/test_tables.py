@@ -46,7 +46,7 @@ def queries(draw: st.DrawFn) -> LinearQuery:
 
 
 @given(queries(), st.sampled_from([0, 1, 40]))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 def test_answers_equal_a_loop_over_the_records(query: LinearQuery, n: int) -> None:
     table = a_table(n)
     assert table.answer(query) == by_loop(table, query)
