@@ -23,6 +23,8 @@ from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import parse_statement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.records.statement import Simultaneous
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements
 from qserver.storage.store import Store
 from tests.deployment import PEOPLE, Deployment
 from tests.service.test_looking import FRESH, TOP, asked, explained
@@ -188,3 +190,17 @@ def test_a_number_far_from_linear_within_its_noise_is_told(
     monkeypatch.setattr(looking, "FAR_FROM_LINEAR", -1.0)
     [remark] = answered(town, text).asked.statement.remarks
     assert remark.startswith("The number is far from linear within the noise of the sums behind it")
+
+
+def test_a_number_is_the_same_whatever_its_process_was_asked_before(town: Deployment) -> None:
+    """Its draws are those of its statement, not of an earlier one that it shares sums with."""
+    for where in ({"age": 21}, {"sex": "Female"}, {"sex": "Male"}):
+        town.ask(where, length=20)
+    first = "COUNT_IF(sex = 'Female') / COUNT_IF(sex = 'Male')"
+    second = "COUNT_IF(age = 21) / COUNT_IF(sex = 'Male')"
+    busy = Statements(town.service())
+    for items in (first, f"{second}, {first}"):
+        text = f"SELECT {items} FROM people WITHIN 1 ASSUMING AT LEAST 1"
+        found = busy.run("people", text, wait_s=0)
+        assert isinstance(found, StatementAnswer)
+        assert found.cells == answered(town, text).cells

@@ -10,7 +10,8 @@ from qserver.inference.smooth.part_law import PartLaw
 from qserver.service.cells.computed import Computed
 from qserver.service.datasets import OpenDatasets
 
-_At = tuple[str, int]
+_At = tuple[str, int, int]
+"""Snapshot, version, and which numbers are drawn together: their draws depend on all of them."""
 _Key = tuple[_At, SmoothOf, float]
 
 
@@ -71,7 +72,7 @@ class SmoothNumbers:
         """What is known of some numbers now."""
         opened = self._datasets.refresh(name)
         with opened.lock:
-            at = opened.meta.snapshot, opened.replica.present.n_shown
+            at = opened.meta.snapshot, opened.replica.present.n_shown, hash(tuple(ones))
 
         def read() -> dict[float, KnownParts]:
             confidences = {one.confidence for one in ones}
