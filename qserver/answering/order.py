@@ -20,7 +20,7 @@ from qserver.inference.posterior.posterior import Posterior
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.combined.function import Order
-from qserver.query.sql.combined.quantile import QuantileOf
+from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 _FEW_TAIL = 0.005

@@ -15,7 +15,7 @@ from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import next_table, raised
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
-from qserver.query.sql.combined.quantile import QuantileOf
+from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.weights import interval
 from qserver.records.charge import Relation
 from qserver.records.history import Measurement

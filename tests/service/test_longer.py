@@ -169,7 +169,7 @@ def test_an_average_says_nothing_of_the_lengths_of_its_parts(
 def test_groups_of_too_few_records_are_told_apart(town: Deployment) -> None:
     """Of 500 people 167 are men, and nobody is of another sex."""
     text = "SELECT sex, AVG(age) FROM people GROUP BY sex WITHIN 1 ASSUMING AT LEAST 300"
-    [remark] = answered(town, text).asked.statement.remarks
+    [remark, *_] = answered(town, text).asked.statement.remarks
     assert remark.startswith(
         "2 of 3 numbers: too few records, surely under 300 (ASSUMING AT LEAST)"
     )

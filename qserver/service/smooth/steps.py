@@ -16,7 +16,7 @@ from qserver.inference.smooth.search import (
     widths_at_most,
 )
 from qserver.query.sql.combined.asked import OfSeveral, Place
-from qserver.query.sql.combined.smooth_asked import smooth_asked
+from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import least_base
 

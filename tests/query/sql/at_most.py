@@ -6,7 +6,7 @@ from qserver.answering.smooth import SmoothOf
 from qserver.inference.smooth.search import widths_at_most
 from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.combined.asked import Place, order_asked, several_asked
-from qserver.query.sql.combined.smooth_asked import smooth_asked
+from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import least_base
 

@@ -172,7 +172,7 @@ def test_no_round_passes_what_was_quoted(
     found, refused = town.service().job(job), own(town, next_round(job))
     assert refused is not None
     assert refused.problem is not None
-    assert "budget_exhausted" in refused.problem
+    assert "over_at_most" in refused.problem
     assert length_of(found) > LENGTH * LONGER
     assert isinstance(found.result, Answer)
     assert found.result.charged_nano == price == spent_nano(town) - before

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from qserver.query.asking.marks import Marks
 from qserver.query.linear import LinearQuery
+from qserver.query.sql.combined.thresholds import QuantileOf
 
 if TYPE_CHECKING:
-    from qserver.query.sql.combined.quantile import QuantileOf
     from qserver.query.sql.statement import Binning
 
 

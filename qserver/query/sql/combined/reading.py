@@ -14,8 +14,9 @@ from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.correlation import Correlation
 from qserver.query.sql.combined.extreme import Extreme
 from qserver.query.sql.combined.meaning import Linear, Several
-from qserver.query.sql.combined.quantile import MOST_THRESHOLDS, Quantile, QuantileOf
+from qserver.query.sql.combined.quantile import MOST_THRESHOLDS, Quantile
 from qserver.query.sql.combined.spread import Spread
+from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.combined.values import Values, product_term
 from qserver.query.sql.functions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights

@@ -14,8 +14,9 @@ from qserver.errors import SqlError
 from qserver.query.linear import total_query
 from qserver.query.sql.combined.asked import order_asked
 from qserver.query.sql.combined.function import Combined, KnownPart
-from qserver.query.sql.combined.quantile import ByThresholds, Quantile, QuantileOf
+from qserver.query.sql.combined.quantile import ByThresholds, Quantile
 from qserver.query.sql.combined.target import SeveralTarget
+from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import AGES, DOMAIN, People
 
