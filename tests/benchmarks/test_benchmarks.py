@@ -24,6 +24,7 @@ from tests.benchmarks.tables import table_text, with_table
 from tests.benchmarks.workloads import QuerySource
 
 NAMES = [
+    "adult_median",
     "aggregates",
     "answer_times",
     "apex",
@@ -32,7 +33,6 @@ NAMES = [
     "consistent",
     "coverage",
     "disagreements",
-    "functions",
     "lifetime",
     "looking",
     "many_attributes",
