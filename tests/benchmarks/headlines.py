@@ -70,18 +70,6 @@ _STREAMS = (
 _STREAM = {"stream": "stream", "neighbours": "relation"}
 
 HEADLINES: Mapping[str, Headline] = {
-    "adult_median": Headline(
-        {
-            "± asked": "within",
-            "± given": "half_width",
-            "cost, median": "median_cost",
-            "cost, most": "most_cost",
-            "`EXPLAIN`, at most": "at_most",
-            "quartiles afterwards": "again",
-            "held": "held",
-            "runs": "runs",
-        }
-    ),
     "aggregates": Headline(
         {
             "number": "number",
@@ -166,6 +154,21 @@ HEADLINES: Mapping[str, Headline] = {
             "of 1,000": "at_1000",
             "least": "least",
             "most": "most",
+        }
+    ),
+    "functions": Headline(
+        {
+            "number": "number",
+            "± asked": "within",
+            "± given": "half_width",
+            "`EXPLAIN`, at most": "at_most",
+            "cost, median": "median_cost",
+            "cost, most": "most_cost",
+            "prototype": "prototype",
+            "ratio": "ratio",
+            "numbers": "numbers",
+            "as asked": "met",
+            "held": "held",
         }
     ),
     "refining": Headline(

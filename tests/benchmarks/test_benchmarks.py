@@ -24,7 +24,6 @@ from tests.benchmarks.tables import table_text, with_table
 from tests.benchmarks.workloads import QuerySource
 
 NAMES = [
-    "adult_median",
     "aggregates",
     "answer_times",
     "apex",
@@ -33,6 +32,7 @@ NAMES = [
     "consistent",
     "coverage",
     "disagreements",
+    "functions",
     "lifetime",
     "looking",
     "many_attributes",
