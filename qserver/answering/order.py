@@ -43,7 +43,14 @@ class QuantileAsked:
             least: records that a group is assumed to have.
         """
         of = self.of
-        return Quantile(float(of.p), of.low_ends, of.high_ends, half_width, self.confidence, least)
+        return Quantile(
+            float(of.p),
+            of.low_ends,
+            of.high_ends,
+            half_width=half_width,
+            confidence=self.confidence,
+            least=least,
+        )
 
     @cached_property
     def row(self) -> Primitive:

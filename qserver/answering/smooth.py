@@ -52,12 +52,12 @@ class SmoothOf:
         return Number(
             smooth.values,
             partial(kinds, self.queries),
-            half_width,
-            self.confidence,
-            least,
             smooth.size,
             smooth.low,
             smooth.high,
+            half_width=half_width,
+            confidence=self.confidence,
+            least=least,
         )
 
 

@@ -19,7 +19,7 @@ from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.weights import interval
 from qserver.records.charge import Relation
 from qserver.records.history import Measurement
-from worker.noise.mechanism import release, release_refined
+from tests.answering.smooth_runs import index_drawn
 from worker.noise.randomness import SystemEntropy
 
 STEP = Fraction(1, 1 << 12)
@@ -128,17 +128,7 @@ class Group:
             self.loss[i] += (alpha - was) / 1e9
         ends = bisect_left(self.ages, LEAST_AGE + start), bisect_left(self.ages, LEAST_AGE + stop)
         truth = Fraction(ends[1] - ends[0])
-        if old is None:
-            drawn = release(truth, step=STEP, alpha_nano=alpha, entropy=self._entropy)
-        else:
-            drawn = release_refined(
-                truth,
-                released_index=old.index,
-                step=STEP,
-                old_alpha_nano=old.alpha_nano,
-                new_alpha_nano=alpha,
-                entropy=self._entropy,
-            )
+        drawn = index_drawn(truth, old, step=STEP, alpha_nano=alpha, entropy=self._entropy)
         number = len(self._rows) if old is None else old.id
         self._take(row.key, Measurement(number, row.row, row.key, alpha, STEP, drawn))
 

@@ -71,6 +71,27 @@ def _of(item: str, within: str) -> tuple[SmoothOf, Number]:
     return found, found.number(one.half_width, 1000.0)
 
 
+def index_drawn(
+    truth: Fraction,
+    old: Measurement | None,
+    *,
+    step: Fraction,
+    alpha_nano: int,
+    entropy: SystemEntropy,
+) -> int:
+    """What the worker releases of a sum, for the first time or refining what it released."""
+    if old is None:
+        return release(truth, step=step, alpha_nano=alpha_nano, entropy=entropy)
+    return release_refined(
+        truth,
+        released_index=old.index,
+        step=step,
+        old_alpha_nano=old.alpha_nano,
+        new_alpha_nano=alpha_nano,
+        entropy=entropy,
+    )
+
+
 @dataclass
 class Group:
     """A group of which a number is asked, in steps as a server takes them.
@@ -146,17 +167,7 @@ class Group:
             cells = [(age - AGES[0], hours - HOURS[0], 0) for age, hours in self.records]
             self.sums[row.key] = sum(map(row.row.value_at, cells), Fraction(0))
         truth = self.sums[row.key]
-        if old is None:
-            drawn = release(truth, step=step, alpha_nano=alpha, entropy=self._entropy)
-        else:
-            drawn = release_refined(
-                truth,
-                released_index=old.index,
-                step=step,
-                old_alpha_nano=old.alpha_nano,
-                new_alpha_nano=alpha,
-                entropy=self._entropy,
-            )
+        drawn = index_drawn(truth, old, step=step, alpha_nano=alpha, entropy=self._entropy)
         number = len(self._rows) if old is None else old.id
         self._take(row.key, Measurement(number, row.row, row.key, alpha, step, drawn))
 

@@ -32,7 +32,7 @@ N = 64
 
 def quantile(p: float = 0.5, *, half_width: float = 2.0) -> Quantile:
     values = np.arange(float(N))
-    return Quantile(p, values, values, half_width, 0.95, 1000.0)
+    return Quantile(p, values, values, half_width=half_width, confidence=0.95, least=1000.0)
 
 
 def thresholds(values: np.ndarray, p: float, stops: list[int], room: float) -> Thresholds:
@@ -131,4 +131,4 @@ def test_a_table_whose_counts_are_known_is_measured_more_exactly() -> None:
 def test_what_is_no_quantile_is_refused(p: float, half_width: float, confidence: float) -> None:
     values = np.arange(3.0)
     with pytest.raises(RequirementError):
-        Quantile(p, values, values, half_width, confidence, 1.0)
+        Quantile(p, values, values, half_width=half_width, confidence=confidence, least=1.0)

@@ -38,7 +38,9 @@ def number(half_width: float = 1.0, *, least: float = 1000.0, is_linear: bool = 
         return np.array([VALUES, np.ones(len(VALUES))])
 
     values = _linear if is_linear else _average
-    return Number(values, kinds, half_width, CONFIDENCE, least, 1, -10.0, 10.0)
+    return Number(
+        values, kinds, 1, -10.0, 10.0, half_width=half_width, confidence=CONFIDENCE, least=least
+    )
 
 
 def law(means: list[float], scales: list[float]) -> PartLaw:
