@@ -261,7 +261,8 @@ def test_a_number_of_which_no_more_is_known_than_what_is_public_is_empty(
     town: Deployment,
 ) -> None:
     """On every face: the interval alone is shown."""
-    found = answered(town, "SELECT COUNT(DISTINCT sex) AS k, COUNT(*) AS n FROM people WITHIN 5000")
+    text = "SELECT COUNT(DISTINCT sex) AS k, COUNT(*) AS n FROM people"
+    found = answered(town, f"{text} WITHIN 5000 {SURE}")
     table = SqlBody.of(found).model_dump(mode="json")["table"]
     of_groups, of_people = table["rows"][0]["cells"]
     assert (of_groups["estimate"], of_groups["interval"]) == (None, [0.0, 2.0])
