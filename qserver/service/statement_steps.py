@@ -14,6 +14,7 @@ from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.combined.asked import OfSeveral, Place
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
+from qserver.service.cells.search_steps import ROOM
 from qserver.service.order.steps import OrderSteps
 from qserver.service.service import Service
 from qserver.service.smooth.steps import SmoothSteps
@@ -21,7 +22,6 @@ from qserver.service.unmeasured.several import SeveralSteps
 
 MOST_STEPS = 16
 """After so many the questions that are asked at most are asked."""
-_ROOM = 1.0 + 1e-6
 
 
 class StatementSteps:
@@ -131,7 +131,7 @@ class StatementSteps:
         """The questions as exactly as history knows them, whether or not that suffices."""
         return asked(
             self._statement,
-            of_sums={one: known.half_width * _ROOM for one, known in self._sums.items()},
+            of_sums={one: known.half_width * ROOM for one, known in self._sums.items()},
             of_several={
                 **self._several.as_known(),
                 **self._smooth.as_known(),
@@ -148,7 +148,7 @@ class StatementSteps:
     ) -> StatementQuestions:
         """The questions with these half-widths; one that is met is asked at its known width."""
         met_sums = {
-            r: self._sums[r].half_width * _ROOM
+            r: self._sums[r].half_width * ROOM
             for r, target in self._relatives.items()
             if target.is_met(self._sums[r]) and not self.is_one
         }

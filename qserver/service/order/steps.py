@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,12 +17,11 @@ from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.combined.asked import OfSeveral, Place, order_asked
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import least_base
+from qserver.service.cells.search_steps import ROOM, SearchSteps
 from qserver.service.order.numbers import Counts
 
 if TYPE_CHECKING:
     from qserver.service.service import Service
-
-_ROOM = 1.0 + 1e-6
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def _asked(statement: Statement) -> dict[Place, _Asked]:
     return found
 
 
-class OrderSteps:
+class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
     """The quantiles in one statement, on one dataset.
 
     Raises:
@@ -55,29 +54,10 @@ class OrderSteps:
     """
 
     def __init__(self, history: Service, name: str, statement: Statement) -> None:
+        super().__init__(_asked(statement))
         self._history, self._name = history, name
         self._measure = statement.clauses.measure
-        self._asked = _asked(statement)
-        self._known: Mapping[Place, OrderKnown] = {}
-        self._next: dict[Place, list[Counts]] = {}
-        self._left_out = set[Place]()
         self.look()
-
-    @property
-    def is_none(self) -> bool:
-        """Whether there is none."""
-        return not self._asked
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the interval of one of them is still too long."""
-        return any(map(self._is_open, self._asked))
-
-    @property
-    def open_places(self) -> dict[Place, float]:
-        """Those that are measured further, with the loss of a record by each."""
-        found = [p for p in self._asked if self._is_open(p) and p not in self._left_out]
-        return {p: sum(one.table.rate for one in self._tables(p)) for p in found}
 
     def look(self) -> None:
         """Read the present history."""
@@ -85,10 +65,6 @@ class OrderSteps:
             order = self._history.order
             self._known = {p: order.of(self._name, one.of) for p, one in self._asked.items()}
         self._next = {}
-
-    def leave_out(self, places: list[Place]) -> None:
-        """Measure these no further."""
-        self._left_out.update(places)
 
     def next_step(self) -> tuple[Question, ...]:
         """The counts to ask for now."""
@@ -99,18 +75,13 @@ class OrderSteps:
         open_ = filter(self._is_open, self._asked)
         return self._questions(one for place in open_ for one in self._asked[place].at_most)
 
-    @property
-    def is_known(self) -> bool:
-        """Whether history says something of all of them."""
-        return all(one.is_known for one in self._known.values())
-
     def as_known(self) -> OfSeveral:
         """The half-widths of the numbers of values, as known; as good as none where they are not.
 
         They follow from the counts that are asked.
         """
         return {
-            place: tuple(part.size_half * _ROOM for part in self._known[place].parts)
+            place: tuple(part.size_half * ROOM for part in self._known[place].parts)
             for place in self._asked
         }
 
@@ -120,6 +91,9 @@ class OrderSteps:
 
     def _is_open(self, place: Place) -> bool:
         return self._known[place].state(self._asked[place].numbers) == "open"
+
+    def _price(self, place: Place) -> float:
+        return sum(one.table.rate for one in self._tables(place))
 
     def _tables(self, place: Place) -> list[Counts]:
         if place not in self._next:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,11 @@ from qserver.query.sql.combined.asked import OfSeveral, Place
 from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import least_base
+from qserver.service.cells.search_steps import ROOM, SearchSteps
 
 if TYPE_CHECKING:
     from qserver.service.service import Service
 
-_ROOM = 1.0 + 1e-6
 _SHORTER = 1.0 - 1e-3
 """A step shortens the interval of some sum to this part at least."""
 _Halves = tuple[float, ...]
@@ -46,7 +46,7 @@ def _asked(statement: Statement) -> dict[Place, _Asked]:
     return found
 
 
-class SmoothSteps:
+class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
     """The smooth numbers in one statement, on one dataset.
 
     What is quoted is fixed at the beginning.
@@ -56,33 +56,13 @@ class SmoothSteps:
     """
 
     def __init__(self, history: Service, name: str, statement: Statement) -> None:
-        self._history = history
-        self._name = name
-        self._asked = _asked(statement)
-        self._known: Mapping[Place, SmoothKnown] = {}
-        self._next: dict[Place, _Halves] = {}
-        self._left_out = set[Place]()
+        super().__init__(_asked(statement))
+        self._history, self._name = history, name
         self._look()
         self._most = {
             place: self._at_most(statement, one.number, self._known[place])
             for place, one in self._asked.items()
         }
-
-    @property
-    def is_none(self) -> bool:
-        """Whether there is none."""
-        return not self._asked
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the interval of one of them is still too long."""
-        return any(map(self._is_open, self._asked))
-
-    @property
-    def open_places(self) -> dict[Place, float]:
-        """Those that are measured further, with the loss of a record by each."""
-        found = [p for p in self._asked if self._is_open(p) and p not in self._left_out]
-        return {place: self._price(place) for place in found}
 
     def look(self) -> None:
         """Read the present history."""
@@ -95,10 +75,6 @@ class SmoothSteps:
         self._view = self._history.smooth.view(self._name, [one.of for one in self._asked.values()])
         self._known = {p: self._view.known(one.of) for p, one in self._asked.items()}
         self._next = {}
-
-    def leave_out(self, places: list[Place]) -> None:
-        """Measure these no further."""
-        self._left_out.update(places)
 
     def next_step(self) -> OfSeveral:
         """The half-widths of the sums to ask for now."""
@@ -117,11 +93,6 @@ class SmoothSteps:
             p: self._most[p] if at_once or self._is_open(p) else self._known_halves(p)
             for p in self._asked
         }
-
-    @property
-    def is_known(self) -> bool:
-        """Whether history says something of all their sums."""
-        return all(one.is_known for one in self._known.values())
 
     def as_known(self) -> OfSeveral:
         """The half-widths of what history knows."""
@@ -163,7 +134,7 @@ class SmoothSteps:
                 # What is asked at most is asked first: that is what was quoted.
                 found = clipped if _shortens(clipped, known.half_widths) else found
                 self._next[place] = tuple(
-                    width if width < half * _SHORTER else half * _ROOM
+                    width if width < half * _SHORTER else half * ROOM
                     for width, half in zip(found, known.half_widths, strict=True)
                 )
         return self._next[place]
@@ -173,7 +144,7 @@ class SmoothSteps:
         known = self._known[place]
         if not known.is_known:
             return self._most[place]
-        return tuple(half * _ROOM for half in known.half_widths)
+        return tuple(half * ROOM for half in known.half_widths)
 
     def _price(self, place: Place) -> float:
         number = self._asked[place].number

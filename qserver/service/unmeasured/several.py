@@ -11,11 +11,10 @@ from qserver.query.sql.combined.function import KnownPart, judging
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.exactness import least_base
 from qserver.records.answer import Offer
+from qserver.service.cells.search_steps import ROOM
 
 if TYPE_CHECKING:
     from qserver.service.service import Service
-
-_ROOM = 1.0 + 1e-6
 
 
 class SeveralSteps:
@@ -96,7 +95,7 @@ class SeveralSteps:
     def _known_halves(self, place: tuple[int, int]) -> tuple[float, ...]:
         if not self._asked[place].cell.function.has_steps:
             return self._targets[place].most
-        return tuple(part.half_width * _ROOM for part in self._known[place])
+        return tuple(part.half_width * ROOM for part in self._known[place])
 
     def _base(self, place: tuple[int, int], one: SeveralAsked) -> float:
         """Least number of records, where that bounds what is asked."""
