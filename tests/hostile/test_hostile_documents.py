@@ -19,7 +19,7 @@ from tests.deployment import PEOPLE
 from tests.sweeps import examples
 
 _SETTINGS = settings(
-    max_examples=examples(200),
+    max_examples=examples(80),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 NUMBER = st.one_of(
