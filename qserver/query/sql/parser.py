@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import ParseError, exp
@@ -17,16 +18,14 @@ from qserver.query.sql.clauses import Clauses, chosen, read_clauses
 from qserver.query.sql.periods.last import misplaced
 from qserver.query.sql.plain.reads import dataset_of
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting.subselects import Subselects
-from qserver.query.sql.rewriting.union import union_of
 from qserver.query.sql.rewriting.written import note_items
-from qserver.query.sql.shaping.reading import cut_of
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.spelt import check_functions, nearest_word
-from qserver.query.sql.statement import MAX_CELLS, Statement
+from qserver.query.sql.shell.reading import Shell
+from qserver.query.sql.shell.table import table_of
+from qserver.query.sql.statement import MAX_CELLS, Row, Statement
+from qserver.query.sql.tables.missing import left_out
 from qserver.query.sql.tables.part import Part
-from qserver.query.sql.tables.selects import SelectReading
-from qserver.query.sql.tables.unions import joined
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
 from qserver.query.structured import parse_query
@@ -117,13 +116,16 @@ def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) 
         domain = _as_of(clauses.as_of, domain, sql)
     check_functions(root, source)
     note_items(sql, root)
-    union, regions = union_of(root, source), Regions(domain.sizes)
-    subselects = Subselects(Names(domain, source))
-    selects = [subselects.flat(select, withs) for select, withs in union.parts]
-    parts = [SelectReading(source, one, domain, dataset, regions).part() for one in selects]
-    part = parts[0]
-    if union.whole is not None:
-        part = joined(parts, selects, union.whole, source, lambda node: cut_of(node, source))
+    written, names = root.copy(), Names(domain, source)
+    part = table_of(Shell(names, dataset, Regions(domain.sizes)), root, {})
+
+    def before() -> Sequence[Row]:
+        shell = Shell(replace(names, as_before=True, noted=set()), dataset, Regions(domain.sizes))
+        return table_of(shell, written, {}).rows
+
+    if names.noted:
+        remarks = left_out(part.rows, before, domain, names.noted)
+        part = replace(part, remarks=(*part.remarks, *remarks))
     return _of_part(sql, part, clauses)
 
 

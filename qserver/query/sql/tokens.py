@@ -15,7 +15,7 @@ from sqlglot import Tokenizer as StandardTokenizer
 from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar.units import unit_of
 from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK, with_calls
-from qserver.query.sql.plain.reads import EXPLAIN, JOINED, bounded, check_beginning, explains
+from qserver.query.sql.plain.reads import EXPLAIN, bounded, check_beginning, explains
 from qserver.query.sql.text import SqlText, TextPlace
 
 MAX_TOKENS = 1 << 14
@@ -50,10 +50,12 @@ _ALLOWED = frozenset(
     | {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS, TokenType.DCOLON}
     | {TokenType.DPIPE, TokenType.MOD, TokenType.INTERVAL, TokenType.QUALIFY}
     | {TokenType.ISNULL, TokenType.NOTNULL}
+    | {TokenType.JOIN, TokenType.ON, TokenType.USING, TokenType.INNER, TokenType.LEFT}
+    | {TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS}
     | {TokenType.ANY, TokenType.ARRAY, TokenType.L_BRACKET, TokenType.R_BRACKET}
 )
-# LEFT(a, 1) and the like are functions, not joins.
-_FUNCTIONS = frozenset({TokenType.LEFT, TokenType.RIGHT, TokenType.REPLACE})
+# REPLACE(a, 'x', 'y') is a function.
+_FUNCTIONS = frozenset({TokenType.REPLACE})
 # Words of FETCH FIRST 5 ROWS ONLY, of windows, and the types of CAST; each may also be a name.
 _ALSO_NAMES = frozenset(
     {TokenType.FIRST, TokenType.NEXT, TokenType.ROW, TokenType.ROWS, TokenType.PERCENT}
@@ -90,12 +92,6 @@ _REASONS = {
 _BEFORE_SELECT = frozenset(
     {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.UNION, TokenType.ALL, TokenType.DISTINCT}
 )
-_JOINS = frozenset(
-    {TokenType.JOIN, TokenType.CROSS, TokenType.INNER, TokenType.LEFT, TokenType.RIGHT}
-    | {TokenType.FULL, TokenType.NATURAL}
-)
-
-
 class Words(Dialect):
     """SQL with names in double quotes or backquotes, where missing numbers come last."""
 
@@ -331,8 +327,6 @@ def _refusal(source: SqlText, token: Token) -> SqlError:
     if kind in _REASONS:
         condition, hint = _REASONS[kind]
         return source.refuse(condition, token, hint=hint)
-    if kind in _JOINS:
-        return source.refuse("read one dataset, without JOIN", token, hint=JOINED)
     if kind is TokenType.SELECT:
         return source.refuse("hold one SELECT", token, hint=_WRITTEN_OUT)
     if kind is TokenType.SEMICOLON:

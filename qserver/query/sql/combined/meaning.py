@@ -12,19 +12,6 @@ from qserver.query.linear import MAX_TERMS
 from qserver.query.sql.combined.calculated import Moved, Total
 from qserver.query.sql.combined.function import FunctionOfSums
 from qserver.query.sql.functions import ProductTerm
-from qserver.query.sql.shaping.windows import Over
-
-
-@dataclass(frozen=True)
-class Wide:
-    """Part of an item that is summed over more records than those of its group.
-
-    Args:
-        over: which groups of the table; None for all records, whatever WHERE says.
-    """
-
-    terms: tuple[ProductTerm, ...]
-    over: Over | None
 
 
 @dataclass(frozen=True)
@@ -34,27 +21,24 @@ class Linear:
     Args:
         terms: the function.
         error: most distance of a record's true part from its part by the middles of bins.
-        wide: what is summed over more than the records of the group.
         offset: a number that is added once it is released.
     """
 
     terms: tuple[ProductTerm, ...]
     error: Fraction = Fraction(0)
-    wide: tuple[Wide, ...] = ()
     offset: Fraction = Fraction(0)
 
     def scaled(self, factor: Fraction) -> Linear:
         """`factor` times it."""
-        wide = tuple(Wide(_scaled(part.terms, factor), part.over) for part in self.wide)
         error, offset = self.error * abs(factor), self.offset * factor
-        return Linear(_scaled(self.terms, factor), error, wide, offset)
+        return Linear(_scaled(self.terms, factor), error, offset)
 
     def plus(self, other: Linear) -> Linear:
         """The sum; CapacityError if it has too many terms."""
-        terms, wide = (*self.terms, *other.terms), (*self.wide, *other.wide)
-        if len(terms) + sum(len(part.terms) for part in wide) > MAX_TERMS:
+        terms = (*self.terms, *other.terms)
+        if len(terms) > MAX_TERMS:
             raise CapacityError(f"A query has at most {MAX_TERMS:,} terms. Ask its parts.")
-        return Linear(terms, self.error + other.error, wide, self.offset + other.offset)
+        return Linear(terms, self.error + other.error, self.offset + other.offset)
 
 
 def _scaled(terms: tuple[ProductTerm, ...], factor: Fraction) -> tuple[ProductTerm, ...]:
@@ -109,15 +93,6 @@ class Quotient:
         """The same plus a number: (N + c D) / D."""
         same = Quotient(self.denominator.scaled(by), self.denominator, by, by, is_average=True)
         return self.plus(same)
-
-
-@dataclass(frozen=True)
-class Event:
-    """That a linear combination lies between two ends; None for an open end."""
-
-    of: Linear
-    low: Fraction | None
-    high: Fraction | None
 
 
 @dataclass(frozen=True)

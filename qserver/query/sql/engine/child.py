@@ -33,7 +33,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
     "lock_configuration": True,
 }
-_PLAIN = ("BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP", "FLOAT", "DOUBLE", "DECIMAL")
+_PLAIN = ("BOOLEAN", "VARCHAR", "ENUM", "DATE", "TIMESTAMP", "FLOAT", "DOUBLE", "DECIMAL")
 _WHOLE = tuple(sign + size for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER"))
 KINDS = frozenset((*_PLAIN, *_WHOLE, "BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", '"NULL"'))
 """The types that a column of a result may have."""

@@ -7,6 +7,7 @@ because of its number was chosen, so its interval must allow for that (`Shape.se
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -80,6 +81,34 @@ Test = Compare | Missing | Every | Opposite
 
 
 @dataclass(frozen=True)
+class Top:
+    """That rows are the first of their parties by a number.
+
+    Args:
+        column: the index of the column of numbers.
+        descending: whether the greatest comes first.
+        parties: per row of the whole table which rows it is ranked among; None for none.
+        n: how many of each party stay.
+    """
+
+    column: int
+    descending: bool
+    parties: tuple[int | None, ...]
+    n: int
+
+    def kept(self, places: Sequence[int], table: Sequence[Numbers]) -> list[int]:
+        """The places of rows that stay, in the order in which they stand."""
+        key = SortKey(self.column, descending=self.descending)
+        seen, found = Counter[int](), set[int]()
+        for i in key.sort([i for i in places if self.parties[i] is not None], table):
+            party = self.parties[i]
+            if party is not None and seen[party] < self.n:
+                seen[party] += 1
+                found.add(i)
+        return [i for i in places if i in found]
+
+
+@dataclass(frozen=True)
 class SortKey:
     """What rows are ordered by.
 
@@ -119,6 +148,7 @@ class Shape:
         offset: how many rows are left out before.
         unnamed: the rows of the whole table with NULL among their groups. They are shown with all
             others, and are no choice: where some are left out by their numbers, these are.
+        tops: which rows stay by their ranks, once the test is passed.
     """
 
     test: Test | None = None
@@ -126,11 +156,13 @@ class Shape:
     limit: int | None = None
     offset: int = 0
     unnamed: frozenset[int] = frozenset()
+    tops: tuple[Top, ...] = ()
 
     @property
     def is_public(self) -> bool:
         """Whether no released number decides."""
-        return self.test is None and all(key.column is None for key in self.keys)
+        is_all = self.test is None and not self.tops
+        return is_all and all(key.column is None for key in self.keys)
 
     @property
     def chooses(self) -> bool:
@@ -144,6 +176,8 @@ class Shape:
         stop = None if self.limit is None else self.offset + self.limit
         if self.chooses and (self.offset > 0 or (stop is not None and stop < len(shown))):
             shown = [i for i in shown if i not in self.unnamed]
+        for top in self.tops:
+            shown = top.kept(shown, table)
         for key in reversed(self.keys):
             shown = key.sort(shown, table)
         return shown[self.offset : stop]
@@ -156,6 +190,8 @@ class Shape:
         choice.
         """
         last = m if self.limit is None else min(m, self.offset + self.limit)
+        if self.tops and m > 1:
+            return Selection(m, "any")
         if m <= 1 or (self.test is None and self.offset == 0 and last == m):
             return None
         key = self.keys[0] if self.keys else None

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.combined.meaning import Event, Item, Several
+from qserver.query.sql.combined.meaning import Item, Several
 from qserver.query.sql.conditions.branches import branches_of, is_branching
-from qserver.query.sql.rewriting.counted import CountedGroups
 
 _RECORDS, _GROUPS = "", "groups"
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not | exp.Like | exp.ILike
@@ -88,52 +87,21 @@ def served(units: Sequence[Unit | None], shown: Sequence[bool]) -> frozenset[int
     return frozenset(k for k, unit in enumerate(units) if unit in wanted)
 
 
-def unit_of(node: exp.Expr, item: Item | Event, names: Names) -> Unit:
-    """The unit of what WITHIN is about behind an item of SELECT.
+def unit_of(node: exp.Expr, item: Item, names: Names) -> Unit:
+    """The unit of what WITHIN is about behind an aggregate.
 
     Args:
         item: what it means.
     """
     if isinstance(item, Several) and not item.function.has_steps:
         return COUNTS  # of an extreme it is about counts
-    return _unit(node, names)
-
-
-def _unit(node: exp.Expr, names: Names) -> Unit:
     node = node.unnest()
-    match node:
-        case exp.Add() | exp.Sub():
-            parts = [_unit(part, names) for part in _summands(node)]
-            found = parts[0]
-            for part in parts[1:]:
-                found = found.plus(part)
-            return found
-        case exp.Mul() | exp.Div():
-            power = 1 if isinstance(node, exp.Mul) else -1
-            return _unit(node.this, names).times(_unit(node.expression, names), power)
-        case exp.Neg() | exp.Filter():
-            return _unit(node.this, names)
-        case exp.Window():
-            return _unit(node.this.this, names)  # SUM(COUNT(*)) OVER ()
-        case exp.Select():
-            return _unit(node.expressions[0].unalias(), names)
-        case CountedGroups():
-            return Unit(((_GROUPS, 1),))
-        case exp.Literal() | exp.Corr():
-            return PURE
-    return _of_aggregate(node, names)
-
-
-def _summands(node: exp.Expr) -> list[exp.Expr]:
-    """The summands of a sum of many, which nest to the left."""
-    found = list[exp.Expr]()
-    while isinstance(node, exp.Add | exp.Sub):
-        found.append(node.expression)
-        node = node.this.unnest()
-    return [node, *found]
+    return _of_aggregate(node.this if isinstance(node, exp.Filter) else node, names)
 
 
 def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
+    if isinstance(node, exp.Corr):
+        return PURE
     if isinstance(node, exp.Count | exp.CountIf | exp.Anonymous) and not _is_of_values(node):
         return COUNTS
     axes = {names.any_axis(column) for column in _values(node)}

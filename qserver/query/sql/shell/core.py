@@ -1,0 +1,254 @@
+"""The groups of a SELECT over records, and what is counted, summed or averaged of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from sqlglot import exp
+
+from qserver.errors import CapacityError
+from qserver.query.sql.aggregates import Aggregates
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.combined.meaning import Item, Linear, Several, changed
+from qserver.query.sql.combined.passing import Passing
+from qserver.query.sql.conditions.branches import has_value
+from qserver.query.sql.engine.run import Table
+from qserver.query.sql.functions import Functions, ProductTerm
+from qserver.query.sql.regions import ALL, Region, Regions
+from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
+from qserver.query.sql.shaping.groups import Grouping, Groups
+from qserver.query.sql.shaping.items import Items
+from qserver.query.sql.shaping.shape import Compare
+from qserver.query.sql.tables.units import Unit, unit_of
+
+MOST_GROUPS = 1 << 14
+ALL_OF_IT = -1
+_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group: per grouping the place of its value, -1 where all are together."""
+
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Atom:
+    """What is counted, summed or averaged of every group."""
+
+    node: exp.Expr
+    item: Item
+    unit: Unit
+
+
+@dataclass
+class Core:
+    """A SELECT over records, as a table of groups.
+
+    Args:
+        index: its number in the text.
+        select: it reads the dataset itself.
+        items: those of the SELECT.
+        where: which records count, with the conditions on groups.
+        regions: sets of cells, with the limit on work of the whole text.
+    """
+
+    index: int
+    names: Names
+    select: exp.Select
+    items: Items
+    where: exp.Expr | None
+    regions: Regions
+    atoms: list[Atom] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.groups = Groups(self.names, self.regions)
+        self._functions = Functions(self.regions)
+        self.sets = self._sets()
+        self.groupings = self.groups.read(self.sets.nodes, self.items, self.where)
+        self._aggregates = Aggregates(self.names, self.regions, self._counted)
+        self._kept = self._aggregates.condition(self.where)
+        self._known: dict[tuple[int, tuple[int, ...]], Item] = {}
+
+    def _sets(self) -> GroupingSets:
+        """What the text groups by; SELECT DISTINCT of attributes groups by these."""
+        group = self.select.args.get("group")
+        found = grouping_sets(group, self.names.source)
+        nodes = tuple(item.node for item in self.items.found)
+        is_of_groups = not any(node.find(exp.AggFunc, exp.Star, exp.Window) for node in nodes)
+        if group is None and self.select.args.get("distinct") and is_of_groups:
+            return GroupingSets(nodes, (tuple(range(len(nodes))),))
+        return found
+
+    @cached_property
+    def rows(self) -> tuple[Group, ...]:
+        """The groups in the order of the domain; those without a cell are left out.
+
+        Raises:
+            CapacityError: there are too many.
+        """
+        sizes = [len(grouping.values) for grouping in self.groupings]
+        if sum(prod(sizes[k] for k in one) for one in self.sets.sets) > MOST_GROUPS:
+            raise CapacityError(
+                f"A text of SQL makes at most {MOST_GROUPS:,} groups. Group by fewer values: WHERE "
+                "leaves groups out."
+            )
+        return tuple(group for one in self.sets.sets for group in self._all(one))
+
+    def _all(self, of: Sequence[int]) -> Iterator[Group]:
+        overlap = self._overlap(of)
+        for chosen in product(*(range(len(self.groupings[k].values)) for k in of)):
+            places = [ALL_OF_IT] * len(self.groupings)
+            for k, place in zip(of, chosen, strict=True):
+                places[k] = place
+            group = Group(tuple(places))
+            if not overlap or self._region(group):
+                yield group
+
+    def _overlap(self, of: Sequence[int]) -> bool:
+        """Whether two groupings are of the same attribute, so that some groups have no cell."""
+        axes = [
+            {axis for value in self.groupings[k].values for box in value.region for axis in box}
+            for k in of
+        ]
+        return sum(map(len, axes)) > len(set[int]().union(*axes))
+
+    def _region(self, group: Group) -> Region:
+        found = ALL
+        for grouping, place in zip(self.groupings, group.places, strict=True):
+            if place != ALL_OF_IT:
+                found = self.regions.both(found, grouping.values[place].region)
+        return found
+
+    def key(self, node: exp.Expr) -> int | None:
+        """The grouping that an expression is; None for another."""
+        for k, grouping in enumerate(self.groupings):
+            is_one = node == grouping.node
+            if grouping.axis is not None and isinstance(node, exp.Column):
+                is_one = not isinstance(node.this, exp.Star) and self.names.is_axis(
+                    node, grouping.axis
+                )
+            if is_one:
+                return k
+        return None
+
+    def atom(self, node: exp.Expr) -> int:
+        """The place of an aggregate among the atoms.
+
+        Raises:
+            SqlError: it cannot be answered.
+        """
+        for i, one in enumerate(self.atoms):
+            if one.node == node:
+                return i
+        item = self._aggregates.item(node)
+        self.atoms.append(Atom(node, item, unit_of(node, item, self.names)))
+        return len(self.atoms) - 1
+
+    def item(self, atom: int, rows: tuple[int, ...]) -> Item:
+        """An atom of a group; of several groups together if it is linear."""
+        key = atom, rows
+        if key not in self._known:
+            inside = self._functions.multiplied(self._indicator(rows), self._kept)
+            self._known[key] = changed(self.atoms[atom].item, lambda part: self._on(part, inside))
+        return self._known[key]
+
+    def _on(self, part: Linear, inside: tuple[ProductTerm, ...]) -> Linear:
+        return Linear(self._functions.multiplied(part.terms, inside), part.error)
+
+    def _indicator(self, rows: tuple[int, ...]) -> tuple[ProductTerm, ...]:
+        if len(rows) == 1:
+            return self._functions.indicator(self._region(self.rows[rows[0]]))
+        return self._functions.indicator(self._union(rows))
+
+    def _union(self, rows: tuple[int, ...]) -> Region:
+        """The cells of several groups."""
+        of = [self.rows[i].places for i in rows]
+        chosen = [sorted({places[k] for places in of}) for k in range(len(self.groupings))]
+        if prod(map(len, chosen)) == len(set(of)):
+            found = ALL
+            for grouping, places in zip(self.groupings, chosen, strict=True):
+                if len(places) < len(grouping.values) and ALL_OF_IT not in places:
+                    values = [grouping.values[place].region for place in places]
+                    found = self.regions.both(found, self.regions.either(values))
+            return found
+        return self.regions.either([self._region(self.rows[i]) for i in rows])
+
+    def adds_up(self, rows: tuple[int, ...]) -> bool:
+        """Whether several groups have no record in common."""
+        together = {
+            tuple(place == ALL_OF_IT for place in self.rows[i].places) for i in rows
+        }
+        return len(together) == 1 and len(set(rows)) == len(rows) and not self._overlapping
+
+    @cached_property
+    def _overlapping(self) -> bool:
+        return False
+
+    def table(self, name: str) -> Table:
+        """The groups and references to their numbers, for the engine.
+
+        Columns: o, the place of a group; per grouping its value and whether all are together; per
+        atom a reference.
+        """
+        columns, types = ["o"], ["BIGINT"]
+        values = list[list[object]]()
+        for k, grouping in enumerate(self.groupings):
+            kind, own = _typed(grouping, self.names)
+            columns += [f"k{k}", f"t{k}"]
+            types += [kind, "BOOLEAN"]
+            values.append(own)
+        columns += [f"a{i}" for i in range(len(self.atoms))]
+        types += ["VARCHAR"] * len(self.atoms)
+        rows = list[tuple[object, ...]]()
+        for i, group in enumerate(self.rows):
+            keys = list[object]()
+            for own, place in zip(values, group.places, strict=True):
+                keys += [None, True] if place == ALL_OF_IT else [own[place], False]
+            refs = (f'"{self.index}.{a}.{i}"' for a in range(len(self.atoms)))
+            rows.append((i, *keys, *refs))
+        return Table(name, tuple(columns), tuple(types), tuple(rows))
+
+    def _counted(self, of: exp.Expr) -> Several:
+        """How many values of an expression have a record, without NULL."""
+        known = has_value(of.copy())
+        where = self.where
+        if where is not None:
+            known = exp.And(this=exp.Paren(this=where.copy()), expression=known)
+        select = exp.Select(
+            expressions=[of.copy()], group=exp.Group(expressions=[of.copy()])
+        )
+        items = Items(self.names.source, ())
+        core = Core(self.index, self.names, select, items, known, self.regions)
+        return core.with_a_record()
+
+    def with_a_record(self) -> Several:
+        """How many groups have a record."""
+        count = self.atom(exp.Count(this=exp.Star()))
+        parts = tuple(self.item(count, (i,)) for i in range(len(self.rows)))
+        test = Compare(0, ">=", Fraction(1))
+        linear = tuple(part for part in parts if isinstance(part, Linear))
+        return Several(linear, Passing(test, (0,), (True,), len(linear)))
+
+
+def _typed(grouping: Grouping, names: Names) -> tuple[str, list[object]]:
+    """The type of a grouping's values in the engine, and the values."""
+    texts = [value.name for value in grouping.values]
+    known = [text for text in texts if text is not None]
+    if known and set(known) <= {"true", "false"} and grouping.axis is None:
+        return "BOOLEAN", [None if text is None else text == "true" for text in texts]
+    is_label = grouping.axis is not None and not names.domain.attributes[grouping.axis].is_numeric
+    if known and not is_label and all(_NUMBER.fullmatch(text) for text in known):
+        if not any("." in text for text in known):
+            return "BIGINT", [None if text is None else int(text) for text in texts]
+        return "DECIMAL(27,9)", [None if text is None else Fraction(text) for text in texts]
+    # The order of the domain is that of the type.
+    listed = ", ".join("'" + text.replace("'", "''") + "'" for text in dict.fromkeys(known))
+    return (f"ENUM({listed})" if known else "VARCHAR"), list(texts)

@@ -1,0 +1,268 @@
+"""SELECTs over records: those in FROM that only filter and rename them are put into one.
+
+Records that are only filtered and renamed are those of the dataset under more conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.plain.reads import JOINED
+from qserver.query.sql.rewriting.columns import Output, Renaming
+from qserver.query.sql.rewriting.tidy import SCHEMA
+from qserver.query.sql.rewriting.written import keep_written, written_of
+
+_OF_GROUPS = (exp.AggFunc, exp.Window)
+_PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct", "qualify"}) | {
+    "having",
+    "order",
+    "limit",
+    "offset",
+    "with_",
+}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A SELECT that another one reads.
+
+    Args:
+        name: what it is called; '' for no name.
+        select: the SELECT.
+        env: what it may read by names.
+        columns: what its columns are called; empty where it says so itself.
+    """
+
+    name: str
+    select: exp.Expr
+    env: Mapping[str, Named]
+    columns: tuple[str, ...] = ()
+
+
+class Records:
+    """Reads which SELECTs are over records.
+
+    Args:
+        names: the attributes of the dataset.
+    """
+
+    def __init__(self, names: Names, dataset: str) -> None:
+        self._source = names.source
+        self._dataset = dataset
+        self._renaming = Renaming(names.source)
+        self._known: dict[int, exp.Select | None] = {}
+
+    def scope(self, inner: exp.With, env: Mapping[str, Named]) -> Mapping[str, Named]:
+        """What can be read by names after a WITH."""
+        if inner.args.get("recursive"):
+            raise self._source.refuse("not use RECURSIVE", inner)
+        found = dict(env)
+        for cte in inner.expressions:
+            found[cte.alias.lower()] = Named(cte.alias, cte.this, dict(found), _columns_of(cte))
+        return found
+
+    def named(self, node: exp.Expr, env: Mapping[str, Named]) -> Named | None:
+        """The SELECT that a part of FROM is; None for the dataset."""
+        if isinstance(node, exp.Subquery):
+            if {k for k, v in node.args.items() if v} - {"this", "alias"}:
+                raise self._source.refuse("read one dataset, by its name", node)
+            return Named(node.alias, node.this, env, _columns_of(node))
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            found = None if node.args.get("db") else env.get(node.name.lower())
+            if found is not None:
+                return Named(node.alias or node.name, found.select, found.env, found.columns)
+        return None
+
+    def is_of_records(self, named: Named) -> bool:
+        """Whether a SELECT gives records, and not groups."""
+        if not isinstance(named.select, exp.Select) or _is_grouped(named.select):
+            return False
+        return self.flat(named.select, named.env) is not None
+
+    def flat(self, select: exp.Select, env: Mapping[str, Named]) -> exp.Select | None:
+        """The SELECT, reading the dataset itself; None for one that reads groups.
+
+        Raises:
+            SqlError: records are cut, or joined.
+            CapacityError: it becomes too long.
+        """
+        source = select.args.get("from_")
+        if source is None:
+            return None
+        unknown = {k for k, v in select.args.items() if v} - _PARTS
+        if "joins" in unknown:
+            return self._joined(select, env)
+        if unknown:
+            raise self._source.refuse("read one dataset, by its name", source)
+        inner = select.args.get("with_")
+        if inner is not None:
+            env = self.scope(inner, env)
+        named = self.named(source.this, env)
+        if named is None:
+            self._check_condition(select)
+            return select
+        if not isinstance(named.select, exp.Select) or _is_grouped(named.select):
+            return None
+        found = self.flat(named.select, named.env)
+        return None if found is None else self._filtered(select, found, named)
+
+    def _joined(self, select: exp.Select, env: Mapping[str, Named]) -> None:
+        for part in (select.args["from_"], *select.args["joins"]):
+            named = self.named(part.this, env)
+            if named is None or self.is_of_records(named):
+                raise self.no_join(part)
+
+    def no_join(self, node: exp.Expr) -> SqlError:
+        """The error that records cannot be joined."""
+        return self._source.refuse("read one dataset, without JOIN", node, hint=JOINED)
+
+    def tables(self, select: exp.Select) -> tuple[str, ...]:
+        """The names that a SELECT over the dataset may use for it; also checks the FROM."""
+        source = select.args["from_"]
+        table = source.this
+        is_plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
+        if not is_plain or _given(table) - {"this", "alias", "db"}:
+            raise self._source.refuse("read one dataset, by its name", source)
+        alias = table.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise self._source.refuse(
+                "give its dataset one name, without columns",
+                alias,
+                hint="Rename columns in SELECT, by AS.",
+            )
+        name, schema = table.this, table.args.get("db")
+        if schema is not None and schema.name.lower() != SCHEMA:
+            raise self._source.refuse(
+                f"name no schema but `{SCHEMA}`", schema, hint=f"Nearest: FROM {self._dataset}."
+            )
+        distinct = select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise self._source.refuse("not use DISTINCT ON", distinct, hint="Nearest: GROUP BY.")
+        same = name.name == self._dataset
+        if not same and (name.quoted or name.name.lower() != self._dataset.lower()):
+            raise self._source.refuse(
+                f"read the dataset that it is sent to, `{self._dataset}`", name
+            )
+        return (name.name, table.alias) if table.alias else (name.name,)
+
+    def _check_condition(self, select: exp.Select) -> None:
+        where = select.args.get("where")
+        found = None if where is None else where.find(exp.Subquery, exp.Select)
+        if found is not None:
+            raise self._source.refuse(
+                "hold no SELECT in a condition on records",
+                found,
+                hint="Write the inner condition out: AND, OR, IN, CASE.",
+            )
+
+    def _filtered(self, outer: exp.Select, inner: exp.Select, named: Named) -> exp.Select:
+        """An outer SELECT of records that the inner one filters and renames."""
+        for key in ("limit", "offset", "distinct"):
+            if inner.args.get(key):
+                raise self._source.refuse(
+                    "not cut records by LIMIT or DISTINCT in an inner SELECT",
+                    inner.args[key] if key != "distinct" else inner.expressions[0],
+                    hint="Nearest: LIMIT at the end, which cuts the groups.",
+                )
+        output = self._output(inner, named)
+        items = self._items(outer, output)
+        aliases = {i.alias.lower(): k + 1 for k, i in enumerate(items) if i.alias}
+
+        def position(column: exp.Column) -> exp.Expr | None:
+            place = aliases.get(column.name.lower())
+            return None if place is None else exp.Literal.number(place)
+
+        def meant(column: exp.Column) -> exp.Expr | None:
+            place = aliases.get(column.name.lower())
+            return None if place is None else items[place - 1].this
+
+        found = exp.Select(expressions=items, from_=self._renaming.copied(inner.args["from_"]))
+        self._set_where(found, outer, inner, output)
+        parts = (("group", position), ("order", position), ("having", meant), ("qualify", meant))
+        for key, alias in parts:
+            part = outer.args.get(key)
+            if part is not None:
+                found.set(key, self._renaming.through(part, output, alias=alias))
+        for key in ("limit", "offset", "distinct"):
+            if outer.args.get(key):
+                found.set(key, self._renaming.copied(outer.args[key]))
+        return found
+
+    def _set_where(
+        self, found: exp.Select, outer: exp.Select, inner: exp.Select, output: Output
+    ) -> None:
+        """Both conditions."""
+        self._check_condition(outer)
+        own, other = outer.args.get("where"), inner.args.get("where")
+        parts = [
+            *([] if own is None else [self._renaming.through(own.this, output)]),
+            *([] if other is None else [self._renaming.copied(other.this)]),
+        ]
+        if len(parts) == 2:
+            whole = exp.And(this=exp.Paren(this=parts[0]), expression=exp.Paren(this=parts[1]))
+            found.set("where", exp.Where(this=whole))
+        elif parts:
+            found.set("where", exp.Where(this=parts[0]))
+
+    def _output(self, inner: exp.Select, named: Named) -> Output:
+        columns, name = named.columns, named.name
+        found, gives_all = list[tuple[str, exp.Expr]](), False
+        for i, item in enumerate(inner.expressions):
+            is_star = isinstance(item, exp.Star) or isinstance(item.this, exp.Star)
+            if is_star and not isinstance(item, exp.Func):
+                gives_all = True
+                continue
+            called = columns[i] if i < len(columns) else item.alias_or_name or written_of(item)
+            node = item.this if isinstance(item, exp.Alias) else item
+            found.append((called, keep_written(node.unnest(), item)))
+        if columns and (gives_all or len(columns) != len(found)):
+            raise self._source.refuse(
+                f"name all columns of `{name}`, or none", inner.expressions[0]
+            )
+        return Output(name, tuple(found), gives_all)
+
+    def _items(self, outer: exp.Select, output: Output) -> list[exp.Expr]:
+        """The items of the outer SELECT, with their names kept."""
+        found = list[exp.Expr]()
+        for item in outer.expressions:
+            is_star = isinstance(item, exp.Star) or isinstance(item.this, exp.Star)
+            if is_star and not isinstance(item, exp.Func):
+                found += [
+                    _called(self._renaming.copied(node), name) for name, node in output.columns
+                ]
+                if output.gives_all:
+                    found.append(self._renaming.copied(item))
+                continue
+            node = keep_written(self._renaming.through(item, output), item)
+            is_column = isinstance(item, exp.Column)
+            found.append(_called(node, item.name) if is_column else node)
+        return found
+
+
+def _is_grouped(select: exp.Select) -> bool:
+    """Whether a SELECT gives groups; the different values of records are some."""
+    return any(select.args.get(key) for key in ("group", "having", "distinct")) or any(
+        isinstance(part, _OF_GROUPS) for item in select.expressions for part in item.walk()
+    )
+
+
+def _given(node: exp.Expr) -> Collection[str]:
+    return {key for key, value in node.args.items() if value}
+
+
+def _columns_of(node: exp.Expr) -> tuple[str, ...]:
+    alias = node.args.get("alias")
+    columns = [] if alias is None else alias.args.get("columns") or []
+    return tuple(column.name for column in columns)
+
+
+def _called(node: exp.Expr, name: str) -> exp.Expr:
+    """An item with a name."""
+    if isinstance(node, exp.Alias):
+        return node
+    return keep_written(exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True)), node)

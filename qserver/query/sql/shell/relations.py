@@ -1,0 +1,123 @@
+"""What one SELECT gives to the one that reads it: columns, and what is done with their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from qserver.query.sql.shaping.shape import Test
+from qserver.query.sql.statement import Bounds
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
+
+PLACE = "o"
+"""The column that keeps the order of rows."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A rank by a number that is not released yet.
+
+    Args:
+        number: which column of numbers; parties: which column tells who is ranked among whom.
+    """
+
+    number: int
+    descending: bool
+    parties: int | None
+    breaks_ties: bool
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Args:
+        id: its number; in the engine it is called c and this.
+        name: what it is called; '' for none.
+        is_number: whether it is a reference to numbers, not a public value.
+        together: the column that says whether all values of it are together; None for none.
+        course: all periods that it can be, in the order of time.
+        digits: to how many digits it is rounded once it is released.
+        rank: it is no column of the engine, but this rank.
+        order: the place of its grouping, of a column that is one; for those beside SELECT as well.
+        is_extra: whether SELECT does not list it.
+    """
+
+    id: int
+    name: str
+    node: exp.Expr
+    is_number: bool = False
+    together: int | None = None
+    course: tuple[str, ...] = ()
+    digits: int | None = None
+    rank: Ranked | None = None
+    order: int | None = None
+    is_extra: bool = False
+    exactness: Exactness = UNSAID
+    stop: int | None = None
+    bounds: Bounds | None = None
+
+    @property
+    def sql(self) -> str:
+        """What it is called in the engine."""
+        return called(self.id)
+
+
+def called(column: int) -> str:
+    """What a column is called in the engine."""
+    return f"c{column}"
+
+
+@dataclass(frozen=True)
+class SortBy:
+    """A key of ORDER BY: a column, which is public or a number, or the rank that it stands for."""
+
+    column: int
+    is_number: bool
+    descending: bool
+    nulls_first: bool
+    parties: int | None = None
+
+
+@dataclass(frozen=True)
+class First:
+    """That rows are the first ones of their parties by a number."""
+
+    rank: Ranked
+    n: int
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A SELECT in terms of the engine.
+
+    Args:
+        query: it has all columns, and the place of each row.
+        columns: those that can be named, in order, and further numbers that the rest is about.
+        hidden: columns without a name that the rest is about.
+        tests: which rows stay by their numbers, once these are released; all of these.
+        firsts: which rows stay by their ranks.
+        keys, limit, offset: ORDER BY and LIMIT, where they are not done yet.
+        remarks: what to know of its conditions.
+    """
+
+    query: exp.Expr
+    columns: tuple[Column, ...]
+    hidden: tuple[Column, ...] = ()
+    tests: tuple[Test, ...] = ()
+    firsts: tuple[First, ...] = ()
+    keys: tuple[SortBy, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    at: exp.Expr | None = field(default=None, compare=False)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether rows are left out by LIMIT or OFFSET, once numbers are released."""
+        return self.limit is not None or self.offset > 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no released number decides which rows there are."""
+        return not self.tests and not self.firsts and not self.is_cut

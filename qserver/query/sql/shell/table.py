@@ -1,0 +1,404 @@
+"""Run what was read, and make the statement's table of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Literal
+
+from sqlglot import exp
+
+from qserver.errors import CapacityError, InputError, SqlError
+from qserver.query.calendar.sealed import clipped
+from qserver.query.domain import Domain, decimal_text
+from qserver.query.linear import LinearQuery, checked_span, linear_query
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.combined.meaning import Item, Linear, Several
+from qserver.query.sql.engine.run import run
+from qserver.query.sql.shaping.ranks import Rank
+from qserver.query.sql.shaping.shape import (
+    PLAIN,
+    Compare,
+    Every,
+    Missing,
+    Opposite,
+    Shape,
+    SortKey,
+    Test,
+    Top,
+)
+from qserver.query.sql.shell.formulas import Formulas
+from qserver.query.sql.shell.reading import Env, Shell
+from qserver.query.sql.shell.relations import PLACE, Column, Relation, called
+from qserver.query.sql.statement import MAX_CELLS, Binning, Cell, Course, Ratio, Row, Sum
+from qserver.query.sql.tables.exactness import UNSAID
+from qserver.query.sql.tables.part import Part
+from qserver.query.sql.tables.passing_groups import passing_groups
+from qserver.query.sql.tables.units import COUNTS, Unit
+from qserver.query.sql.text import SqlText
+
+_UNRANKED = (
+    "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
+    "names them, so that they are."
+)
+
+
+def table_of(shell: Shell, root: exp.Expr, env: Env) -> Part:
+    """The table of a text.
+
+    Raises:
+        SqlError: it cannot be answered; points at the place.
+        CapacityError: it asks too much.
+    """
+    reader = Tables(shell)
+    shell.counts = reader.counted
+    relation = shell.relation(root, env)
+    found = reader.part(relation)
+    return replace(found, remarks=(*dict.fromkeys(shell.remarks), *found.remarks))
+
+
+@dataclass
+class _Rows:
+    """The rows of the engine, by the names of its columns."""
+
+    places: Mapping[str, int]
+    rows: Sequence[tuple[object, ...]]
+
+    def of(self, column: int) -> list[object]:
+        """The values of a column."""
+        at = self.places[called(column)]
+        return [row[at] for row in self.rows]
+
+
+class Tables:
+    """Makes tables of relations of one text."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._source = shell.source
+        self._names: Names = shell.names
+        self._domain: Domain = shell.names.domain
+        self._formulas = Formulas(shell.source, shell.cores, shell.counted)
+
+    def counted(self, relation: Relation) -> Several:
+        """How many rows of a relation its tests leave."""
+        if relation.firsts:
+            raise self._no_count()
+        return passing_groups(self.part(relation, counts=True), self._source)
+
+    def _no_count(self) -> SqlError:
+        return self._source.refuse(
+            "count the groups of GROUP BY, without LIMIT",
+            self._source.end,
+            hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
+        )
+
+    def part(self, relation: Relation, *, counts: bool = False) -> Part:
+        """The table of a relation."""
+        at = relation.at if relation.at is not None else exp.null()
+        numbers = self._numbers(relation)
+        groups = _groups(relation)
+        rows = self._run(relation)
+        if len(rows.rows) * max(len(numbers), 1) > MAX_CELLS and numbers:
+            n = len(rows.rows) * len(numbers)
+            raise CapacityError(
+                f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one {n:,}. "
+                "Group by fewer values: WHERE leaves groups out."
+            )
+        place = {c.id: k for k, c in enumerate(numbers)}
+        same = self._same(relation, numbers)
+        kept, cells, units = self._cells(rows, numbers, at)
+        names = [[_name(value) for value in rows.of(c.id)] for c in groups]
+        together = [
+            [False] * len(rows.rows) if c.together is None else rows.of(c.together) for c in groups
+        ]
+        found = tuple(
+            Row(
+                tuple(column[i] for column in names),
+                tuple(row),
+                tuple(k for k, flags in enumerate(together) if flags[i] and names[k][i] is None),
+            )
+            for i, row in zip(kept, cells, strict=True)
+        )
+        unnamed = frozenset(i for i, row in enumerate(found) if row.is_unnamed)
+        index = {**place, **same}
+        ranks = tuple(
+            self._rank(c, rows, kept, unnamed, index) for c in relation.columns if c.rank
+        )
+        shape = self._shape(relation, rows, kept, unnamed, index)
+        bounds = tuple(c.bounds for c in numbers if c.bounds is not None)
+        self._check_bounds(relation, numbers, shape, ranks)
+        remarks = []
+        if unnamed and (ranks or shape.chooses or shape.tops):
+            remarks.append(_UNRANKED)
+        if len(kept) < len(rows.rows):
+            left = len(rows.rows) - len(kept)
+            remarks.append(
+                f"{left} row{'s' if left > 1 else ''} without a number of another row "
+                "(LAG, LEAD or JOIN has none there) are left out."
+            )
+        listed = [c for c in relation.columns if not c.is_extra]
+        exactness = tuple(c.exactness for c in numbers)
+        digits = tuple(c.digits for c in numbers)
+        del counts
+        return Part(
+            tuple(c.name or self._source.source(at) for c in numbers),
+            tuple(c.name for c in groups),
+            found,
+            bounds,
+            shape,
+            digits if any(d is not None for d in digits) else (),
+            ranks,
+            exactness if any(one != UNSAID for one in exactness) else (),
+            tuple(
+                (
+                    groups.index(c) if not c.is_number and c.rank is None else None,
+                    place.get(c.id) if c.is_number else None,
+                )
+                for c in listed
+            ),
+            _course(groups),
+            tuple(remarks),
+            tuple(units),
+            tuple(c.stop for c in numbers),
+        )
+
+    def _check_bounds(
+        self, relation: Relation, numbers: Sequence[Column], shape: Shape, ranks: Sequence[Rank]
+    ) -> None:
+        events = [c for c in numbers if c.bounds is not None]
+        if not events:
+            return
+        at = relation.at if relation.at is not None else exp.null()
+        if len(events) < len([c for c in relation.columns if c.is_number]):
+            raise self._source.refuse(
+                "select either probabilities or numbers",
+                at,
+                hint="Ask for the numbers in a statement that says WITHIN.",
+            )
+        if shape != PLAIN or ranks or len(events) < len(numbers):
+            raise self._source.refuse(
+                "not order or choose by probabilities",
+                at,
+                hint="Nearest: the same without HAVING, ORDER BY and LIMIT.",
+            )
+
+    def _run(self, relation: Relation) -> _Rows:
+        names = list(
+            dict.fromkeys(c.sql for c in (*relation.columns, *relation.hidden) if c.rank is None)
+        )
+        alias = exp.TableAlias(this=exp.to_identifier("w"))
+        whole = exp.Subquery(this=relation.query, alias=alias)
+        parts = [exp.column(name) for name in names] or [exp.column(PLACE)]
+        query = exp.Select(expressions=parts).from_(whole)
+        query = query.order_by(exp.column(PLACE), copy=False)
+        tables = [core.table(f"r{core.index}") for core in self._shell.cores]
+        return _Rows({name: i for i, name in enumerate(names)}, run(query, tables))
+
+    def _numbers(self, relation: Relation) -> list[Column]:
+        """The columns of numbers: those of SELECT, and others that tests and keys are about."""
+        shown = [c for c in relation.columns if c.is_number]
+        by_id = {c.id: c for c in (*relation.columns, *relation.hidden)}
+        nodes = [c.node for c in shown]
+        for one in _wanted(relation):
+            column = by_id[one]
+            if column not in shown and column.node not in nodes:
+                shown.append(column)
+                nodes.append(column.node)
+        return shown
+
+    def _same(self, relation: Relation, numbers: Sequence[Column]) -> dict[int, int]:
+        """Per hidden column of numbers the place of the one that is the same."""
+        by_id = {c.id: c for c in (*relation.columns, *relation.hidden)}
+        nodes = [c.node for c in numbers]
+        return {i: nodes.index(by_id[i].node) for i in _wanted(relation)}
+
+    def _cells(
+        self, rows: _Rows, numbers: Sequence[Column], at: exp.Expr
+    ) -> tuple[list[int], list[list[Cell]], list[Unit]]:
+        """The rows that have all numbers, their cells, and the unit of each column."""
+        columns = [rows.of(c.id) for c in numbers]
+        kept = [i for i in range(len(rows.rows)) if all(one[i] is not None for one in columns)]
+        found = [list[Cell]() for _ in kept]
+        units = list[Unit]()
+        for column, texts in zip(numbers, columns, strict=True):
+            own = set[Unit]()
+            for row, i in zip(found, kept, strict=True):
+                item, unit = self._formulas.read(str(texts[i]), at)
+                own.add(unit)
+                row.append(self._cell(item, at))
+            if len(own) > 1:
+                shown = " and ".join(sorted(unit.text for unit in own))
+                raise self._source.refuse(
+                    f"have numbers of one unit at each place of a UNION, got {shown}",
+                    at,
+                    hint="They need a WITHIN each: ask the SELECTs one by one.",
+                )
+            del column
+            units.append(own.pop() if own else COUNTS)
+        return kept, found, units
+
+    def _cell(self, item: Item, at: exp.Expr) -> Cell:
+        if isinstance(item, Several):
+            binning = Binning(item.error, "value") if item.error else None
+            queries = tuple(self._query(part, at) for part in item.parts)
+            return Combined(queries, item.function, binning)
+        if isinstance(item, Linear):
+            binning = Binning(item.error, "record") if item.error else None
+            return Sum(self._query(item, at), binning, item.offset)
+        error = item.numerator.error
+        of: Literal["average", "numerator"] = "average" if item.is_average else "numerator"
+        return Ratio(
+            self._query(item.numerator, at),
+            self._query(item.denominator, at),
+            item.low,
+            item.high,
+            Binning(error, of) if error else None,
+        )
+
+    def _query(self, item: Linear, at: exp.Expr) -> LinearQuery:
+        try:
+            terms = [(t.coefficient, t.factors) for t in item.terms]
+            found = checked_span(linear_query(self._domain.sizes, terms))
+        except InputError as exc:
+            raise self._source.refuse(exc.condition, at) from exc
+        return clipped(found, self._domain, name=self._source.name)
+
+    def _rank(
+        self,
+        column: Column,
+        rows: _Rows,
+        kept: Sequence[int],
+        unnamed: frozenset[int],
+        index: Mapping[int, int],
+    ) -> Rank:
+        rank = column.rank
+        assert rank is not None  # noqa: S101 - the caller chose it so
+        parties = _parties(rank.parties, rows, kept, unnamed)
+        return Rank(column.name, index[rank.number], rank.descending, parties, rank.breaks_ties)
+
+    def _shape(
+        self,
+        relation: Relation,
+        rows: _Rows,
+        kept: Sequence[int],
+        unnamed: frozenset[int],
+        index: Mapping[int, int],
+    ) -> Shape:
+        if relation.is_plain and not relation.keys:
+            return PLAIN
+        tests = tuple(_numbered(test, index) for test in relation.tests)
+        keys = tuple(
+            SortKey(
+                index[key.column] if key.is_number else None,
+                () if key.is_number else _ranks(rows.of(key.column), kept),
+                key.descending,
+                key.nulls_first,
+            )
+            for key in relation.keys
+        )
+        self._check_keys(relation, rows, kept)
+        tops = tuple(
+            Top(
+                index[first.rank.number],
+                first.rank.descending,
+                _parties(first.rank.parties, rows, kept, unnamed),
+                first.n,
+            )
+            for first in relation.firsts
+        )
+        test = Every(tests) if tests else None
+        return Shape(test, keys, relation.limit, relation.offset, unnamed, tops)
+
+    def _check_keys(self, relation: Relation, rows: _Rows, kept: Sequence[int]) -> None:
+        """Rows are ordered by a rank within parties only where all before it tells the parties."""
+        before = [list[object]() for _ in kept]
+        for key in relation.keys:
+            if key.parties is not None:
+                told = {
+                    (*map(str, one), str(rows.of(key.parties)[i]))
+                    for one, i in zip(before, kept, strict=True)
+                }
+                if len(told) > len({tuple(map(str, one)) for one in before}):
+                    at = relation.at if relation.at is not None else exp.null()
+                    raise self._source.refuse("order by the number that it ranks by", at)
+            if not key.is_number:
+                for one, i in zip(before, kept, strict=True):
+                    one.append(rows.of(key.column)[i])
+
+
+def _wanted(relation: Relation) -> list[int]:
+    """The numbers that tests, ranks and keys are about."""
+    ranks = [first.rank for first in relation.firsts]
+    ranks += [c.rank for c in relation.columns if c.rank is not None]
+    found = [i for test in relation.tests for i in _named(test)]
+    found += [rank.number for rank in ranks]
+    found += [key.column for key in relation.keys if key.is_number]
+    return list(dict.fromkeys(found))
+
+
+def _named(test: Test) -> list[int]:
+    if isinstance(test, Compare):
+        return [side for side in (test.left, test.right) if not isinstance(side, Fraction)]
+    if isinstance(test, Missing):
+        return [test.column]
+    if isinstance(test, Every):
+        return [i for part in test.parts for i in _named(part)]
+    return _named(test.of)
+
+
+def _numbered(test: Test, index: Mapping[int, int]) -> Test:
+    """A test of columns by their places, not by their numbers."""
+
+    def of(side: int | Fraction) -> int | Fraction:
+        return side if isinstance(side, Fraction) else index[side]
+
+    if isinstance(test, Compare):
+        return Compare(of(test.left), test.by, of(test.right))
+    if isinstance(test, Missing):
+        return Missing(index[test.column])
+    if isinstance(test, Every):
+        return Every(tuple(_numbered(part, index) for part in test.parts))
+    return Opposite(_numbered(test.of, index))
+
+
+def _groups(relation: Relation) -> list[Column]:
+    """The public columns, those that are grouped by in the order of GROUP BY."""
+    found = [c for c in relation.columns if not c.is_number and c.rank is None]
+    return sorted(found, key=lambda c: len(found) if c.order is None else c.order)
+
+
+def _course(groups: Sequence[Column]) -> Course | None:
+    """The first of the groups that follows the course of time, or None."""
+    return next((Course(k, c.course) for k, c in enumerate(groups) if c.course), None)
+
+
+def _parties(
+    column: int | None, rows: _Rows, kept: Sequence[int], unnamed: frozenset[int]
+) -> tuple[int | None, ...]:
+    """Per row whom it is ranked among; None for one with NULL among its groups."""
+    of = [0] * len(rows.rows) if column is None else rows.of(column)
+    return tuple(None if k in unnamed else int(str(of[i])) for k, i in enumerate(kept))
+
+
+def _ranks(values: Sequence[object], kept: Sequence[int]) -> tuple[int | None, ...]:
+    return tuple(None if values[i] is None else int(str(values[i])) for i in kept)
+
+
+def _name(value: object) -> str | None:
+    """What a public value is called."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, date):
+        return value.isoformat()
+    return decimal_text(Fraction(str(value)))
+
+
+__all__ = ["SqlText", "Tables", "table_of"]
