@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
 from qserver.errors import SqlError
-from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.attributes import Names
 from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.combined.reading import SeveralReader
 from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction

@@ -20,9 +20,9 @@ from qserver.query.sql.plain.reads import dataset_of
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.shape import PLAIN
-from qserver.query.sql.spelt import check_functions, nearest_word
 from qserver.query.sql.shell.reading import Shell
 from qserver.query.sql.shell.table import table_of
+from qserver.query.sql.spelt import check_functions, nearest_word
 from qserver.query.sql.statement import MAX_CELLS, Row, Statement
 from qserver.query.sql.tables.missing import left_out
 from qserver.query.sql.tables.part import Part

@@ -51,7 +51,7 @@ _ALLOWED = frozenset(
     | {TokenType.DPIPE, TokenType.MOD, TokenType.INTERVAL, TokenType.QUALIFY}
     | {TokenType.ISNULL, TokenType.NOTNULL}
     | {TokenType.JOIN, TokenType.ON, TokenType.USING, TokenType.INNER, TokenType.LEFT}
-    | {TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS}
+    | {TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS, TokenType.NATURAL}
     | {TokenType.ANY, TokenType.ARRAY, TokenType.L_BRACKET, TokenType.R_BRACKET}
 )
 # REPLACE(a, 'x', 'y') is a function.
@@ -92,6 +92,8 @@ _REASONS = {
 _BEFORE_SELECT = frozenset(
     {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.UNION, TokenType.ALL, TokenType.DISTINCT}
 )
+
+
 class Words(Dialect):
     """SQL with names in double quotes or backquotes, where missing numbers come last."""
 

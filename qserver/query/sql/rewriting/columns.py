@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.rewriting.counted import CountedGroups
 from qserver.query.sql.rewriting.written import keep_written
 from qserver.query.sql.text import SqlText
 
@@ -76,7 +75,7 @@ class Renaming:
         self._take()
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return of(node)
-        if isinstance(node, exp.Subquery | CountedGroups):
+        if isinstance(node, exp.Subquery):
             return self.copied(node)
         args = {key: self._part(value, of) for key, value in node.args.items()}
         found = type(node)(**args)

@@ -2,8 +2,7 @@
 
 `DATE_PART('month', d)`, `DATE_TRUNC(d, MONTH)`, `STARTS_WITH(a, 'x')`, `a = ANY (ARRAY['x'])`,
 `MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `TO_DATE('2024-03-01', ...)`,
-`DATE '2024-03-01' - INTERVAL '14 days'`, `GROUP BY ALL` and
-`CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END`.
+`DATE '2024-03-01' - INTERVAL '14 days'` and `GROUP BY ALL`.
 """
 
 from __future__ import annotations
@@ -41,10 +40,6 @@ _SPECIAL = re.compile(r"([\\%_])")
 _PLACE = ("line", "col", "start", "end")
 
 
-class NamedTotal(exp.Coalesce):
-    """An attribute, and what all of its values together are called; NULL stays as it is."""
-
-
 def respelt(select: exp.Select, names: Names) -> exp.Select:
     """The SELECT with one spelling for each thing; changes it in place.
 
@@ -78,8 +73,6 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
         case exp.Anonymous() if node.name.upper() == "DATE_PART" and len(node.expressions) == 2:
             part, of = node.expressions
             return exp.Extract(this=exp.var(part.name), expression=of)
-        case exp.Case():
-            return _totalled(node)
         case exp.DateTrunc():
             return _turned(node, names)
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
@@ -129,19 +122,6 @@ def _grouped(select: exp.Select) -> list[exp.Expr]:
         if not item.find(exp.AggFunc, exp.Window, exp.Subquery, exp.Star)
         and not isinstance(item.unalias(), exp.Literal | exp.Null | exp.Boolean)
     ]
-
-
-def _totalled(node: exp.Case) -> exp.Expr | None:
-    """CASE WHEN GROUPING(a) = 1 THEN 'all' ELSE a END names what COALESCE(a, 'all') would."""
-    rest = node.args.get("default")
-    if node.this is not None or rest is None or len(node.args["ifs"]) != 1:
-        return None
-    [branch] = node.args["ifs"]
-    test, text = branch.this.unnest(), branch.args["true"]
-    if not isinstance(test, exp.EQ) or not isinstance(test.this, exp.Grouping):
-        return None
-    is_total = test.expression.name == "1" and test.this.expressions == [rest]
-    return NamedTotal(this=rest, expressions=[text]) if is_total and _is_text(text) else None
 
 
 def _turned(node: exp.DateTrunc, names: Names) -> exp.Expr | None:

@@ -7,7 +7,7 @@ rest, FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins, and MONTH and its lik
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -20,7 +20,6 @@ from qserver.query.sql.labels import is_joined, joined_parts
 from qserver.query.sql.periods.derived import derived, is_of_calendar, work_of
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import ALL, Region, Regions
-from qserver.query.sql.rewriting.spelling import NamedTotal
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
 
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not
@@ -43,9 +42,6 @@ class Grouping:
         node: what the text groups by, without parentheses.
         axis: the attribute, where it is one.
         values: its groups in order: that of the domain, of rising numbers, or of the CASE.
-        total: what all of its groups together are called, in a table that has them; None for
-            nothing.
-        null: what COALESCE calls the group without a value; None for nothing.
         course: all periods that its groups can be, in the order of time; empty for no periods.
     """
 
@@ -53,8 +49,6 @@ class Grouping:
     node: exp.Expr
     axis: int | None
     values: tuple[GroupValue, ...]
-    total: str | None = None
-    null: str | None = None
     course: tuple[str, ...] = ()
 
 
@@ -81,7 +75,7 @@ class Groups:
             CapacityError: it has too many parts, or takes too many steps.
         """
         check_parts(len(nodes), "GROUP BY")
-        found = [self._totalled(self._grouping(node, items, where), items) for node in nodes]
+        found = [self._grouping(node, items, where) for node in nodes]
         for k, (node, one) in enumerate(zip(nodes, found, strict=True)):
             if any(
                 g.axis == one.axis and (g.axis is not None or g.node == one.node) for g in found[:k]
@@ -128,20 +122,11 @@ class Groups:
     def _without_total(self, node: exp.Expr) -> exp.Expr:
         """What is grouped by; COALESCE with a text that others have, too, joins NULL to these."""
         inner, text = without_total(node)
-        if text is None or isinstance(node.unnest(), NamedTotal):
+        if text is None:
             return inner
         if all(value.name != text for value in self._values(inner)):
             return inner
         return node.unnest()
-
-    def _totalled(self, grouping: Grouping, items: Items) -> Grouping:
-        """The grouping with what SELECT calls all of its values together."""
-        for item in items.found:
-            total = without_total(item.node)[1]
-            if total is not None and self.is_of(item.node, grouping):
-                null = None if isinstance(item.node, NamedTotal) else total
-                return replace(grouping, name=item.name, total=total, null=null)
-        return grouping
 
     def _item(self, node: exp.Expr, items: Items) -> Item | None:
         """The item of SELECT that a position or a name means; an attribute goes first."""

@@ -183,9 +183,7 @@ class Core:
 
     def adds_up(self, rows: tuple[int, ...]) -> bool:
         """Whether several groups have no record in common."""
-        together = {
-            tuple(place == ALL_OF_IT for place in self.rows[i].places) for i in rows
-        }
+        together = {tuple(place == ALL_OF_IT for place in self.rows[i].places) for i in rows}
         return len(together) == 1 and len(set(rows)) == len(rows) and not self._overlapping
 
     @cached_property
@@ -222,9 +220,7 @@ class Core:
         where = self.where
         if where is not None:
             known = exp.And(this=exp.Paren(this=where.copy()), expression=known)
-        select = exp.Select(
-            expressions=[of.copy()], group=exp.Group(expressions=[of.copy()])
-        )
+        select = exp.Select(expressions=[of.copy()], group=exp.Group(expressions=[of.copy()]))
         items = Items(self.names.source, ())
         core = Core(self.index, self.names, select, items, known, self.regions)
         return core.with_a_record()

@@ -82,9 +82,9 @@ class Formulas:
         if name in ("+", "-"):
             return self._sum(name, parts, node)
         if name == "*":
-            return self._product(*parts, node)
+            return self._product(parts[0], parts[1], node)
         if name == "/":
-            return self._quotient(*parts, node)
+            return self._quotient(parts[0], parts[1], node)
         return self._function(name, parts, node)
 
     def _named(self, text: str) -> Meaning:
@@ -133,14 +133,18 @@ class Formulas:
             raise self._source.refuse("not multiply it by zero", node)
         return Meaning(one.item.scaled(factor), one.unit)
 
-    def _plus(self, one: Item | Fraction, other: Item | Fraction, node: exp.Expr) -> Item | Fraction:
+    def _plus(
+        self, one: Item | Fraction, other: Item | Fraction, node: exp.Expr
+    ) -> Item | Fraction:
         if isinstance(one, Fraction):
             if isinstance(other, Fraction):
                 return one + other
             one, other = other, one
         if isinstance(other, Fraction):
-            return one.plus(replace(_NOTHING, offset=other)) if isinstance(one, Linear) else (
-                one.moved(other)
+            return (
+                one.plus(replace(_NOTHING, offset=other))
+                if isinstance(one, Linear)
+                else (one.moved(other))
             )
         if isinstance(one, Linear) and isinstance(other, Linear):
             return one.plus(other)
@@ -188,7 +192,7 @@ class Formulas:
             "not calculate so with a number whose interval is no sum's",
             node,
             hint="Numbers may be added to it, and it may be multiplied by them; two of the kind "
-            "may be added. Else select it by itself.",
+            "may be added. Else select them one by one.",
         )
 
 

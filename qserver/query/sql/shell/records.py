@@ -69,7 +69,7 @@ class Records:
     def named(self, node: exp.Expr, env: Mapping[str, Named]) -> Named | None:
         """The SELECT that a part of FROM is; None for the dataset."""
         if isinstance(node, exp.Subquery):
-            if {k for k, v in node.args.items() if v} - {"this", "alias"}:
+            if others_of(node, {"this", "alias"}):
                 raise self._source.refuse("read one dataset, by its name", node)
             return Named(node.alias, node.this, env, _columns_of(node))
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -94,9 +94,10 @@ class Records:
         source = select.args.get("from_")
         if source is None:
             return None
-        unknown = {k for k, v in select.args.items() if v} - _PARTS
+        unknown = others_of(select, _PARTS)
         if "joins" in unknown:
-            return self._joined(select, env)
+            self._check_joined(select, env)
+            return None
         if unknown:
             raise self._source.refuse("read one dataset, by its name", source)
         inner = select.args.get("with_")
@@ -111,11 +112,13 @@ class Records:
         found = self.flat(named.select, named.env)
         return None if found is None else self._filtered(select, found, named)
 
-    def _joined(self, select: exp.Select, env: Mapping[str, Named]) -> None:
-        for part in (select.args["from_"], *select.args["joins"]):
+    def _check_joined(self, select: exp.Select, env: Mapping[str, Named]) -> None:
+        """SqlError if one of the tables that are joined is of records."""
+        joins = select.args["joins"]
+        for part in (select.args["from_"], *joins):
             named = self.named(part.this, env)
             if named is None or self.is_of_records(named):
-                raise self.no_join(part)
+                raise self.no_join(joins[0])
 
     def no_join(self, node: exp.Expr) -> SqlError:
         """The error that records cannot be joined."""
@@ -126,7 +129,7 @@ class Records:
         source = select.args["from_"]
         table = source.this
         is_plain = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier)
-        if not is_plain or _given(table) - {"this", "alias", "db"}:
+        if not is_plain or others_of(table, {"this", "alias", "db"}):
             raise self._source.refuse("read one dataset, by its name", source)
         alias = table.args.get("alias")
         if alias is not None and alias.args.get("columns"):
@@ -244,6 +247,16 @@ class Records:
         return found
 
 
+def counts_groups(outer: exp.Select) -> bool:
+    """Whether a SELECT counts the rows of the one that it reads, and does nothing else."""
+    others = others_of(outer, {"expressions", "from_", "where", "with_"})
+    if others or len(outer.expressions) != 1:
+        return False
+    item = outer.expressions[0]
+    node = item.this if isinstance(item, exp.Alias) else item
+    return isinstance(node, exp.Count) and isinstance(node.this, exp.Star)
+
+
 def _is_grouped(select: exp.Select) -> bool:
     """Whether a SELECT gives groups; the different values of records are some."""
     return any(select.args.get(key) for key in ("group", "having", "distinct")) or any(
@@ -251,8 +264,9 @@ def _is_grouped(select: exp.Select) -> bool:
     )
 
 
-def _given(node: exp.Expr) -> Collection[str]:
-    return {key for key, value in node.args.items() if value}
+def others_of(node: exp.Expr, known: Collection[str]) -> set[str]:
+    """The parts of a node that the text has, beside those that are known."""
+    return {key for key, value in node.args.items() if value} - set(known)
 
 
 def _columns_of(node: exp.Expr) -> tuple[str, ...]:

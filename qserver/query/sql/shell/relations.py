@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from sqlglot import exp
 
-from qserver.query.sql.shaping.shape import Test
+from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 
@@ -42,6 +44,7 @@ class Column:
         rank: it is no column of the engine, but this rank.
         order: the place of its grouping, of a column that is one; for those beside SELECT as well.
         is_extra: whether SELECT does not list it.
+        may_lack: whether it has no value where there is no record, as an average has not.
     """
 
     id: int
@@ -57,11 +60,27 @@ class Column:
     exactness: Exactness = UNSAID
     stop: int | None = None
     bounds: Bounds | None = None
+    may_lack: bool = False
 
     @property
     def sql(self) -> str:
         """What it is called in the engine."""
         return called(self.id)
+
+
+def renumbered(test: Test, of: Mapping[int, int]) -> Test:
+    """A test of the same columns by other numbers."""
+
+    def side(one: int | Fraction) -> int | Fraction:
+        return one if isinstance(one, Fraction) else of.get(one, one)
+
+    if isinstance(test, Compare):
+        return Compare(side(test.left), test.by, side(test.right))
+    if isinstance(test, Missing):
+        return Missing(of.get(test.column, test.column))
+    if isinstance(test, Every):
+        return Every(tuple(renumbered(part, of) for part in test.parts))
+    return Opposite(renumbered(test.of, of))
 
 
 def called(column: int) -> str:
@@ -111,6 +130,27 @@ class Relation:
     limit: int | None = None
     offset: int = 0
     at: exp.Expr | None = field(default=None, compare=False)
+
+    def merged(self) -> Relation:
+        """The relation, in which hidden numbers are those of SELECT where they are the same."""
+        shown = {c.node: c.id for c in reversed(self.columns) if c.is_number}
+        of = {c.id: shown[c.node] for c in self.hidden if c.is_number and c.node in shown}
+        if not of:
+            return self
+
+        def rank(one: Ranked) -> Ranked:
+            return replace(one, number=of.get(one.number, one.number))
+
+        return replace(
+            self,
+            columns=tuple(
+                c if c.rank is None else replace(c, rank=rank(c.rank)) for c in self.columns
+            ),
+            hidden=tuple(c for c in self.hidden if c.id not in of),
+            tests=tuple(renumbered(test, of) for test in self.tests),
+            firsts=tuple(replace(one, rank=rank(one.rank)) for one in self.firsts),
+            keys=tuple(replace(key, column=of.get(key.column, key.column)) for key in self.keys),
+        )
 
     @property
     def is_cut(self) -> bool:

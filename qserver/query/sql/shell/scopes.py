@@ -12,11 +12,10 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import constant
 from qserver.query.sql.conditions.branches import made
-from qserver.query.sql.shaping.items import Items
+from qserver.query.sql.shaping.items import Items, written
 from qserver.query.sql.shaping.rounding import MOST_DIGITS
-from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Ranked, Relation
+from qserver.query.sql.shell.relations import Column, Ranked
 from qserver.query.sql.shell.values import (
     Value,
     call,
@@ -33,9 +32,9 @@ _ALL_RANKS = (*(exp.Rank, exp.RowNumber, exp.DenseRank, exp.Ntile), exp.PercentR
 _PASSED = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _WHOLE = frozenset({exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT})
 _REAL = frozenset({exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL})
+_OF_ALL = "Groups without a record are rows, too, with a count of 0."
 _WINDOW_HINT = "Nearest: COUNT(*) / SUM(COUNT(*)) OVER (), the share of each group."
 _RANK_HINT = "Nearest: RANK() OVER (ORDER BY COUNT(*) DESC)."
-_AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 
 
 class Scope:
@@ -53,6 +52,7 @@ class Scope:
         self.source = shell.source
         self.items = items
         self.hidden = list[Column]()
+        self.is_choice = False
         self._open = list[int]()
 
     # What the kinds of SELECT differ in.
@@ -82,6 +82,8 @@ class Scope:
             raise self.unknown(node)
         if constant(node, self.source) is not None or isinstance(node, exp.Literal):
             return Value(node.copy())
+        if isinstance(node, exp.Null):  # what is of no group is of all of them
+            return Value(node.copy(), together=self.hide(Value(exp.true()), node))
         if isinstance(node, exp.Select | exp.Subquery):
             return self._selected(node)
         if isinstance(node, exp.Window):
@@ -93,11 +95,19 @@ class Scope:
     def number(self, node: exp.Expr) -> exp.Expr:
         """The text of a number, released or not."""
         fixed = constant(node.unnest(), self.source)
-        return number_of(self.value(node)) if fixed is None else constant_text(fixed)
+        if fixed is not None:
+            return constant_text(fixed)
+        found = self.value(node)
+        if found.digits is not None:
+            raise self.source.refuse(
+                "round numbers as they are shown, not what is calculated or chosen by",
+                node,
+                hint="Nearest: ROUND around the whole of an item.",
+            )
+        return number_of(found)
 
     def public(self, node: exp.Expr, condition: str, hint: str = "") -> exp.Expr:
-        """An expression that no released number decides; SqlError with this condition if one does.
-        """
+        """An expression of what is public; SqlError with this condition for another."""
         found = self.value(node)
         if found.is_number or found.rank is not None:
             raise self.source.refuse(condition, node, hint=hint)
@@ -110,7 +120,8 @@ class Scope:
         for one in self.hidden:
             if one.node == value.sql:
                 return one.id
-        column = Column(self.shell.next_id(), "", value.sql, is_number=value.is_number)
+        name = written(node, self.source)
+        column = Column(self.shell.next_id(), name, value.sql, is_number=value.is_number)
         self.hidden.append(column)
         return column.id
 
@@ -143,7 +154,8 @@ class Scope:
         for kind, one in reversed(summands):
             text = self.number(one)
             texts.append(call("-", [text]) if kind is exp.Sub else text)
-        return Value(call("+", texts), is_number=True)
+        lacks = any(value.may_lack for value in values)
+        return Value(call("+", texts), is_number=True, may_lack=lacks)
 
     def _calculated(self, node: exp.Expr) -> Value:
         """An operator or a function of other expressions."""
@@ -151,16 +163,16 @@ class Scope:
             return self._case(node)
         if isinstance(node, exp.AggFunc | exp.Star):
             raise self.unknown(node)
-        parts = {
-            id(part): self.value(part)
-            for part in _expressions(node)
-        }
+        if isinstance(node, exp.Round):
+            self._digits(node)
+        parts = {id(part): self.value(part) for part in _expressions(node)}
         if not any(value.is_number or value.rank is not None for value in parts.values()):
             return Value(_rebuilt(node, {key: value.sql for key, value in parts.items()}))
         if isinstance(node, exp.Cast | exp.Round | exp.Coalesce | exp.Nullif):
             return self._same(node)
+        lacks = any(value.may_lack for value in parts.values())
         if isinstance(node, exp.Neg):
-            return Value(call("-", [self.number(node.this)]), is_number=True)
+            return Value(call("-", [self.number(node.this)]), is_number=True, may_lack=lacks)
         if isinstance(node, exp.SafeDivide):
             node = made(exp.Div, {"this": node.this, "expression": node.expression})
         if isinstance(node, exp.Log):
@@ -169,7 +181,8 @@ class Scope:
         if not name:
             raise self._no_number(node)
         given = [one for one in (node.this, node.args.get("expression")) if one is not None]
-        return Value(call(name, [self.number(one) for one in given]), is_number=True)
+        texts = [self.number(one) for one in given]
+        return Value(call(name, texts), is_number=True, may_lack=lacks or name != "*")
 
     def _logarithm(self, node: exp.Log) -> Value:
         base = constant(node.this, self.source) if node.expression is not None else Fraction(10)
@@ -182,7 +195,13 @@ class Scope:
         """ROUND, CAST, COALESCE and NULLIF of a number."""
         of = self.value(node.this)
         if isinstance(node, exp.Coalesce):
-            texts = [self.number(one) for one in (node.this, *node.expressions)]
+            if of.is_number and of.may_lack:
+                raise self.source.refuse(
+                    "not put another value for an average or a quotient: whether it has one is not "
+                    "known",
+                    node,
+                )
+            texts = [number_of(of), *map(self.number, node.expressions)]
             found = exp.Coalesce(this=texts[0], expressions=texts[1:])
             return Value(found, is_number=True, digits=of.digits)
         if isinstance(node, exp.Nullif):
@@ -190,20 +209,22 @@ class Scope:
                 raise self._no_number(node)
             return of.alone
         if isinstance(node, exp.Round):
-            said = node.args.get("decimals")
-            digits = Fraction(0) if said is None else constant(said, self.source)
-            if digits is None or digits.denominator != 1 or abs(digits) > MOST_DIGITS:
-                raise self.source.refuse(
-                    f"round to a whole number of digits, from -{MOST_DIGITS} to {MOST_DIGITS}",
-                    node,
-                )
-            return replace(of.alone, digits=int(digits))
+            return replace(of.alone, digits=self._digits(node))
         to = node.args["to"]
         if to.this in _WHOLE:
             return replace(of.alone, digits=0)
         if to.this in _REAL:
             return replace(of.alone, digits=_scale(to) if to.expressions else of.digits)
         raise self._no_number(node)
+
+    def _digits(self, node: exp.Round) -> int:
+        said = node.args.get("decimals")
+        digits = Fraction(0) if said is None else constant(said, self.source)
+        if digits is None or digits.denominator != 1 or abs(digits) > MOST_DIGITS:
+            raise self.source.refuse(
+                f"round to a whole number of digits, from -{MOST_DIGITS} to {MOST_DIGITS}", node
+            )
+        return int(digits)
 
     def _case(self, node: exp.Case | exp.If) -> Value:
         """A choice of numbers, or of public values, by what is public."""
@@ -265,7 +286,11 @@ class Scope:
         return self._over(function, frame, node)
 
     def _partition(self, node: exp.Expr) -> exp.Expr:
-        return self.public(node, "group by what PARTITION BY names", "Nearest: OVER ().")
+        why, hint = "group by what PARTITION BY names", "Nearest: OVER ()."
+        try:
+            return self.public(node, why, hint)
+        except SqlError as exc:
+            raise self.source.refuse(why, node, hint=hint) from exc
 
     def _over(self, function: exp.Expr, frame: dict[str, object], node: exp.Window) -> Value:
         if isinstance(function, _ALL_RANKS):
@@ -276,7 +301,17 @@ class Scope:
             return Value(exp.Window(this=function.copy(), **frame))
         self.check_window(node)
         if isinstance(function, _PASSED):
+            self.shell.remarks.append(_OF_ALL)
             return self._passed(function, frame)
+        if isinstance(function, exp.Avg):
+            if frame["spec"] is None:
+                raise self.source.refuse(
+                    "average over so many rows in OVER: how many groups have a record is not known",
+                    node,
+                    hint="Nearest: AVG(COUNT(*)) OVER (ORDER BY a ROWS BETWEEN 2 PRECEDING AND "
+                    "CURRENT ROW).",
+                )
+            self.shell.remarks.append(_OF_ALL)
         of = self.value(function.this) if isinstance(function, exp.Sum | exp.Avg) else None
         if of is None or not of.is_number:
             raise self.source.refuse(
@@ -316,7 +351,9 @@ class Scope:
             )
         is_public = all(not other.is_number for _, other in others)
         if not value.is_number or not is_public or node.args.get("spec"):
-            raise self.source.refuse("rank groups by one number of the table", node, hint=_RANK_HINT)
+            raise self.source.refuse(
+                "rank groups by one number of the table", node, hint=_RANK_HINT
+            )
         parts = [self._partition(one) for one in node.args.get("partition_by") or ()]
         parties = None
         if parts:
@@ -343,232 +380,6 @@ class Scope:
             node,
             hint="Nearest: SUM(CASE WHEN ... THEN weight ... END), for any weight of a record.",
         )
-
-
-class CoreScope(Scope):
-    """A SELECT over records: its groups, and aggregates of each."""
-
-    def __init__(
-        self, shell: Shell, items: Items, env: Mapping[str, Named], core: Core, *, is_whole: bool
-    ) -> None:
-        super().__init__(shell, items, env)
-        self.core = core
-        self._is_whole = is_whole
-
-    def own(self, node: exp.Expr) -> Value | None:
-        """A grouping or an aggregate."""
-        if isinstance(node, exp.Grouping):
-            return self._is_total(node)
-        k = self.core.key(node)
-        if k is not None:
-            return self.key(k)
-        called_so = isinstance(node, exp.Anonymous) and not _is_public_call(node)
-        if isinstance(node, _AGGREGATES) or called_so:
-            atom = self.core.atom(node)
-            return Value(exp.column(f"a{atom}"), is_number=True)
-        return None
-
-    def key(self, k: int) -> Value:
-        """The value of a grouping."""
-        one = self.core.groupings[k]
-        return Value(
-            exp.column(f"k{k}"),
-            column=None,
-            together=self.together(k),
-            course=one.course,
-            order=k,
-        )
-
-    def together(self, k: int) -> int | None:
-        """The column that says whether all values of a grouping are together."""
-        if self.core.sets.is_one:
-            return None
-        return self.hide(Value(exp.column(f"t{k}")), self.core.groupings[k].node)
-
-    def _is_total(self, node: exp.Grouping) -> Value:
-        given = node.expressions
-        k = self.core.key(given[0].unnest()) if len(given) == 1 else None
-        if k is None:
-            raise self.source.refuse("give GROUPING one part of GROUP BY", node)
-        whole = exp.Cast(this=exp.column(f"t{k}"), to=exp.DataType.build("INT"))
-        return Value(whole)
-
-    def check_window(self, node: exp.Window) -> None:
-        """A sum over groups is over all of them."""
-        if not self.core.groupings:
-            raise self.source.refuse("group by something where it says OVER", node)
-        if not self._is_whole or not self.core.sets.is_one:
-            raise self.source.refuse(
-                "have neither HAVING by numbers nor ROLLUP where it sums OVER groups",
-                node,
-                hint="Nearest: the same without HAVING.",
-            )
-
-    def unknown(self, node: exp.Expr) -> SqlError:
-        """What is neither grouped by nor counted."""
-        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            self.core.names.any_axis(node)  # raises if it names no attribute
-            name = self.source.source(node)
-            return self.source.refuse(
-                f"count or sum `{name}`, or group by it",
-                node,
-                hint=f"Nearest: SELECT {name}, COUNT(*) ... GROUP BY {name}.",
-            )
-        if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
-            return self.source.refuse(
-                "count records, not list them", node, hint="Nearest: COUNT(*)."
-            )
-        return self._no_number(node)
-
-
-def _is_public_call(node: exp.Anonymous) -> bool:
-    return node.name.upper() in {"DATE_PART", "ISODOW", "MAKE_DATE", "REGEXP_MATCHES", "STRFTIME"}
-
-
-class TableScope(Scope):
-    """A SELECT over other SELECTs, without groups of its own."""
-
-    def __init__(
-        self,
-        shell: Shell,
-        items: Items,
-        env: Mapping[str, Named],
-        tables: Sequence[tuple[str, Relation]],
-    ) -> None:
-        super().__init__(shell, items, env)
-        self.tables = tables
-
-    def own(self, node: exp.Expr) -> Value | None:
-        """A column of one of the tables."""
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-            return None
-        found = self.find(node)
-        if len(found) > 1:
-            raise self.source.refuse(
-                f"say which `{node.name[:40]}` it means: {', '.join(a for a, _ in found)}", node
-            )
-        return None if not found else of_column(*found[0])
-
-    def find(self, node: exp.Column) -> list[tuple[str, Column]]:
-        """The columns that a name may mean, with their tables."""
-        table, name = node.table.lower(), node.this
-        return [
-            (alias, column)
-            for alias, relation in self.tables
-            if not table or alias.lower() == table
-            for column in relation.columns
-            if not column.is_extra
-            and (
-                column.name == name.name
-                or (not name.quoted and column.name.lower() == name.name.lower())
-            )
-        ]
-
-    def unknown(self, node: exp.Expr) -> SqlError:
-        """A name that no table has, or an aggregate where none can be."""
-        if isinstance(node, exp.Column):
-            names = [c.name for _, one in self.tables for c in one.columns if not c.is_extra]
-            tables = [alias for alias, _ in self.tables if alias]
-            if node.table and node.table.lower() not in map(str.lower, tables):
-                shown = "".join(f"`{alias}`, " for alias in tables[:1])
-                return self.source.refuse(f"name {shown}or nothing, before a dot", node)
-            which = f"`{tables[0]}`" if len(tables) == 1 else "the SELECT that it reads"
-            shown = ", ".join(name[:40] for name in names[:12])
-            return self.source.refuse(
-                f"name a column of {which}, got `{node.name[:40]}`",
-                node,
-                hint=f"Columns: {shown}." if shown else "",
-            )
-        return self._no_number(node)
-
-
-class GroupedScope(Scope):
-    """A SELECT that groups the rows of other SELECTs by what is public."""
-
-    def __init__(
-        self,
-        shell: Shell,
-        items: Items,
-        env: Mapping[str, Named],
-        inner: TableScope,
-        keys: Sequence[exp.Expr],
-    ) -> None:
-        super().__init__(shell, items, env)
-        self.inner = inner
-        self.keys = list(keys)
-        self.parts = [exp.alias_(self._key(node), f"k{k}") for k, node in enumerate(self.keys)]
-        self._aggregates = list[exp.Expr]()
-
-    def _key(self, node: exp.Expr) -> exp.Expr:
-        return self.inner.public(
-            node,
-            "group by what is public, not by released numbers",
-            "Nearest: ORDER BY the number.",
-        )
-
-    def own(self, node: exp.Expr) -> Value | None:
-        """A key or an aggregate."""
-        for k, key in enumerate(self.keys):
-            if node == key or self._is_same(node, key):
-                own = self.inner.value(key)
-                return replace(own, sql=exp.column(f"k{k}"), column=None, together=None, order=k)
-        if isinstance(node, exp.AggFunc | exp.Filter):
-            return self._aggregate(node)
-        return None
-
-    def _is_same(self, node: exp.Expr, key: exp.Expr) -> bool:
-        if not (isinstance(node, exp.Column) and isinstance(key, exp.Column)):
-            return False
-        if isinstance(node.this, exp.Star):
-            return False
-        return bool(self.inner.find(node)) and self.inner.find(node) == self.inner.find(key)
-
-    def _aggregate(self, node: exp.Expr) -> Value:
-        function, where = node, None
-        if isinstance(node, exp.Filter):
-            function, why = node.this, "choose by what is public in FILTER"
-            where = exp.Where(this=self.inner.public(node.expression.this, why))
-        if not isinstance(function, exp.Sum | exp.Avg):
-            raise self._no_aggregate(node)
-        of = self.inner.value(function.this)
-        if not of.is_number:
-            raise self._no_aggregate(node)
-        texts: exp.Expr = exp.GroupConcat(this=of.sql, separator=exp.Literal.string(","))
-        texts = texts if where is None else exp.Filter(this=texts, expression=where)
-        name = f"a{len(self._aggregates)}"
-        self._aggregates.append(texts)
-        self.parts.append(exp.alias_(texts, name))
-        kind = "sum" if isinstance(function, exp.Sum) else "avg"
-        return Value(of_all(kind, exp.column(name)), is_number=True)
-
-    def _no_aggregate(self, node: exp.Expr) -> SqlError:
-        return self.source.refuse(
-            "add up or average the numbers of an inner SELECT, by SUM and AVG",
-            node,
-            hint="Nearest: ORDER BY n DESC LIMIT 1 for the greatest; or group the records "
-            "themselves, in one SELECT.",
-        )
-
-    def unknown(self, node: exp.Expr) -> SqlError:
-        """What is neither grouped by nor added up."""
-        if isinstance(node, exp.Column) and not self.inner.find(node):
-            return self.inner.unknown(node)
-        return self.source.refuse("group by it, or add it up by SUM", node)
-
-
-def of_column(alias: str, column: Column) -> Value:
-    """What a column of a table is in the SELECT that reads it."""
-    of = exp.column(column.sql, table=alias or None)
-    return Value(
-        of,
-        column.is_number,
-        column.id,
-        column.together,
-        column.course,
-        column.digits,
-        column.rank,
-        column.order,
-    )
 
 
 def _expressions(node: exp.Expr) -> list[exp.Expr]:
@@ -604,4 +415,3 @@ def _sorted(node: exp.Ordered, of: exp.Expr) -> exp.Ordered:
 def _scale(to: exp.DataType) -> int:
     params = [one.this for one in to.expressions]
     return int(params[1].name) if len(params) > 1 else 0
-

@@ -24,21 +24,19 @@ from qserver.query.sql.shaping.shape import (
     Compare,
     Every,
     Missing,
-    Opposite,
     Shape,
     SortKey,
     Test,
     Top,
 )
 from qserver.query.sql.shell.formulas import Formulas
-from qserver.query.sql.shell.reading import Env, Shell
-from qserver.query.sql.shell.relations import PLACE, Column, Relation, called
-from qserver.query.sql.statement import MAX_CELLS, Binning, Cell, Course, Ratio, Row, Sum
+from qserver.query.sql.shell.reading import Env, Shell, no_event
+from qserver.query.sql.shell.relations import PLACE, Column, Relation, called, renumbered
+from qserver.query.sql.statement import MAX_CELLS, Binning, Bounds, Cell, Course, Ratio, Row, Sum
 from qserver.query.sql.tables.exactness import UNSAID
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.tables.units import COUNTS, Unit
-from qserver.query.sql.text import SqlText
 
 _UNRANKED = (
     "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
@@ -87,7 +85,7 @@ class Tables:
         """How many rows of a relation its tests leave."""
         if relation.firsts:
             raise self._no_count()
-        return passing_groups(self.part(relation, counts=True), self._source)
+        return passing_groups(self.part(relation), self._source)
 
     def _no_count(self) -> SqlError:
         return self._source.refuse(
@@ -96,7 +94,7 @@ class Tables:
             hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
         )
 
-    def part(self, relation: Relation, *, counts: bool = False) -> Part:
+    def part(self, relation: Relation) -> Part:
         """The table of a relation."""
         at = relation.at if relation.at is not None else exp.null()
         numbers = self._numbers(relation)
@@ -125,12 +123,10 @@ class Tables:
         )
         unnamed = frozenset(i for i, row in enumerate(found) if row.is_unnamed)
         index = {**place, **same}
-        ranks = tuple(
-            self._rank(c, rows, kept, unnamed, index) for c in relation.columns if c.rank
-        )
+        ranks = tuple(self._rank(c, rows, kept, unnamed, index) for c in relation.columns if c.rank)
         shape = self._shape(relation, rows, kept, unnamed, index)
-        bounds = tuple(c.bounds for c in numbers if c.bounds is not None)
         self._check_bounds(relation, numbers, shape, ranks)
+        found, bounds = self._events(found, numbers, at)
         remarks = []
         if unnamed and (ranks or shape.chooses or shape.tops):
             remarks.append(_UNRANKED)
@@ -143,7 +139,6 @@ class Tables:
         listed = [c for c in relation.columns if not c.is_extra]
         exactness = tuple(c.exactness for c in numbers)
         digits = tuple(c.digits for c in numbers)
-        del counts
         return Part(
             tuple(c.name or self._source.source(at) for c in numbers),
             tuple(c.name for c in groups),
@@ -186,6 +181,31 @@ class Tables:
                 hint="Nearest: the same without HAVING, ORDER BY and LIMIT.",
             )
 
+    def _events(
+        self, rows: tuple[Row, ...], numbers: Sequence[Column], at: exp.Expr
+    ) -> tuple[tuple[Row, ...], tuple[Bounds, ...]]:
+        """The rows that PROBABILITY asks about, and between which ends."""
+        ends = [c.bounds for c in numbers if c.bounds is not None]
+        if not ends:
+            return rows, ()
+        moved = {
+            tuple(cell.offset if isinstance(cell, Sum) else None for cell in row.cells)
+            for row in rows
+        }
+        offsets = next(iter(moved), (Fraction(0),) * len(ends))
+        if len(moved) > 1 or any(offset is None for offset in offsets):
+            raise no_event(self._source, at)
+        bounds = tuple(
+            Bounds(of.low - float(by or 0), of.high - float(by or 0))
+            for of, by in zip(ends, offsets, strict=True)
+        )
+        cells = [
+            tuple(replace(cell, offset=Fraction(0)) for cell in row.cells if isinstance(cell, Sum))
+            for row in rows
+        ]
+        pairs = zip(rows, cells, strict=True)
+        return tuple(replace(row, cells=of) for row, of in pairs), bounds
+
     def _run(self, relation: Relation) -> _Rows:
         names = list(
             dict.fromkeys(c.sql for c in (*relation.columns, *relation.hidden) if c.rank is None)
@@ -224,21 +244,20 @@ class Tables:
         kept = [i for i in range(len(rows.rows)) if all(one[i] is not None for one in columns)]
         found = [list[Cell]() for _ in kept]
         units = list[Unit]()
-        for column, texts in zip(numbers, columns, strict=True):
-            own = set[Unit]()
+        for texts in columns:
+            own = dict[Unit, None]()
             for row, i in zip(found, kept, strict=True):
                 item, unit = self._formulas.read(str(texts[i]), at)
-                own.add(unit)
+                own[unit] = None
                 row.append(self._cell(item, at))
             if len(own) > 1:
-                shown = " and ".join(sorted(unit.text for unit in own))
+                shown = " and ".join(unit.text for unit in own)
                 raise self._source.refuse(
                     f"have numbers of one unit at each place of a UNION, got {shown}",
                     at,
                     hint="They need a WITHIN each: ask the SELECTs one by one.",
                 )
-            del column
-            units.append(own.pop() if own else COUNTS)
+            units.append(next(iter(own), COUNTS))
         return kept, found, units
 
     def _cell(self, item: Item, at: exp.Expr) -> Cell:
@@ -290,7 +309,7 @@ class Tables:
     ) -> Shape:
         if relation.is_plain and not relation.keys:
             return PLAIN
-        tests = tuple(_numbered(test, index) for test in relation.tests)
+        tests = tuple(renumbered(test, index) for test in relation.tests)
         keys = tuple(
             SortKey(
                 index[key.column] if key.is_number else None,
@@ -350,21 +369,6 @@ def _named(test: Test) -> list[int]:
     return _named(test.of)
 
 
-def _numbered(test: Test, index: Mapping[int, int]) -> Test:
-    """A test of columns by their places, not by their numbers."""
-
-    def of(side: int | Fraction) -> int | Fraction:
-        return side if isinstance(side, Fraction) else index[side]
-
-    if isinstance(test, Compare):
-        return Compare(of(test.left), test.by, of(test.right))
-    if isinstance(test, Missing):
-        return Missing(index[test.column])
-    if isinstance(test, Every):
-        return Every(tuple(_numbered(part, index) for part in test.parts))
-    return Opposite(_numbered(test.of, index))
-
-
 def _groups(relation: Relation) -> list[Column]:
     """The public columns, those that are grouped by in the order of GROUP BY."""
     found = [c for c in relation.columns if not c.is_number and c.rank is None]
@@ -399,6 +403,3 @@ def _name(value: object) -> str | None:
     if isinstance(value, date):
         return value.isoformat()
     return decimal_text(Fraction(str(value)))
-
-
-__all__ = ["SqlText", "Tables", "table_of"]

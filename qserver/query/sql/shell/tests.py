@@ -121,6 +121,7 @@ class Tests:
             )
         if not value.is_number:
             raise self._no_test(node)
+        self._scope.number(node)  # raises if it is rounded
         return self._scope.hide(value, node)
 
     def _no_test(self, node: exp.Expr) -> SqlError:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from qserver.query.sql.shell.relations import Ranked
+from qserver.query.sql.tables.exactness import UNSAID, Exactness
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _FUNCTIONS: dict[type[exp.Expr], str] = {
@@ -27,7 +28,7 @@ class Value:
     Args:
         sql: it gives a public value, or the text of a number.
         column: the column that it is, by its number; None where it is calculated.
-        digits, rank: as of a `Column`.
+        digits, rank, may_lack: as of a `Column`.
     """
 
     sql: exp.Expr
@@ -38,6 +39,8 @@ class Value:
     digits: int | None = None
     rank: Ranked | None = None
     order: int | None = None
+    exactness: Exactness = UNSAID
+    may_lack: bool = False
 
     @property
     def alone(self) -> Value:

@@ -1,0 +1,263 @@
+"""What a SELECT reads: records in groups, the rows of other SELECTs, or groups of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.sql.combined.meaning import Linear
+from qserver.query.sql.shaping.groups import without_total
+from qserver.query.sql.shaping.items import Items
+from qserver.query.sql.shell.core import Core
+from qserver.query.sql.shell.records import Named
+from qserver.query.sql.shell.relations import Column, Relation
+from qserver.query.sql.shell.scopes import Scope
+from qserver.query.sql.shell.values import Value, of_all
+
+if TYPE_CHECKING:
+    from qserver.query.sql.shell.reading import Shell
+
+_AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
+
+
+class CoreScope(Scope):
+    """A SELECT over records: its groups, and aggregates of each."""
+
+    def __init__(
+        self, shell: Shell, items: Items, env: Mapping[str, Named], core: Core, *, is_whole: bool
+    ) -> None:
+        super().__init__(shell, items, env)
+        self.core = core
+        self.used = set[int]()
+        self._is_whole = is_whole
+
+    def own(self, node: exp.Expr) -> Value | None:
+        """A grouping or an aggregate."""
+        if isinstance(node, exp.Grouping):
+            return self._is_total(node)
+        k = self.core.key(node)
+        if k is not None:
+            return self.key(k)
+        called_so = isinstance(node, exp.Anonymous) and not _is_public_call(node)
+        if isinstance(node, _AGGREGATES) or called_so:
+            atom = self.core.atom(node)
+            may_lack = not isinstance(self.core.atoms[atom].item, Linear)
+            return Value(exp.column(f"a{atom}"), is_number=True, may_lack=may_lack)
+        inner, text = without_total(node)
+        if text is not None and (k := self.core.key(inner)) is not None:
+            found = exp.Coalesce(this=exp.column(f"k{k}"), expressions=[exp.Literal.string(text)])
+            return replace(self.key(k), sql=found, course=())
+        return None
+
+    def key(self, k: int) -> Value:
+        """The value of a grouping."""
+        one = self.core.groupings[k]
+        self.used.add(k)
+        return Value(
+            exp.column(f"k{k}"),
+            column=None,
+            together=self.together(k),
+            course=one.course,
+            order=k,
+        )
+
+    def together(self, k: int) -> int | None:
+        """The column that says whether all values of a grouping are together."""
+        if self.core.sets.is_one:
+            return None
+        return self.hide(Value(exp.column(f"t{k}")), self.core.groupings[k].node)
+
+    def _is_total(self, node: exp.Grouping) -> Value:
+        given = node.expressions
+        k = self.core.key(given[0].unnest()) if len(given) == 1 else None
+        if k is None:
+            raise self.source.refuse("give GROUPING one part of GROUP BY", node)
+        whole = exp.Cast(this=exp.column(f"t{k}"), to=exp.DataType.build("INT"))
+        return Value(whole)
+
+    def check_window(self, node: exp.Window) -> None:
+        """A sum over groups is over all of them."""
+        if not self.core.groupings:
+            raise self.source.refuse("group by something where it says OVER", node)
+        if not self._is_whole or not self.core.sets.is_one:
+            raise self.source.refuse(
+                "have neither HAVING by numbers nor ROLLUP where it sums OVER groups",
+                node,
+                hint="Nearest: the same without HAVING.",
+            )
+
+    def unknown(self, node: exp.Expr) -> SqlError:
+        """What is neither grouped by nor counted."""
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            axis = self.core.names.any_axis(node)  # raises if it names no attribute
+            name = self.source.source(node)
+            if self.is_choice:
+                name = self.core.names.domain.names[axis]
+                return self.source.refuse(f"group by `{name}` to order or choose by it", node)
+            return self.source.refuse(
+                f"count or sum `{name}`, or group by it",
+                node,
+                hint=f"Nearest: SELECT {name}, COUNT(*) ... GROUP BY {name}.",
+            )
+        if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
+            return self.source.refuse(
+                "count records, not list them", node, hint="Nearest: COUNT(*)."
+            )
+        return self._no_number(node)
+
+
+def _is_public_call(node: exp.Anonymous) -> bool:
+    return node.name.upper() in {"DATE_PART", "ISODOW", "MAKE_DATE", "REGEXP_MATCHES", "STRFTIME"}
+
+
+class TableScope(Scope):
+    """A SELECT over other SELECTs, without groups of its own."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        items: Items,
+        env: Mapping[str, Named],
+        tables: Sequence[tuple[str, Relation]],
+    ) -> None:
+        super().__init__(shell, items, env)
+        self.tables = tables
+
+    def own(self, node: exp.Expr) -> Value | None:
+        """A column of one of the tables."""
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return None
+        found = self.find(node)
+        if len(found) > 1:
+            raise self.source.refuse(
+                f"say which `{node.name[:40]}` it means: {', '.join(a for a, _ in found)}", node
+            )
+        return None if not found else of_column(*found[0])
+
+    def find(self, node: exp.Column) -> list[tuple[str, Column]]:
+        """The columns that a name may mean, with their tables."""
+        table, name = node.table.lower(), node.this
+        return [
+            (alias, column)
+            for alias, relation in self.tables
+            if not table or alias.lower() == table
+            for column in relation.columns
+            if not column.is_extra
+            and (
+                column.name == name.name
+                or (not name.quoted and column.name.lower() == name.name.lower())
+            )
+        ]
+
+    def unknown(self, node: exp.Expr) -> SqlError:
+        """A name that no table has, or an aggregate where none can be."""
+        if isinstance(node, exp.Column):
+            names = [c.name for _, one in self.tables for c in one.columns if not c.is_extra]
+            tables = [alias for alias, _ in self.tables if alias]
+            if node.table and node.table.lower() not in map(str.lower, tables):
+                shown = "".join(f"`{alias}`, " for alias in tables[:1])
+                return self.source.refuse(f"name {shown}or nothing, before a dot", node)
+            which = f"`{tables[0]}`" if len(tables) == 1 else "the SELECT that it reads"
+            shown = ", ".join(name[:40] for name in names[:12])
+            return self.source.refuse(
+                f"name a column of {which}, got `{node.name[:40]}`",
+                node,
+                hint=f"Columns: {shown}." if shown else "",
+            )
+        return self._no_number(node)
+
+
+class GroupedScope(Scope):
+    """A SELECT that groups the rows of other SELECTs by what is public."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        items: Items,
+        env: Mapping[str, Named],
+        inner: TableScope,
+        keys: Sequence[exp.Expr],
+    ) -> None:
+        super().__init__(shell, items, env)
+        self.inner = inner
+        self.keys = list(keys)
+        self.parts = [exp.alias_(self._key(node), f"k{k}") for k, node in enumerate(self.keys)]
+        self._aggregates = list[exp.Expr]()
+
+    def _key(self, node: exp.Expr) -> exp.Expr:
+        return self.inner.public(
+            node,
+            "group by what is public, not by released numbers",
+            "Nearest: ORDER BY the number.",
+        )
+
+    def own(self, node: exp.Expr) -> Value | None:
+        """A key or an aggregate."""
+        for k, key in enumerate(self.keys):
+            if node == key or self._is_same(node, key):
+                own = self.inner.value(key)
+                return replace(own, sql=exp.column(f"k{k}"), column=None, together=None, order=k)
+        if isinstance(node, exp.AggFunc | exp.Filter):
+            return self._aggregate(node)
+        return None
+
+    def _is_same(self, node: exp.Expr, key: exp.Expr) -> bool:
+        if not (isinstance(node, exp.Column) and isinstance(key, exp.Column)):
+            return False
+        if isinstance(node.this, exp.Star):
+            return False
+        return bool(self.inner.find(node)) and self.inner.find(node) == self.inner.find(key)
+
+    def _aggregate(self, node: exp.Expr) -> Value:
+        function, where = node, None
+        if isinstance(node, exp.Filter):
+            function, why = node.this, "choose by what is public in FILTER"
+            where = exp.Where(this=self.inner.public(node.expression.this, why))
+        if not isinstance(function, exp.Sum):
+            raise self._no_aggregate(node)  # how many rows an average is of is not known
+        of = self.inner.value(function.this)
+        if not of.is_number:
+            raise self._no_aggregate(node)
+        texts: exp.Expr = exp.GroupConcat(this=of.sql, separator=exp.Literal.string(","))
+        texts = texts if where is None else exp.Filter(this=texts, expression=where)
+        if texts not in self._aggregates:
+            self._aggregates.append(texts)
+            self.parts.append(exp.alias_(texts, f"a{len(self._aggregates) - 1}"))
+        name = f"a{self._aggregates.index(texts)}"
+        return Value(of_all("sum", exp.column(name)), is_number=True)
+
+    def _no_aggregate(self, node: exp.Expr) -> SqlError:
+        return self.source.refuse(
+            "add up the numbers of an inner SELECT, by SUM: how many groups have a record is not "
+            "known",
+            node,
+            hint="Nearest: ORDER BY n DESC LIMIT 1 for the greatest; or group the records "
+            "themselves, in one SELECT.",
+        )
+
+    def unknown(self, node: exp.Expr) -> SqlError:
+        """What is neither grouped by nor added up."""
+        if isinstance(node, exp.Column) and not self.inner.find(node):
+            return self.inner.unknown(node)
+        return self.source.refuse("group by it, or add it up by SUM", node)
+
+
+def of_column(alias: str, column: Column) -> Value:
+    """What a column of a table is in the SELECT that reads it."""
+    of = exp.column(column.sql, table=alias or None)
+    return Value(
+        of,
+        column.is_number,
+        column.id,
+        column.together,
+        column.course,
+        column.digits,
+        column.rank,
+        column.order,
+        column.exactness,
+        column.may_lack,
+    )
