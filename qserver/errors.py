@@ -4,7 +4,8 @@ QServerError
 ├── InputError                    the caller's input is wrong; names the field
 │   ├── DomainError               a domain file or an attribute
 │   ├── QueryError                a query or a condition
-│   │   └── SqlError              a place in a text of SQL
+│   │   ├── SqlError              a place in a text of SQL
+│   │   └── EngineError           an expression that the engine does not evaluate
 │   ├── RequirementError          length, confidence, scales
 │   ├── NetworkError              a Bayesian network, as BIF, edges or tables
 │   └── ConfigError               a setting or a command-line argument
@@ -130,6 +131,10 @@ class SqlError(QueryError):
     ) -> None:
         self.line, self.column, self.excerpt = line, column, excerpt
         super().__init__(name, f"{condition} (line {line}, column {column})", hint=hint)
+
+
+class EngineError(QueryError):
+    """An expression that the engine does not evaluate."""
 
 
 class RequirementError(InputError):

@@ -1,0 +1,156 @@
+"""Run a statement over public tables in the engine's process."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import IO, Any
+
+from sqlglot import ErrorLevel, UnsupportedError, exp
+
+from qserver.errors import CapacityError, EngineError
+from qserver.query.sql.engine.allowed import check
+from qserver.query.sql.engine.wire import Table, request, rows_of
+from qserver.text import printable
+
+__all__ = ["Table", "run"]
+
+# Replies that are kept, and the longest request with its reply that is: 16 MB at most.
+_MOST_KEPT = 1024
+_LONGEST_KEPT = 1 << 14
+_LONGEST = 1 << 26
+_TOO_MUCH = "It takes too much time or memory to calculate. Ask its parts."
+
+
+def run(query: exp.Expr, tables: Sequence[Table]) -> list[tuple[object, ...]]:
+    """The rows of a SELECT over some tables, which depend on nothing else.
+
+    Decimals are Fractions, and days are dates.
+
+    Raises:
+        EngineError: it holds something that is not on the list, or DuckDB cannot evaluate it.
+        CapacityError: it is nested too deep, or takes too much time or memory.
+    """
+    check(query, tables)
+    try:
+        sql = query.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as exc:
+        raise _refused(str(exc)) from exc
+    except RecursionError as exc:
+        raise CapacityError("The text of SQL is nested too deep. Ask its parts.") from exc
+    asked = request(sql, tables)
+    if len(asked) > _LONGEST:
+        raise CapacityError(_TOO_MUCH)
+    reply = json.loads(_engine.reply(asked))
+    if "refused" in reply:
+        raise _refused(reply["refused"])
+    if "too_much" in reply:
+        raise CapacityError(_TOO_MUCH)
+    return rows_of(reply["kinds"], reply["rows"])
+
+
+def _refused(why: str) -> EngineError:
+    lines = why.split("\n")
+    return EngineError("sql", "be SQL that can be calculated: " + printable(lines[0]))
+
+
+class _Engine:
+    """The process, started when it is needed; one request at a time."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Have no process: a fork must not share its parent's."""
+        streams = getattr(self, "_streams", ())
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._streams: tuple[IO[bytes], ...] = ()
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        for stream in streams:
+            os.close(stream.fileno())
+
+    def reply(self, asked: bytes) -> bytes:
+        """The reply to a request, by heart where it was asked before.
+
+        Raises:
+            CapacityError: the process was ended by the limits on its time and memory.
+        """
+        with self._lock:
+            if (kept := self._kept.get(asked)) is not None:
+                self._kept.move_to_end(asked)
+                return kept
+            found = self._exchange(asked)
+            if len(asked) + len(found) <= _LONGEST_KEPT:
+                self._kept[asked] = found
+                if len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+            return found
+
+    def _exchange(self, asked: bytes) -> bytes:
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        requests, replies = self._streams
+        try:
+            requests.write(asked)
+            requests.flush()
+            found = replies.readline()
+        except BrokenPipeError:
+            found = b""
+        except BaseException:
+            self.end()  # its reply must not be taken for the next one's
+            raise
+        if not found.endswith(b"\n"):
+            raise self._ended()
+        return found
+
+    def _ended(self) -> CapacityError | EngineError:
+        """Why the process ended: by a limit, which is a signal, or by an error of its own."""
+        assert self._process is not None  # noqa: S101 - it has just been asked
+        by_signal = self._process.wait() < 0
+        self.end()
+        return CapacityError(_TOO_MUCH) if by_signal else _refused("the engine failed")
+
+    def _start(self) -> None:
+        self.end()
+        places = [_place(name) for name in (f"{__package__}.child", "duckdb")]
+        self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
+            [sys.executable, "-I", "-S", places[0], os.path.dirname(os.path.dirname(places[1]))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+        )
+        assert self._process.stdin is not None  # noqa: S101 - both are pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._streams = (self._process.stdin, self._process.stdout)
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in self._streams:
+                stream.close()
+        self._process, self._streams = None, ()
+
+
+def _place(module: str) -> Any:
+    """The file of a module, which is not imported."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(module, name=module)
+    return spec.origin
+
+
+_engine = _Engine()
+os.register_at_fork(after_in_child=_engine.forget)
+atexit.register(_engine.end)
