@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
@@ -21,7 +19,6 @@ from qserver.query.sql.text import SqlText
 _MOST_SHOWN = 12
 # Most names that are searched for close matches: each costs time.
 _MOST_COMPARED = 500
-_SIGN = re.compile(r"%|_|\\.|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class Names:
 
     def _unknown(self, name: exp.Identifier) -> Exception:
         names = (*self.domain.names, *self.domain.level_names)
-        hint = "Attributes: " + _listed(names) + "."
+        hint = "Attributes: " + listed(names) + "."
         if any(a.index_of_name(name.name) is not None for a in self.domain.attributes):
             hint = f"Text stands in single quotes: '{name.name[:40]}'."
         elif close := _closest(name.name, names):
@@ -126,97 +123,21 @@ def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
     index = attribute.index_of_name(node.this)
     if index is not None:
         return 1 << index
-    hint = "Values: " + _listed(attribute.value_names) + "."
+    hint = "Values: " + listed(attribute.value_names) + "."
     if close := _closest(node.this, attribute.value_names):
         hint = f"Did you mean '{close}'? {hint}"
     kind = "a label" if attribute.kind == "labels" else "a number or a value"
     raise source.refuse(f"compare `{attribute.name}` with {kind} of it", node, hint=hint)
 
 
-@dataclass(frozen=True)
-class LikePattern:
-    """A pattern, where `%` is any text and `_` one character, unless a backslash stands before it.
-
-    Args:
-        signs: the characters; `%` and `_` stand for themselves only as `\\%` and `\\_`.
-        folds: whether capitals do not matter.
-    """
-
-    signs: tuple[str, ...]
-    folds: bool
-
-    @classmethod
-    def of(cls, text: str, *, folds: bool) -> LikePattern:
-        """The pattern that a text writes."""
-        return cls(tuple(_SIGN.findall(text.lower() if folds else text)), folds)
-
-    def fits(self, label: str) -> bool:
-        """Whether it fits all of a label; takes steps by the number of signs, whatever they are.
-
-        Bit i of `reached`: the signs so far fit the first i characters.
-        """
-        text = label.lower() if self.folds else label
-        places: dict[str, int] = {}
-        for i, character in enumerate(text):
-            places[character] = places.get(character, 0) | 1 << i
-        everything, reached = (1 << (len(text) + 1)) - 1, 1
-        for sign in self.signs:
-            if sign == "%":
-                # From the first place that is reached on.
-                reached = everything & -(reached & -reached)
-            elif sign == "_":
-                reached = (reached << 1) & everything
-            else:
-                reached = (reached & places.get(sign[-1], 0)) << 1
-        return bool(reached >> len(text) & 1)
-
-
-def matching_mask(names: Names, axis: int, node: exp.Literal, *, folds: bool) -> int:
-    """The mask of the labels that a pattern of LIKE fits.
-
-    Args:
-        folds: whether capitals do not matter, as with ILIKE.
-
-    Raises:
-        SqlError: it fits none, which is nearly always a mistake, or there are no labels.
-    """
-    attribute = names.domain.attributes[axis]
-    if attribute.kind != "labels":
-        raise names.source.refuse(
-            f"use LIKE with labels: `{attribute.name}` has none",
-            node,
-            hint=f"Nearest: {quoted(attribute.name)} BETWEEN ... AND ...",
-        )
-    masks = {label: 1 << i for i, label in enumerate(attribute.value_names)}
-    masks = {label: mask for label, mask in masks.items() if mask != names.null(axis)}
-    return fitting_mask(attribute.name, masks, node, names.source, folds=folds)
-
-
-def fitting_mask(
-    name: str, masks: Mapping[str, int], node: exp.Literal, source: SqlText, *, folds: bool
-) -> int:
-    """The mask of the texts, each with a mask of its own, that a pattern of LIKE fits.
-
-    Raises:
-        SqlError: it fits none.
-    """
-    pattern = LikePattern.of(node.this, folds=folds)
-    mask = 0
-    for text, here in masks.items():
-        mask |= here if pattern.fits(text) else 0
-    if not mask:
-        hint = f"Values: {_listed(tuple(masks))}."
-        raise source.refuse(f"fit a label of `{name}`", node, hint=hint)
-    return mask
-
-
-def text_mask(name: str, masks: Mapping[str, int], node: exp.Literal, source: SqlText) -> int:
-    """The mask of the text that is written; raises SqlError if there is none of it."""
-    if node.this in masks:
-        return masks[node.this]
-    names = tuple(masks)
-    hint = "Values: " + _listed(names) + "."
-    if close := _closest(node.this, names):
+def known_text(
+    name: str, texts: tuple[str, ...], text: str, node: exp.Expr, source: SqlText
+) -> str:
+    """The text that is written; raises SqlError if it is none of these."""
+    if text in texts:
+        return text
+    hint = "Values: " + listed(texts) + "."
+    if close := _closest(text, texts):
         hint = f"Did you mean '{close}'? {hint}"
     raise source.refuse(f"compare `{name}` with a value of it", node, hint=hint)
 
@@ -243,7 +164,7 @@ def code_mask(attribute: Attribute, node: exp.Expr, source: SqlText) -> int | No
     raise source.refuse(
         f"compare `{attribute.name}` with its codes: no label has this one",
         node,
-        hint=f"Its codes: {_listed(attribute.codes)}. Labels stand in quotes, such as {shown}.",
+        hint=f"Its codes: {listed(attribute.codes)}. Labels stand in quotes, such as {shown}.",
     )
 
 
@@ -340,7 +261,8 @@ def _closest(name: str, names: tuple[str, ...]) -> str:
     return by_fold[found[0]] if found else ""
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed(names: tuple[str, ...]) -> str:
+    """Some names, and how many more there are."""
     shown = ", ".join(n[:40] for n in names[:_MOST_SHOWN])
     more = len(names) - _MOST_SHOWN
     return shown + (f" and {more} more" if more > 0 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -19,7 +20,7 @@ from qserver.query.sql.functions import (
     RecordFunction,
     constant_function,
 )
-from qserver.query.sql.periods.derived import derived, work_of
+from qserver.query.sql.periods.derived import Derived, derived
 from qserver.query.sql.regions import ALL, Region, Regions
 
 # A union of at most this many boxes has no fewer terms as a complement.
@@ -136,12 +137,26 @@ class RecordExpressions:
             return self._arithmetic(node)
         if (condition := _condition(node)) is not None:
             return self._truth(condition)
-        self._regions.take(work_of(node, self._names))
-        found = derived(node, self._names)
+        found = derived(node, self._names, self._regions, near="round")
         if found is not None and found.of == "number":
-            numbers = {found.masks[text]: Fraction(at) for text, at in found.places.items()}
-            return self._functions.of_values(found.axis, numbers)
+            return self._numbers(found)
         raise self._refused(node)
+
+    def _numbers(self, found: Derived) -> RecordFunction:
+        """A number for each value of some attributes; none for all others."""
+        numbers = [(found.regions[text], Fraction(at)) for text, at in found.places.items()]
+        if len(found.axes) == 1:
+            [axis] = found.axes
+            everything = (1 << self._regions.sizes[axis]) - 1
+            masks = {box.get(axis, everything): n for region, n in numbers for box in region}
+            whole = self._functions.of_values(axis, masks)
+        else:
+            whole = ABSENT
+            for region, number in numbers:
+                part = self._functions.restricted(constant_function(number), region)
+                whole = self._functions.joined(whole, part)
+        low, high = whole.low - found.error, whole.high + found.error
+        return replace(whole, low=low, high=high, error=found.error)
 
     def _truth(self, node: exp.Expr) -> RecordFunction:
         """1 where a condition is true, 0 where it is false; no value where it is unknown."""
@@ -185,9 +200,11 @@ class RecordExpressions:
     def _present(self, node: exp.Expr) -> Region | None:
         """The records on which a label, or what follows from one, is not NULL; None for others."""
         names = self._names
-        if (found := derived(node, names)) is not None:
-            axis, null = found.axis, found.null
-        elif isinstance(node, exp.Column):
+        if (found := derived(node, names, self._regions, near="round")) is not None:
+            if found.null:
+                names.noted.update(axis for axis in found.axes if names.null(axis))
+            return self._regions.either([*found.regions.values()])
+        if isinstance(node, exp.Column):
             axis = names.axis(node)
             null = names.null(axis)
             if names.domain.attributes[axis].is_numeric:

@@ -49,7 +49,8 @@ _ALLOWED = frozenset(
     | {TokenType.WITH, TokenType.UNION, TokenType.ALL, TokenType.OVER, TokenType.PARTITION_BY}
     | {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS, TokenType.DCOLON}
     | {TokenType.DPIPE, TokenType.MOD, TokenType.INTERVAL, TokenType.QUALIFY}
-    | {TokenType.ISNULL, TokenType.NOTNULL}
+    | {TokenType.ISNULL, TokenType.NOTNULL, TokenType.DIV}
+    | {TokenType.RLIKE, TokenType.IRLIKE, TokenType.SIMILAR_TO, TokenType.ESCAPE}
     | {TokenType.JOIN, TokenType.ON, TokenType.USING, TokenType.INNER, TokenType.LEFT}
     | {TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS, TokenType.NATURAL}
     | {TokenType.ANY, TokenType.ARRAY, TokenType.L_BRACKET, TokenType.R_BRACKET}
@@ -70,10 +71,6 @@ _REASONS = {
         "Nearest: COUNT(*) with GROUP BY, which counts each value.",
     ),
     TokenType.EXISTS: ("hold no SELECT in a condition", _WRITTEN_OUT),
-    TokenType.SIMILAR_TO: (
-        "compare texts by LIKE",
-        "Nearest: name LIKE 'A%', where % is any text and _ one character.",
-    ),
     TokenType.XOR: ("join conditions by AND, OR and NOT", "Nearest: (a OR b) AND NOT (a AND b)."),
     TokenType.TABLE_SAMPLE: (
         "count all records, which a sample makes no cheaper",
@@ -103,6 +100,11 @@ class Words(Dialect):
         """Standard tokens."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **StandardTokenizer.KEYWORDS,
+            "//": TokenType.DIV,
+            "~": TokenType.RLIKE,
+        }
 
 
 def written_name(name: str) -> str:

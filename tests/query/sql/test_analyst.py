@@ -3,7 +3,7 @@
 `analyst.json` has them, with the number of groups that are measured, or the reason of the refusal.
 `analyst_later.json` has statements that were made up afterwards, by somebody who had not seen the
 first, with those that were in it already left out. Of 89 in the manner of analysts 54 were answered
-when they were first tried and 72 are now, of 34 in the manner of tools 24 and 30.
+when they were first tried and 73 are now, of 34 in the manner of tools 24 and 30.
 """
 
 from __future__ import annotations

@@ -227,7 +227,8 @@ def test_what_takes_other_values_is_no_name_of_a_total(said: str) -> None:
         ("COUNT(*)", "public of a record"),
         ("SUM(age)", "public of a record"),
         ("FLOOR(region / 2)", "`region` has labels"),
-        ("SQRT(age)", "group by attributes, CASE, conditions"),
+        ("SQRT(age)", r"numbers that can be written out .* ROUND\(SQRT\(age\), 2\)"),
+        ("SQRT(income)", "be the same on all of a bin of `income`"),
     ],
 )
 def test_what_is_no_group_is_refused(by: str, message: str) -> None:
@@ -289,7 +290,7 @@ def test_groups_of_time_have_a_course(by: str, course: list[str] | None) -> None
         ("EXTRACT(YEAR FROM s)", "take the year of .* not of `s`"),
         ("EXTRACT(YEAR FROM '2024-01-01')", "take the year of an attribute of dates or periods"),
         ("MONTH(d) || s || UPPER(d)", "`d` has none"),
-        ("UPPER(s || t)", "use the labels of one attribute here"),
+        ("UPPER(s || u)", "name attributes of the dataset"),
         ("TO_CHAR(d, 'MM')", "write dates as 'YYYY', 'YYYY-MM' or 'YYYY-MM-DD'"),
     ],
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from qserver.errors import CapacityError
+from qserver.errors import CapacityError, SqlError
+from qserver.query.domain_file import domain_from_document
 from qserver.query.looking import Selection
-from qserver.query.sql.attributes import LikePattern
 from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.shaping.shape import PLAIN, Compare, Every, Shape, SortKey
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import People, read
@@ -32,6 +30,18 @@ GROUPED = [
     "10 - FLOOR(age / 3)",
     "FLOOR(income / 60)",
     "FLOOR(height * 2 / 3)",
+    "region || '/' || age",
+    "CONCAT_WS('-', region, \"sex-at-birth\")",
+    "REGEXP_MATCHES(region, '^[NS]')",
+    "SPLIT_PART(region, 'o', 2)",
+    "POWER(age, 2)",
+    "ROUND(LN(age), 1)",
+    "age // 3",
+    "income // 60",
+    "(age % 3) * LENGTH(region)",
+    "GREATEST(age % 4, LENGTH(region))",
+    "LENGTH(region) > age - 20",
+    "CASE WHEN CONTAINS(region, 'o') THEN REVERSE(region) ELSE region || 1 END",
 ]
 SHAPED = [
     "SELECT age, COUNT(*) AS n FROM people GROUP BY age ORDER BY n DESC, age",
@@ -169,22 +179,28 @@ def test_a_test_of_a_missing_number_neither_holds_nor_fails() -> None:
     assert Every((less, Compare(1, ">", 1))).holds([None, 0.0]) is False
 
 
-_texts = st.text("ab%_\\A", max_size=8)
-
-
-@given(pattern=_texts, label=_texts, folds=st.booleans())
-def test_like_fits_what_its_regular_expression_fits(
-    pattern: str, label: str, *, folds: bool
+@pytest.mark.parametrize(
+    ("pattern", "labels"),
+    [
+        ("a_c", ["abc", "a_c"]),
+        (r"a\_c", ["a_c"]),
+        (r"%\%", ["50%"]),
+        ("%c", ["abc", "a_c"]),
+        ("A%", []),
+    ],
+)
+def test_a_backslash_in_a_pattern_makes_a_sign_stand_for_itself(
+    pattern: str, labels: list[str]
 ) -> None:
-    signs = re.findall(r"%|_|\\.|.", pattern)
-    expression = "".join({"%": ".*", "_": "."}.get(s, re.escape(s[-1])) for s in signs)
-    expected = re.fullmatch(expression, label, re.IGNORECASE if folds else 0) is not None
-    assert LikePattern.of(pattern, folds=folds).fits(label) == expected
-
-
-def test_a_pattern_that_backtracks_takes_no_time() -> None:
-    """A regular expression would take 2^40 steps or more."""
-    assert not LikePattern.of("%a" * 40 + "b", folds=False).fits("a" * 64)
+    domain = domain_from_document({"attributes": [{"name": "s", "labels": ["abc", "a_c", "50%"]}]})
+    text = f"SELECT s, COUNT(*) FROM v WHERE s {{}} '{pattern}' GROUP BY s"
+    rows = parse_statement(text.format("ILIKE"), domain, dataset="v").rows
+    assert [row.group[0] for row in rows] == (labels or ["abc", "a_c"])
+    if labels:
+        assert parse_statement(text.format("LIKE"), domain, dataset="v").rows == rows
+    else:
+        with pytest.raises(SqlError, match="fit a label of `s`"):
+            parse_statement(text.format("LIKE"), domain, dataset="v")
 
 
 def test_null_is_the_value_of_what_was_missing(people: People) -> None:

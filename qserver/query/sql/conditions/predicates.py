@@ -16,13 +16,13 @@ from sqlglot import exp
 
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import (
-    LikePattern,
     Names,
     Span,
     code_mask,
     constant,
     label_mask,
-    matching_mask,
+    listed,
+    quoted,
 )
 from qserver.query.sql.conditions.branches import (
     Branching,
@@ -33,13 +33,12 @@ from qserver.query.sql.conditions.branches import (
 )
 from qserver.query.sql.conditions.pairs import difference, of_pairs
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
-from qserver.query.sql.periods.comparing import compared_mask, like_mask
+from qserver.query.sql.periods.comparing import compared_values
 from qserver.query.sql.periods.conditions import between
 from qserver.query.sql.periods.conditions import compared as compared_period
-from qserver.query.sql.periods.derived import Derived, derived, is_derived, work_of
+from qserver.query.sql.periods.derived import derived, is_derived, truth_of
 from qserver.query.sql.periods.last import is_last, last
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.shaping.steps import STEPS
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
@@ -50,6 +49,7 @@ _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GTE: exp.LTE,
 }
 _COMPARISONS = tuple(_FLIPPED)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
 _SETS = (exp.Between, exp.In, exp.Like, exp.ILike)
 _ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
 
@@ -120,7 +120,7 @@ class Predicates:
             asked = asked if isinstance(node, exp.NullSafeEQ) else asked.of_opposite
             return self._is(_same(node), asked)
         if not isinstance(node, (*_COMPARISONS, *_SETS)):
-            raise self._no_condition(node)
+            return self._evaluated(node, asked)
         subject = node.this.unnest()
         if is_branching(subject) and not self._is_subject(subject):
             return self._case(compared(node, subject), asked)
@@ -174,10 +174,13 @@ class Predicates:
             return self._compared(flipped, asked)
         if isinstance(right, exp.Null):
             return self._unknown(node, asked)
+        if self._is_subject(right) and self._is_subject(left):
+            self._check_alike(left, right, node)
+            return self._evaluated(node, asked)
         asked = asked.of_opposite if kind is exp.NEQ else asked
-        if (found := self._derived(left)) is not None:
-            mask = compared_mask(found, kind, self._constant(right, node), self._names)
-            return self._of_derived(found, mask, asked)
+        if (found := derived(left, self._names, self._regions)) is not None:
+            true = compared_values(found, kind, right, self._names)
+            return found.where(true, asked, self._names, self._regions)
         if not isinstance(left, exp.Column):
             return self._of_constants(node, asked)
         axis = self._names.axis(left)
@@ -197,9 +200,13 @@ class Predicates:
 
     def _unknown(self, node: exp.Expr, asked: Truth) -> Region:
         """A comparison with NULL."""
-        for column in node.find_all(exp.Column):
-            self._names.any_axis(column)  # raises if it names no attribute
+        self._check_names(node)
         return _fixed(None, asked)
+
+    def _check_names(self, node: exp.Expr) -> None:
+        """Raise SqlError if an expression names no attribute."""
+        for column in node.find_all(exp.Column):
+            self._names.any_axis(column)
 
     def _of_constants(self, node: exp.Expr, asked: Truth) -> Region:
         """A comparison of two constants; of <> whether they are the same."""
@@ -211,6 +218,7 @@ class Predicates:
             return _fixed(left.this == right.this, asked)
         one, other = constant(left, self._source), constant(right, self._source)
         if one is None or other is None:
+            self._check_names(node)
             raise self._source.refuse(
                 _ONE_ATTRIBUTE, node, hint="Nearest: AND and OR of such comparisons."
             )
@@ -235,10 +243,10 @@ class Predicates:
             ends = self._ends(subject, low, high)
             parts = [self._compared(end, asked) for end in ends]
             return self._joined(parts, all_of=asked.needs_all(of_and=True))
-        if (found := self._derived(subject)) is not None:
-            low_mask = compared_mask(found, exp.GTE, low, self._names)
-            high_mask = compared_mask(found, exp.LTE, high, self._names)
-            return self._of_derived(found, low_mask & high_mask, asked)
+        if (found := derived(subject, self._names, self._regions)) is not None:
+            above = compared_values(found, exp.GTE, low, self._names)
+            below = compared_values(found, exp.LTE, high, self._names)
+            return found.where(above & below, asked, self._names, self._regions)
         if self._is_constant(subject):
             parts = [self._of_constants(end, asked) for end in self._ends(subject, low, high)]
             return self._joined(parts, all_of=asked.needs_all(of_and=True))
@@ -270,12 +278,14 @@ class Predicates:
             return self._joined(parts, all_of=asked.needs_all(of_and=False))
         if not self._is_subject(subject) or not items:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
-        mask = 0
-        if (found := self._derived(subject)) is not None:
+        if any(self._is_subject(item) for item in items):
+            return self._evaluated(node, asked)
+        if (found := derived(subject, self._names, self._regions)) is not None:
+            true = set[str | None]()
             for item in items:
-                mask |= compared_mask(found, exp.EQ, self._constant(item, node), self._names)
-            return self._of_derived(found, mask, asked)
-        axis = self._axis(subject)
+                true |= compared_values(found, exp.EQ, item, self._names)
+            return found.where(true, asked, self._names, self._regions)
+        axis, mask = self._axis(subject), 0
         for item in items:
             self._regions.take(1, self._domain.sizes[axis])
             mask |= self._value_mask(axis, item)
@@ -305,25 +315,64 @@ class Predicates:
         return self._joined(parts, all_of=asked.needs_all(of_and=True))
 
     def _like(self, node: exp.Like | exp.ILike, asked: Truth) -> Region:
-        """The labels that a pattern fits: they are public, so it is IN with these."""
+        """The labels that a pattern fits: they are public, so it is IN with these.
+
+        Raises:
+            SqlError: it fits none, which is nearly always a mistake.
+        """
         subject, pattern = node.this.unnest(), node.expression.unnest()
+        if node.args.get("negate"):
+            return self._like(made(type(node), {**node.args, "negate": None}), asked.of_opposite)
         if not (self._is_subject(subject) or _is_text(subject)) or not _is_text(pattern):
             raise self._source.refuse(
                 "give LIKE an attribute and a text",
                 node,
                 hint="Nearest: name LIKE 'A%', where % is any text and _ one character.",
             )
-        asked = asked.of_opposite if node.args.get("negate") else asked
-        folds = isinstance(node, exp.ILike)
-        if _is_text(subject):
-            return _fixed(LikePattern.of(pattern.this, folds=folds).fits(subject.this), asked)
-        if (found := self._derived(subject)) is not None:
-            self._regions.take(len(found.masks) * (1 + len(pattern.this) // 8))
-            mask = like_mask(found, pattern, self._names, folds=folds)
-            return self._of_derived(found, mask, asked)
-        axis = self._axis(subject)
-        self._regions.take(self._domain.sizes[axis] * (1 + len(pattern.this) // 8))
-        return self._of_mask(axis, matching_mask(self._names, axis, pattern, folds=folds), asked)
+        texts = self._texts(subject, node)
+        found = truth_of(node, self._names, self._regions)
+        if found is None:
+            raise self._no_condition(node)
+        if texts and "true" not in found.regions:
+            hint = f"Values: {listed(texts)}."
+            raise self._source.refuse(f"fit a label of `{found.name}`", pattern, hint=hint)
+        return found.where({"true"}, asked, self._names, self._regions)
+
+    def _texts(self, subject: exp.Expr, node: exp.Expr) -> tuple[str, ...]:
+        """The texts that a subject may have; none for a constant."""
+        if (found := derived(subject, self._names, self._regions)) is not None:
+            return tuple(found.regions)
+        if not isinstance(subject, exp.Column):
+            return ()
+        attribute = self._domain.attributes[self._names.axis(subject)]
+        if attribute.kind != "labels":
+            raise self._source.refuse(
+                f"use LIKE with labels: `{attribute.name}` has none",
+                node.expression,
+                hint=f"Nearest: {quoted(attribute.name)} BETWEEN ... AND ...",
+            )
+        return attribute.value_names
+
+    def _check_alike(self, left: exp.Expr, right: exp.Expr, node: exp.Expr) -> None:
+        """Raise SqlError where two columns have no value in common."""
+        if not isinstance(left, exp.Column) or not isinstance(right, exp.Column):
+            return
+        axes = [self._names.any_axis(column) for column in (left, right)]
+        kinds = [self._domain.attributes[axis].kind == "labels" for axis in axes]
+        texts = [self._texts(one, node) for one in (left, right)] if all(kinds) else []
+        if any(kinds) and (not texts or not set(texts[0]) & set(texts[1])):
+            raise self._source.refuse(
+                _ONE_ATTRIBUTE, node, hint="Nearest: name the values that it may have."
+            )
+
+    def _evaluated(self, node: exp.Expr, asked: Truth) -> Region:
+        """A condition on single values that nothing else reads."""
+        found = truth_of(node, self._names, self._regions)
+        if found is None:
+            raise self._no_condition(node)
+        # What is no number is different from any.
+        true = found.regions.keys() - {"false"} if isinstance(node, exp.NEQ) else {"true"}
+        return found.where(true, asked, self._names, self._regions)
 
     def _is_null(self, node: exp.Is, subject: exp.Expr, asked: Truth) -> Region:
         """Where a value is missing, or a condition unknown; IS NULL itself is never unknown."""
@@ -331,18 +380,19 @@ class Predicates:
             return self._case(compared(node, subject), asked)
         if isinstance(subject, exp.Null) or self._is_constant(subject):
             return _fixed(isinstance(subject, exp.Null), asked)
-        if (found := self._derived(subject)) is not None:
-            return self._of_mask(found.axis, found.null, asked, 0)
-        if isinstance(subject, exp.Column):
+        if isinstance(subject, exp.Column) and self._names.level(subject) is None:
             axis = self._names.axis(subject)
             return self._of_mask(axis, self._domain.attributes[axis].null, asked, 0)
-        if isinstance(subject, STEPS):
+        if isinstance(subject, _ARITHMETIC):
             columns = list(subject.find_all(exp.Column))
             parts = [self._is_null(node, column, asked) for column in columns]
             return self._joined(parts, all_of=asked.needs_all(of_and=False))
+        if (found := derived(subject, self._names, self._regions)) is not None:
+            known = found.regions.values() if asked.holds(value=False) else ()
+            return self._regions.either([*known, *([found.null] * asked.holds(value=True))])
         either = asked.value == asked.is_rest
-        known = (TRUE, TRUE.of_opposite) if either else (NOT_TRUE, NOT_FALSE)
-        return self._joined([self.region(subject, one) for one in known], all_of=not either)
+        known_by = (TRUE, TRUE.of_opposite) if either else (NOT_TRUE, NOT_FALSE)
+        return self._joined([self.region(subject, one) for one in known_by], all_of=not either)
 
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""
@@ -397,11 +447,6 @@ class Predicates:
             raise self._source.refuse(_ONE_ATTRIBUTE, subject)
         return self._names.axis(subject)
 
-    def _constant(self, value: exp.Expr, whole: exp.Expr) -> exp.Expr:
-        if self._is_subject(value):
-            raise self._source.refuse(_ONE_ATTRIBUTE, whole)
-        return value
-
     def _is_period(self, axis: int, value: exp.Expr) -> bool:
         """Whether a value is compared with times; NULL and columns are refused elsewhere."""
         is_period = self._domain.attributes[axis].is_timed
@@ -419,16 +464,6 @@ class Predicates:
         is_plain = _is_text(node) or isinstance(node, exp.Boolean)
         return is_plain or constant(node, self._source) is not None
 
-    def _derived(self, node: exp.Expr) -> Derived | None:
-        if isinstance(node, STEPS):
-            self._regions.take(work_of(node, self._names))
-        return derived(node, self._names)
-
-    def _of_derived(self, found: Derived, mask: int, asked: Truth) -> Region:
-        if found.null and not found.missing:
-            self._names.noted.add(found.axis)  # what was missing had a text
-        return self._of_mask(found.axis, mask, asked, found.null)
-
     def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
         """The cells of a condition on one attribute, of the mask of values for which it is true.
 
@@ -445,6 +480,7 @@ class Predicates:
         return self._regions.of_mask(axis, found)
 
     def _no_condition(self, node: exp.Expr) -> Exception:
+        self._check_names(node)
         if isinstance(node, exp.Is):
             return self._no_null(node)
         if isinstance(node, exp.AggFunc):

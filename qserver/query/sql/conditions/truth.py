@@ -37,6 +37,10 @@ class Truth:
         """Whether AND, or else OR, has it where all parts have it; else where one has."""
         return of_and == (self.value != self.is_rest)
 
+    def holds(self, *, value: bool | None) -> bool:
+        """Whether a condition with this truth value has it; None for unknown."""
+        return (value is self.value) != self.is_rest
+
     def mask(self, true: int, unknown: int, everything: int) -> int:
         """The values that have it, of masks of those for which a condition is true and unknown."""
         found = true if self.value else everything & ~(true | unknown)

@@ -52,17 +52,8 @@ _DAYS = (
     *(exp.Monthname, exp.LastDay, exp.DateFromParts, exp.TimeToStr, exp.DateDiff),
 )
 _AGGREGATES = (
-    *(
-        exp.Count,
-        exp.GroupConcat,
-        exp.CountIf,
-        exp.Sum,
-        exp.Avg,
-        exp.Min,
-        exp.Max,
-        exp.Median,
-        exp.Quantile,
-    ),
+    *(exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Quantile),
+    exp.GroupConcat,
     *(exp.PercentileCont, exp.PercentileDisc, exp.Stddev, exp.StddevPop, exp.StddevSamp),
     *(exp.Variance, exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.ArgMax, exp.ArgMin),
     *(exp.RegrSlope, exp.RegrIntercept, exp.RegrR2, exp.LogicalAnd, exp.LogicalOr, exp.AnyValue),

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from qserver.query.calendar.ends import check_sealed, first_and_last
 from qserver.query.domain import Attribute
-from qserver.query.sql.attributes import Names, constant, fitting_mask, text_mask
+from qserver.query.sql.attributes import Names, constant, known_text
 from qserver.query.sql.periods.derived import Derived
 
 _ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
@@ -23,8 +23,10 @@ _ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
 }
 
 
-def compared_mask(found: Derived, kind: type[exp.Expr], value: exp.Expr, names: Names) -> int:
-    """The mask of the attribute's values for which a comparison holds; for <> that of =.
+def compared_values(
+    found: Derived, kind: type[exp.Expr], value: exp.Expr, names: Names
+) -> set[str | None]:
+    """The values for which a comparison with a constant holds; for <> those of =.
 
     Values without a place in the order, such as `other`, meet no comparison but = with their name.
     Where missing values have a name, = with it means IS NULL.
@@ -35,38 +37,28 @@ def compared_mask(found: Derived, kind: type[exp.Expr], value: exp.Expr, names: 
     """
     value = value.unnest()
     is_equality = kind in (exp.EQ, exp.NEQ)
-    if is_equality and isinstance(value, exp.Literal) and _is_missing(found, value):
-        return found.null
-    is_empty = isinstance(value, exp.Literal) and value.is_string and not value.this
-    if is_equality and is_empty and found.of == "text" and "" not in found.masks:
-        return 0
-    if is_equality and isinstance(value, exp.Literal) and _is_name(found, value):
-        mask = text_mask(found.name, found.masks, value, names.source)
-    elif found.of == "text":
+    text = value.name if isinstance(value, exp.Literal) and value.is_string else None
+    if is_equality and text is not None:
+        if text == found.missing != "" and text not in found.regions:
+            return {None}
+        if text == "" and found.of == "text" and text not in found.regions:
+            return set()
+    if is_equality and text is not None and (found.of == "text" or text in found.regions):
+        true = {known_text(found.name, tuple(found.regions), text, value, names.source)}
+    elif found.of == "truth" and is_equality and isinstance(value, exp.Boolean):
+        true = {str(value.this).lower()}
+    elif found.of in ("text", "truth"):
         raise names.source.refuse(f"compare `{found.name}` by =, <>, IN or LIKE with texts", value)
     else:
         place = _place(found, value, names, is_equality=is_equality)
         holds = _ORDERED[kind]
-        texts = [text for text, at in found.places.items() if holds(Fraction(at), place)]
-        mask = sum(found.masks[text] for text in texts)
+        true = {text for text, at in found.places.items() if holds(Fraction(at), place)}
     if found.of == "period":
-        attribute = names.domain.attributes[found.axis]
-        _check_sealed(attribute, mask, value, from_on=kind in (exp.GT, exp.GTE))
-    return mask
-
-
-def _is_missing(found: Derived, value: exp.Literal) -> bool:
-    is_name = value.is_string and value.name == found.missing != ""
-    return is_name and value.name not in found.masks
-
-
-def _is_name(found: Derived, value: exp.Literal) -> bool:
-    return value.is_string and (found.of == "text" or value.name in found.masks)
-
-
-def like_mask(found: Derived, pattern: exp.Literal, names: Names, *, folds: bool) -> int:
-    """The mask of the values whose text a pattern of LIKE fits; raises SqlError if it fits none."""
-    return fitting_mask(found.name, found.masks, pattern, names.source, folds=folds)
+        [axis] = found.axes
+        everything = (1 << names.domain.sizes[axis]) - 1
+        mask = sum(box.get(axis, everything) for text in true for box in found.regions[text])
+        _check_sealed(names.domain.attributes[axis], mask, value, from_on=kind in (exp.GT, exp.GTE))
+    return {*true}
 
 
 def _place(found: Derived, value: exp.Expr, names: Names, *, is_equality: bool) -> Fraction:
@@ -75,7 +67,7 @@ def _place(found: Derived, value: exp.Expr, names: Names, *, is_equality: bool) 
     if found.of == "number":
         number = constant(value, source)
         if number is None:
-            raise source.refuse("compare a part of a date with numbers", value)
+            raise source.refuse(f"compare a number of `{found.name}` with numbers", value)
         return number
     text = value.name if isinstance(value, exp.Literal) else ""
     days = first_and_last(text)

@@ -1,15 +1,18 @@
-"""What follows from a label, a date or a number: its level, its longer period, or a part of either.
+"""What follows from a record's values: a level, a longer period, or what an expression is of them.
 
-`region` above districts, `UPPER(name)`, `month(d)` and `date_trunc('month', d)`,
-`EXTRACT(MONTH FROM d)`, and `age % 10` and other steps of a number.
-Each is a table from values to sets of the attribute's values, for GROUP BY and for conditions.
+`region` above districts, `month(d)` and `date_trunc('month', d)`, `EXTRACT(MONTH FROM d)`,
+`FLOOR(age / 10)` and other steps of a number, and any function of single values, such as
+`UPPER(name)` and `age % 10`. Each is a table from values to sets of cells, for GROUP BY, for
+conditions and for sums.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
-from typing import Literal, TypedDict
+from typing import Literal
 
 from sqlglot import exp
 
@@ -17,8 +20,10 @@ from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.units import UNITS, Unit, first_day, longer, text_of
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.labels import is_of_labels, value_of
-from qserver.query.sql.shaping.steps import STEPS, Steps
+from qserver.query.sql.conditions.truth import Truth
+from qserver.query.sql.grid import Near, OnGrid, is_point, on_grid
+from qserver.query.sql.regions import NOTHING, Region, Regions
+from qserver.query.sql.shaping.steps import Steps, is_steps
 
 _FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
@@ -42,41 +47,57 @@ _PARTS: dict[str, Unit] = {
     "isodow": "day",
 }
 """Per part of EXTRACT the unit of time within which it does not change."""
+_CALCULATED = (exp.Func, exp.Binary, exp.Neg, exp.Escape)
+_READ_ELSEWHERE = (
+    *(exp.Case, exp.If, exp.AggFunc, exp.Connector, exp.And, exp.Or),
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.In, exp.Between, exp.Dot),
+    *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.ILike),
+)
 CALLED = "called"
 """Key of what an EXTRACT is called in the text, where that told years apart in earlier versions."""
 _LONGER_THAN_WEEKS = UNITS[UNITS.index("week") + 1 :]
 
 
-class _Null(TypedDict):
-    null: int
-    missing: str
-
-
 @dataclass(frozen=True)
 class Derived:
-    """The values that follow from those of an attribute, in order.
+    """The values that follow from those of some attributes, in order.
 
     Args:
-        axis: the attribute.
+        axes: the attributes.
         name: what it is called in messages.
-        of: `text` without an order, `period` for longer periods, `number` for parts of dates and
-            steps of numbers.
-        masks: per value, as text, the mask of the attribute's values.
+        of: `text` without an order, `truth`, `period` for days and longer periods, `number`.
+        regions: per value, as text, the cells on which it has it.
         places: per value where it stands in the order: the first day of a period, by
             `date.toordinal`, or the number. What has no place, such as `other`, is left out.
-        unit: of longer periods.
-        null: the mask of the attribute's values for which it is NULL.
+        unit: of periods.
+        null: the cells on which it is NULL.
         missing: what a missing value is called, where it may be named; else ''.
+        error: most distance of a number from the true one.
     """
 
-    axis: int
+    axes: tuple[int, ...]
     name: str
-    of: Literal["text", "period", "number"]
-    masks: dict[str, int]
-    places: dict[str, int] | dict[str, Fraction]
+    of: Literal["text", "truth", "period", "number"]
+    regions: Mapping[str, Region]
+    places: Mapping[str, int] | Mapping[str, Fraction]
     unit: Unit | None = None
-    null: int = 0
+    null: Region = NOTHING
     missing: str = ""
+    error: Fraction = Fraction(0)
+
+    def where(
+        self, true: Collection[str | None], asked: Truth, names: Names, regions: Regions
+    ) -> Region:
+        """The cells on which a condition has what is asked for.
+
+        Args:
+            true: the values of which it is true; of NULL it is unknown unless that is one.
+        """
+        parts = [one for text, one in self.regions.items() if asked.holds(value=text in true)]
+        of_null = asked.holds(value=None in true or None)
+        if self.null and (not self.missing or of_null != asked.holds(value=None in true)):
+            names.noted.update(axis for axis in self.axes if names.null(axis))
+        return regions.either([*parts, *([self.null] if of_null else [])])
 
 
 def is_of_calendar(node: exp.Expr) -> bool:
@@ -93,51 +114,38 @@ def _is_day(node: exp.Expr) -> bool:
 
 def is_derived(node: exp.Expr, names: Names) -> bool:
     """Whether an expression is one of these, right or wrong."""
-    is_function = is_of_calendar(node) or isinstance(node, exp.Extract) or _is_steps(node, names)
-    return is_function or _is_of_labels(node, names) or names.level(node) is not None
+    is_function = is_of_calendar(node) or isinstance(node, exp.Extract)
+    return is_function or _is_calculated(node, names) or names.level(node) is not None
 
 
-def _is_steps(node: exp.Expr, names: Names) -> bool:
-    """Whether it calculates with one numeric attribute, and with numbers."""
-    if not isinstance(node, STEPS):
+def _is_calculated(node: exp.Expr, names: Names) -> bool:
+    """Whether it is made of the values of attributes; COALESCE only of single values."""
+    if not isinstance(node, _CALCULATED) or isinstance(node, _READ_ELSEWHERE):
         return False
     columns = list(node.find_all(exp.Column))
-    if not columns or node.find(exp.AggFunc) or not all(map(names.is_known, columns)):
+    if not columns or node.find(exp.AggFunc, exp.Query) or not all(map(names.is_known, columns)):
         return False
-    axes = {None if names.level(column) else names.axis(column) for column in columns}
-    return len(axes) == 1 and all(
-        k is not None and names.domain.attributes[k].is_numeric for k in axes
-    )
-
-
-def _is_of_labels(node: exp.Expr, names: Names) -> bool:
-    """Whether it is a function of labels; COALESCE and NULLIF may be of numbers, too."""
     if not isinstance(node, exp.Coalesce | exp.Nullif):
-        return is_of_labels(node)
-    columns = list(node.find_all(exp.Column))
-    if node.find(exp.AggFunc, exp.Boolean) or not columns or not all(map(names.is_known, columns)):
-        return False
-    axes = {names.any_axis(column) for column in columns}
-    return len(axes) == 1 and all(names.domain.attributes[k].kind == "labels" for k in axes)
+        return True
+    return not node.find(exp.Boolean) and all(is_point(column, names) for column in columns)
 
 
-def work_of(node: exp.Expr, names: Names) -> int:
-    """How many steps it takes to make such an expression of each value of its attribute."""
-    column = next(node.find_all(exp.Column), None)
-    if column is None or not is_derived(node, names):
-        return 0
-    size = names.domain.sizes[names.any_axis(column)]
-    return size * (sum(1 for _ in node.walk()) if isinstance(node, STEPS) else 1)
-
-
-def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Derived | None:
-    """What an expression gives for each value of its attribute; None if it is none of these.
+def derived(
+    node: exp.Expr,
+    names: Names,
+    regions: Regions,
+    *,
+    sealed_only: bool = False,
+    near: Near = "keep",
+) -> Derived | None:
+    """What an expression gives for each value of its attributes; None if it is none of these.
 
     A week belongs to the month, quarter and year of its Thursday. A value `other` that is not
     missing is one of its own, the last.
 
     Args:
         sealed_only: leave out the periods whose data have not arrived yet.
+        near: of numbers that are no small fractions.
 
     Raises:
         SqlError: the attribute has no dates, or longer bins than asked for.
@@ -145,15 +153,15 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
     if (level := names.level(node)) is not None:
         axis, above = level
         masks = above.masks(other=_value_beside(axis, names))
-        return Derived(axis, above.name, "text", masks, {}, **_null(axis, names))
+        return _of_masks(axis, above.name, "text", masks, {}, names)
     if isinstance(node, exp.Extract):
         return _part(node, names, sealed_only=sealed_only)
-    if _is_of_labels(node, names):
-        return _of_labels(node, names)
-    if _is_steps(node, names):
-        return _steps(node, names)
     if not is_of_calendar(node):
-        return None
+        if not _is_calculated(node, names):
+            return None
+        if is_steps(node) and (number := _number_axis(node, names)) is not None:
+            return _steps(node, number, names, regions)
+        return _named(on_grid(node, names, regions, near=near), node, names)
     as_days, node = _is_day(node), node.this.unnest() if _is_day(node) else node
     unit = _unit(node, names)
     as_days = as_days or _format(node) == _FIRST_DAY
@@ -167,7 +175,20 @@ def derived(node: exp.Expr, names: Names, *, sealed_only: bool = False) -> Deriv
         found[text] = found.get(text, 0) | 1 << i
         places[text] = day.toordinal()
     found = _with_other(found, axis, names)
-    return Derived(axis, attribute.name, "period", found, places, unit, **_null(axis, names))
+    return _of_masks(axis, attribute.name, "period", found, places, names, unit)
+
+
+def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
+    """A condition on single values, evaluated as it is; None where it is no such condition.
+
+    Raises:
+        SqlError: it names wide bins, or cannot be evaluated.
+    """
+    if node.find(exp.AggFunc, exp.Query) or not node.find(exp.Column, exp.Literal):
+        return None
+    found = on_grid(node, names, regions)
+    is_truth = found.kind == "truth" or not found.found
+    return replace(_named(found, node, names), of="truth") if is_truth else None
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
@@ -212,56 +233,74 @@ def _of_all_years(node: exp.Expr, names: Names) -> str:
     )
 
 
-def _of_labels(node: exp.Expr, names: Names) -> Derived:
-    """A function of the labels of one attribute or level."""
+def _of_masks(
+    axis: int,
+    name: str,
+    of: Literal["text", "period", "number"],
+    masks: Mapping[str, int],
+    places: Mapping[str, int] | Mapping[str, Fraction],
+    names: Names,
+    unit: Unit | None = None,
+) -> Derived:
+    """Values that follow from those of one attribute, by their masks."""
+    null, size = names.null(axis), names.domain.sizes[axis]
+    regions = Regions(names.domain.sizes)
+    return Derived(
+        (axis,),
+        name,
+        of,
+        {text: regions.of_mask(axis, mask) for text, mask in masks.items()},
+        places,
+        unit,
+        regions.of_mask(axis, null),
+        names.domain.attributes[axis].other if null >> size - 1 else "",
+    )
+
+
+def _named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
+    """Values by their names, numbers and days in rising order."""
+    regions, places = dict[str, Region](), dict[str, Fraction]()
+    values = list(found.found)
+    for value in values if found.kind == "text" else sorted(values):
+        text = _text(value)
+        regions[text] = found.found[value]
+        if isinstance(value, Fraction | date):
+            places[text] = value if isinstance(value, Fraction) else Fraction(value.toordinal())
+    columns = {column.name for column in node.find_all(exp.Column)}
+    return Derived(
+        found.axes,
+        columns.pop() if len(columns) == 1 else names.source.source(node),
+        "period" if found.kind == "day" else found.kind,
+        regions | dict(found.beside),
+        places,
+        "day" if found.kind == "day" else None,
+        found.null,
+        error=found.error,
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date):
+        return value.isoformat()
+    return decimal_text(value) if isinstance(value, Fraction) else str(value)
+
+
+def _number_axis(node: exp.Expr, names: Names) -> int | None:
+    """The only attribute of an expression, if it has numbers."""
     columns = list(node.find_all(exp.Column))
-    found = {_labels_of(column, names) for column in columns}
-    if len(found) > 1:
-        raise names.source.refuse("use the labels of one attribute here", node)
-    axis, name, pairs = found.pop()
-    values, null = list[tuple[str | int, int]](), 0
-    for label, mask in pairs:
-        value = value_of(node, label, names.source)
-        if value is None:
-            null |= mask
-        else:
-            values.append((value, mask))
-    is_number = bool(values) and isinstance(values[0][0], int)
-    if any(isinstance(value, int) != is_number for value, _ in values):
-        raise names.source.refuse("give either texts or numbers", node)
-    if is_number:
-        values.sort()
-    masks, places = dict[str, int](), dict[str, int]()
-    for value, mask in values:
-        masks[str(value)] = masks.get(str(value), 0) | mask
-        if isinstance(value, int):
-            places[str(value)] = value
-    return Derived(axis, name, "number" if is_number else "text", masks, places, null=null)
+    axes = {None if names.level(column) else names.axis(column) for column in columns}
+    axis = axes.pop()
+    if axes or axis is None:
+        return None
+    return axis if names.domain.attributes[axis].is_numeric else None
 
 
-def _labels_of(
-    column: exp.Column, names: Names
-) -> tuple[int, str, tuple[tuple[str | None, int], ...]]:
-    """The attribute of a column, what it is called, and its labels with their masks."""
-    axis = names.any_axis(column)
-    attribute, level = names.domain.attributes[axis], names.level(column)
-    if attribute.kind != "labels":
-        raise names.source.refuse(
-            f"use functions of texts with labels: `{attribute.name}` has none", column
-        )
-    if level is None:
-        found = {label: 1 << i for i, label in enumerate(attribute.value_names)}
-    else:
-        found = level[1].masks(other=attribute.other if attribute.has_other else None)
-    null = names.null(axis)
-    pairs = tuple((None if mask == null else label, mask) for label, mask in found.items())
-    return axis, attribute.name if level is None else level[1].name, pairs
-
-
-def _steps(node: exp.Expr, names: Names) -> Derived:
+def _steps(node: exp.Expr, axis: int, names: Names, regions: Regions) -> Derived:
     """FLOOR(age / 10) and the like: neighbouring bins with the same value."""
-    axis = names.axis(next(node.find_all(exp.Column)))
     attribute = names.domain.attributes[axis]
+    regions.take(attribute.size * sum(1 for _ in node.walk()))
     values = Steps(node, attribute, names.source).values()
     masks, places = dict[str, int](), dict[str, Fraction]()
     for i in sorted(range(len(values)), key=values.__getitem__):
@@ -269,7 +308,7 @@ def _steps(node: exp.Expr, names: Names) -> Derived:
         masks[text] = masks.get(text, 0) | 1 << i
         places[text] = values[i]
     masks = _with_other(masks, axis, names)
-    return Derived(axis, attribute.name, "number", masks, places, **_null(axis, names))
+    return _of_masks(axis, attribute.name, "number", masks, places, names)
 
 
 def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:
@@ -287,7 +326,7 @@ def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:
     masks = {str(value): found[value] for value in sorted(found)}
     places = {text: int(text) for text in masks}
     masks = _with_other(masks, axis, names)
-    return Derived(axis, attribute.name, "number", masks, places, **_null(axis, names))
+    return _of_masks(axis, attribute.name, "number", masks, places, names)
 
 
 def _value(part: str, periods: Periods, i: int) -> int:
@@ -324,12 +363,6 @@ def _value_beside(axis: int, names: Names) -> str | None:
     """The value beside all others, where it is not that of missing ones."""
     attribute = names.domain.attributes[axis]
     return attribute.other if attribute.has_other and not names.null(axis) else None
-
-
-def _null(axis: int, names: Names) -> _Null:
-    """What stands for a missing value of an attribute."""
-    null = names.null(axis)
-    return _Null(null=null, missing=names.domain.attributes[axis].other if null else "")
 
 
 def _unit(node: exp.Expr, names: Names) -> Unit:

@@ -16,8 +16,7 @@ from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.conditions.branches import Branching, branches_of, is_branching
 from qserver.query.sql.conditions.truth import FALSE, NOT_FALSE, NOT_TRUE, TRUE
-from qserver.query.sql.labels import is_joined, joined_parts
-from qserver.query.sql.periods.derived import derived, is_of_calendar, work_of
+from qserver.query.sql.periods.derived import Derived, derived, is_of_calendar
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
@@ -115,7 +114,7 @@ class Groups:
         same = items.same_as(meant)
         name = written(meant, self._source) if same is None else items.found[same].name
         found = self._values(meant)
-        of_time = derived(meant, self._names, sealed_only=True) if is_of_calendar(meant) else None
+        of_time = self._derived(meant) if is_of_calendar(meant) else None
         course = () if of_time is None else tuple(of_time.places)
         return Grouping(name, meant, None, self._kept(found, where), course=course)
 
@@ -165,11 +164,9 @@ class Groups:
             return [GroupValue(decimal_text(number), ALL)]
         if isinstance(node, exp.Null):
             return [GroupValue(None, ALL)]
-        if is_joined(node) and self._n_attributes(node) > 1:
-            return self._joined(node)
-        self._regions.take(work_of(node, self._names))
-        if (found := derived(node, self._names, sealed_only=True)) is not None:
-            return self._of_masks(found.axis, found.masks, found.null)
+        if (found := self._derived(node)) is not None:
+            named = [*found.regions.items(), *([(None, found.null)] if found.null else [])]
+            return [GroupValue(name, region) for name, region in named]
         if isinstance(node, exp.Column):
             axis = self._names.axis(node)
             everything = (1 << self._names.domain.sizes[axis]) - 1
@@ -180,10 +177,8 @@ class Groups:
             return self._truths(node)
         raise self._no_group(node)
 
-    def _of_masks(self, axis: int, masks: Mapping[str, int], null: int) -> list[GroupValue]:
-        """Groups of the values of one attribute, of NULL the last."""
-        named = [*masks.items(), *([(None, null)] if null else [])]
-        return [GroupValue(name, self._regions.of_mask(axis, mask)) for name, mask in named]
+    def _derived(self, node: exp.Expr) -> Derived | None:
+        return derived(node, self._names, self._regions, sealed_only=True, near="refuse")
 
     def _truths(self, node: exp.Expr) -> list[GroupValue]:
         """A condition: false, true, and NULL where it may be unknown."""
@@ -192,26 +187,6 @@ class Groups:
         parts = (self._records.region(node, one) for one in (NOT_TRUE, NOT_FALSE))
         unknown = self._regions.both(*parts)
         return [*found, *([GroupValue(None, unknown)] if unknown else [])]
-
-    def _n_attributes(self, node: exp.Expr) -> int:
-        return len({self._names.any_axis(column) for column in node.find_all(exp.Column)})
-
-    def _joined(self, node: exp.Expr) -> list[GroupValue]:
-        """`a || b` of several attributes: a group for each of their values together."""
-        found = [GroupValue("", ALL)]
-        for part in joined_parts(node):
-            values = self._values(part)
-            self._regions.take(len(found) * len(values))
-            found = [
-                GroupValue(_put_together(one.name, value.name, node), both)
-                for one in found
-                for value in values
-                if (both := self._regions.both(one.region, value.region))
-            ]
-        same = dict[str | None, list[Region]]()
-        for one in found:
-            same.setdefault(one.name, []).append(one.region)
-        return self._together(same)
 
     def _case(self, node: Branching) -> list[GroupValue]:
         """The first branch whose condition is true gives the name."""
@@ -247,13 +222,6 @@ class Groups:
             node,
             hint="Nearest: COUNT(*) FILTER (WHERE ...) per group of your own.",
         )
-
-
-def _put_together(one: str | None, other: str | None, node: exp.Expr) -> str | None:
-    """Texts one after the other; CONCAT leaves NULL out, and || is NULL then."""
-    if isinstance(node, exp.Concat):
-        return (one or "") + (other or "")
-    return None if one is None or other is None else one + other
 
 
 def without_total(node: exp.Expr) -> tuple[exp.Expr, str | None]:

@@ -1,14 +1,13 @@
-"""Steps of a numeric attribute: FLOOR, CEIL, ROUND, TRUNC, WIDTH_BUCKET, ABS and %.
+"""Steps of a numeric attribute: FLOOR, CEIL, ROUND, TRUNC, WIDTH_BUCKET and ABS.
 
 Each is monotone in the attribute, so it is the same on all of a bin if it is the same at both ends;
-but for %, which needs bins of one number, and ABS, which needs bins on one side of 0.
+but for ABS, which needs bins on one side of 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from math import ceil, floor
 
 from sqlglot import exp
@@ -19,12 +18,26 @@ from qserver.query.sql.attributes import constant
 from qserver.query.sql.text import SqlText
 
 STEPS = (
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg),
     *(exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.WidthBucket, exp.Abs),
 )
-"""What such an expression begins with."""
+"""What such an expression is made of; a rest is of single numbers."""
 _MOST_DIGITS = 12
 _NEAREST = "Nearest: FLOOR(age / 10) * 10, which is 20 for 20 to 29."
+
+
+def is_steps(node: exp.Expr) -> bool:
+    """Whether an expression is made of these alone, each of one part with an attribute."""
+    kinds = (*STEPS, exp.Paren, exp.Column, exp.Identifier, exp.Literal)
+    return isinstance(node, STEPS) and all(
+        isinstance(part, kinds)
+        and not (isinstance(part, exp.Binary) and all(map(_has_column, part.iter_expressions())))
+        for part in node.walk()
+    )
+
+
+def _has_column(node: exp.Expr) -> bool:
+    return node.find(exp.Column) is not None
 
 
 @dataclass(frozen=True)
@@ -111,11 +124,12 @@ class Steps:
             return inner.floor() if isinstance(node, exp.Floor) else inner.ceil()
         if isinstance(node, exp.Round | exp.Trunc):
             return self._rounded(node, at)
+        if isinstance(node, exp.IntDiv):
+            quotient = exp.Div(this=node.this, expression=node.expression)
+            return self._at(quotient, at, rounds=True).towards_zero()
         if isinstance(node, exp.Abs):
             inner = self._at(node.this, at, rounds=rounds)
             return inner.times(Fraction(-1 if inner.is_negative else 1))
-        if isinstance(node, exp.Mod):
-            return self._rest(node, at)
         if isinstance(node, exp.WidthBucket):
             return self._bucket(node, at)
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
@@ -150,20 +164,6 @@ class Steps:
         scale = Fraction(10) ** int(digits)
         inner = self._at(node.this, at, rounds=rounds).times(scale)
         return inner.towards_zero(Fraction(1, 2) if is_round else Fraction(0)).times(1 / scale)
-
-    def _rest(self, node: exp.Mod, at: _Near) -> _Near:
-        """The rest of a division, with the sign of what is divided; of whole numbers alone."""
-        by, edges = constant(node.expression, self.source), self.attribute.edges
-        is_whole = self.attribute.kind == "integer" and by is not None and by.denominator == 1
-        if not is_whole or not by or any(b - a != 1 for a, b in pairwise(edges)):
-            raise self.source.refuse(
-                f"take the rest of `{self.attribute.name}` where each bin is one whole number, by "
-                "a whole number",
-                node,
-                hint=_NEAREST,
-            )
-        value = self._at(node.this, at, rounds=True).value
-        return _Near((abs(value) % abs(by)) * (-1 if value < 0 else 1))
 
     def _bucket(self, node: exp.WidthBucket, at: _Near) -> _Near:
         """0 below, n + 1 from the end on, else which of n equal parts it is in."""
