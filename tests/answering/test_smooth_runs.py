@@ -46,11 +46,28 @@ def _share(found: Floats) -> float | None:
     return float((found[0] < 30).mean()) if found.shape[1] else None
 
 
+def _coefficient(found: Floats) -> float | None:
+    deviation, mean = _deviation(found), _average(found)
+    return None if deviation is None or not mean else deviation / mean
+
+
+def _logarithm(found: Floats) -> float | None:
+    return math.log(found.shape[1]) if found.shape[1] else None
+
+
+def _product(found: Floats) -> float | None:
+    below = float((found[0] < 30).sum())
+    return below * (found.shape[1] - below) / 1e6
+
+
 ASKED = {
     "average": Asked("AVG(age)", "1", _average),
     "share": Asked("COUNT_IF(age < 30) / COUNT(*)", "0.05", _share),
     "deviation": Asked("STDDEV(age)", "1", _deviation),
     "correlation": Asked("CORR(age, hours)", "0.2", _correlation),
+    "coefficient": Asked("STDDEV(age) / AVG(age)", "0.05", _coefficient),
+    "logarithm": Asked("LN(COUNT(*))", "0.1", _logarithm),
+    "product": Asked("COUNT_IF(age < 30) * COUNT_IF(age >= 30) / 1e6", "0.1", _product),
 }
 
 

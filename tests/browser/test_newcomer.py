@@ -156,7 +156,7 @@ def test_a_bad_question_is_explained_and_can_be_mended(visit: Visit, demo_url: s
     expect(notice).to_contain_text("Attributes: age, workclass")
     text.fill("SELECT EXP(age) FROM adult")
     text.blur()
-    expect(notice).to_contain_text("select COUNT, SUM and AVG")
+    expect(notice).to_contain_text("count or sum `age`")
     expect(notice.locator("pre")).to_contain_text("^^^^")
     visit.picture("sql-refused")
     assert visit.faults() == []

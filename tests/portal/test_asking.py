@@ -150,7 +150,7 @@ def test_the_probability_of_a_threshold_is_the_services(browser: Browser) -> Non
         ({"is:sex": "Femal"}, "must be a label of `sex`"),
         ({"length": "0"}, f"“{LENGTH_LABEL}” must be a number"),
         ({"text": "SELEC"}, "must be one SELECT"),
-        ({"text": "SELECT EXP(age) FROM people"}, "select COUNT, SUM and AVG"),
+        ({"text": "SELECT EXP(age) FROM people"}, "count or sum `age`"),
         ({"text": "{"}, "be a JSON object as for HTTP"),
         ({"text": '{"where": {"height": 3}}'}, "name an attribute of the dataset"),
     ],

@@ -189,7 +189,7 @@ def test_an_attribute_goes_before_a_name_of_select() -> None:
         (
             "SELECT region AS a, COALESCE(region, 'all') AS b, COUNT(*) FROM people "
             "GROUP BY ROLLUP (region)",
-            ("b",),
+            ("a", "b"),
         ),
     ],
 )
@@ -213,10 +213,9 @@ def test_all_groups_together_have_the_name_of_the_text(said: str, rows: list[str
     assert [row.group[0] for row in read(text).rows] == rows
 
 
-@pytest.mark.parametrize("said", ["COALESCE(region, sex)", "COALESCE(region, 'a', 'b')"])
-def test_what_takes_other_values_is_no_name_of_a_total(said: str) -> None:
+def test_what_takes_another_attribute_is_no_name_of_a_total() -> None:
     with pytest.raises(SqlError):
-        read(f"SELECT {said} AS r, COUNT(*) FROM people GROUP BY ROLLUP (region)")
+        read("SELECT COALESCE(region, sex) AS r, COUNT(*) FROM people GROUP BY ROLLUP (region)")
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ FUNCTIONS = {
     "+": Function(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]), _first),
     "*": Function(np.multiply, _corners(lambda a, b: a * b), _first),
     "/": Function(np.divide, _over, _first),
+    "greatest": Function(np.maximum, lambda a, b: (max(a[0], b[0]), max(a[1], b[1])), _first),
+    "least": Function(np.minimum, lambda a, b: (min(a[0], b[0]), min(a[1], b[1])), _first),
     "abs": Function(np.abs, _size, _first),
     "ln": _rising(np.log, -math.inf, math.inf),
     "log10": _rising(np.log10, -math.inf, math.inf),

@@ -1,7 +1,6 @@
-"""From SQL as tools write it to one SELECT from a dataset, or several that UNION ALL joins.
+"""Spellings of the same, put into the words that the rest reads.
 
-`written` notes how each item is written. `subselects` puts WITH and SELECT in parentheses into the
-SELECT that reads them, or into `counted` where that counts their groups. `tidy` leaves out what
-changes no value. `sets` lists the groups of ROLLUP and its like, and `union` the parts of a
-UNION ALL.
+`written` notes how each item is written. `spelling` and `tidy` put one spelling for each thing, and
+leave out what changes no value. `columns` puts what a name stands for in its place. `sets` lists
+the groups of ROLLUP and its like.
 """

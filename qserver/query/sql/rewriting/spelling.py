@@ -120,6 +120,8 @@ def _cut_at(node: exp.Expr, names: Names) -> exp.Expr | None:
     """GREATEST(a, 30) is CASE WHEN a > 30 THEN a ELSE 30 END: 30 where a is missing, too."""
     if not isinstance(node, exp.Greatest | exp.Least) or len(node.expressions) != 1:
         return None
+    if node.find(exp.AggFunc):
+        return None
     of, end = node.this, node.expressions[0]
     if constant(of, names.source) is not None:
         of, end = end, of

@@ -236,7 +236,11 @@ class Shell:
                 self.merged.append((name.name.lower(), other[0].lower()))
             return exp.and_(*found)
         on = join.args.get("on")
-        return None if on is None else scope.public(on, "join by what is public")
+        if on is None:
+            return None
+        if any(scope.value(column).is_number for column in on.find_all(exp.Column)):
+            raise self.source.refuse("join by what is public, not by released numbers", on)
+        return scope.public(on, "join by what is public")
 
     merged: list[tuple[str, str]] = field(default_factory=list)
 
@@ -418,6 +422,7 @@ class Shell:
             item.stop,
             bounds,
             value.may_lack,
+            item.node,
         )
 
     def _extra(self, scope: Scope, columns: Sequence[Column]) -> list[Column]:

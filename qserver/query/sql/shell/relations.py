@@ -44,6 +44,7 @@ class Column:
         rank: it is no column of the engine, but this rank.
         order: the place of its grouping, of a column that is one; for those beside SELECT as well.
         is_extra: whether SELECT does not list it.
+        said: what the text has for it, for errors to point at.
         may_lack: whether it has no value where there is no record, as an average has not.
     """
 
@@ -61,6 +62,7 @@ class Column:
     stop: int | None = None
     bounds: Bounds | None = None
     may_lack: bool = False
+    said: exp.Expr | None = field(default=None, compare=False)
 
     @property
     def sql(self) -> str:

@@ -177,12 +177,29 @@ class Scope:
             node = made(exp.Div, {"this": node.this, "expression": node.expression})
         if isinstance(node, exp.Log):
             return self._logarithm(node)
+        if isinstance(node, exp.Greatest | exp.Least):
+            return self._end(node, parts)
         name = operator_of(node)
         if not name:
             raise self._no_number(node)
         given = [one for one in (node.this, node.args.get("expression")) if one is not None]
         texts = [self.number(one) for one in given]
         return Value(call(name, texts), is_number=True, may_lack=lacks or name != "*")
+
+    def _end(self, node: exp.Greatest | exp.Least, parts: dict[int, Value]) -> Value:
+        """A number that is cut at another one, which is public."""
+        given = [node.this, *node.expressions]
+        numbers = [parts[id(one)] for one in given if parts[id(one)].is_number]
+        if len(given) != 2 or len(numbers) != 1:
+            raise self.source.refuse(
+                "cut one number at another that is public: which of several released numbers is "
+                "the greatest is not known",
+                node,
+                hint="Nearest: ORDER BY n DESC LIMIT 1.",
+            )
+        name = "greatest" if isinstance(node, exp.Greatest) else "least"
+        texts = [self.number(one) for one in given]
+        return Value(call(name, texts), is_number=True, may_lack=numbers[0].may_lack)
 
     def _logarithm(self, node: exp.Log) -> Value:
         base = constant(node.this, self.source) if node.expression is not None else Fraction(10)

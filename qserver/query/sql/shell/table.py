@@ -10,7 +10,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from qserver.errors import CapacityError, InputError, SqlError
+from qserver.errors import CapacityError, EngineError, InputError, SqlError
 from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
@@ -132,10 +132,8 @@ class Tables:
             remarks.append(_UNRANKED)
         if len(kept) < len(rows.rows):
             left = len(rows.rows) - len(kept)
-            remarks.append(
-                f"{left} row{'s' if left > 1 else ''} without a number of another row "
-                "(LAG, LEAD or JOIN has none there) are left out."
-            )
+            which = "A row is" if left == 1 else f"{left} rows are"
+            remarks.append(f"{which} left out for which LAG, LEAD or JOIN finds no other row.")
         listed = [c for c in relation.columns if not c.is_extra]
         exactness = tuple(c.exactness for c in numbers)
         digits = tuple(c.digits for c in numbers)
@@ -216,7 +214,12 @@ class Tables:
         query = exp.Select(expressions=parts).from_(whole)
         query = query.order_by(exp.column(PLACE), copy=False)
         tables = [core.table(f"r{core.index}") for core in self._shell.cores]
-        return _Rows({name: i for i, name in enumerate(names)}, run(query, tables))
+        try:
+            found = run(query, tables)
+        except EngineError as exc:
+            at = relation.at if relation.at is not None else self._source.end
+            raise self._source.refuse(exc.condition, at) from exc
+        return _Rows({name: i for i, name in enumerate(names)}, found)
 
     def _numbers(self, relation: Relation) -> list[Column]:
         """The columns of numbers: those of SELECT, and others that tests and keys are about."""
@@ -244,12 +247,12 @@ class Tables:
         kept = [i for i in range(len(rows.rows)) if all(one[i] is not None for one in columns)]
         found = [list[Cell]() for _ in kept]
         units = list[Unit]()
-        for texts in columns:
-            own = dict[Unit, None]()
+        for column, texts in zip(numbers, columns, strict=True):
+            own, place = dict[Unit, None](), column.said or at
             for row, i in zip(found, kept, strict=True):
-                item, unit = self._formulas.read(str(texts[i]), at)
+                item, unit = self._formulas.read(str(texts[i]), place)
                 own[unit] = None
-                row.append(self._cell(item, at))
+                row.append(self._cell(item, place))
             if len(own) > 1:
                 shown = " and ".join(unit.text for unit in own)
                 raise self._source.refuse(

@@ -1,4 +1,4 @@
-"""From the SELECTs of a text to the table that it asks for.
+"""What a table asks for, and what is to be known of its numbers: units, lengths, bounds, remarks.
 
-`selects` reads one SELECT into a `part`, and `unions` joins the parts of a UNION ALL.
+A `part` is a table before it is a statement. `catalogue` answers what is public of a dataset.
 """

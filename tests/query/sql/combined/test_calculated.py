@@ -124,7 +124,7 @@ def test_draws_are_calculated_with_as_the_number_is() -> None:
 
 def test_a_median_is_not_added_to_a_deviation() -> None:
     """One is told by the intervals of its counts, the other by draws of all errors."""
-    with pytest.raises(SqlError, match="not add a median"):
+    with pytest.raises(SqlError, match="not calculate so with"):
         cell_of("MEDIAN(age) + STDDEV(age)")
 
 
@@ -187,11 +187,9 @@ def test_both_have_fewer_thresholds_where_a_row_has_too_many() -> None:
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ("VAR_POP(age) / COUNT(*)", "not calculate so with"),
         ("MEDIAN(age) + COUNT(*)", "not calculate so with"),
         ("MEDIAN(age) * MEDIAN(age)", "not calculate so with"),
-        ("1 / STDDEV(age)", "not calculate so with"),
-        ("STDDEV(age) - MIN(age)", "WITHIN is about the same"),
+        ("STDDEV(age) - MIN(age)", "not calculate so with"),
         ("0 * MEDIAN(age)", "by zero"),
         ("MEDIAN(age) / 0", "by zero"),
         ("2 * MEDIAN(age) WITHIN 2 PERCENT", "in the units of the number"),
