@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from itertools import product
@@ -35,6 +35,7 @@ _OF_NUMBERS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Floor, exp.Ceil),
     *(exp.Round, exp.Trunc, exp.WidthBucket, exp.Abs, exp.Sign, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp),
 )
+_WHOLE = (exp.Floor, exp.Ceil, exp.Trunc, exp.IntDiv, exp.WidthBucket)
 _OF_TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring, exp.Reverse),
     *(exp.Replace, exp.Length, exp.StrPosition, exp.SplitPart, exp.RegexpLike, exp.Contains),
@@ -42,7 +43,7 @@ _OF_TEXTS = (
 
 
 @dataclass(frozen=True)
-class _Beside:
+class Beside:
     """The value of an attribute that is no number and no day."""
 
     axis: int
@@ -102,10 +103,14 @@ def on_grid(node: exp.Expr, names: Names, regions: Regions, *, near: Near = "kee
         SqlError: it names wide bins, or cannot be evaluated.
         CapacityError: it names too many points, or takes too much to evaluate.
     """
-    columns = list(node.find_all(exp.Column))
+    return names.remembered(near, node, lambda: _on_grid(node, names, regions, near))
+
+
+def _on_grid(node: exp.Expr, names: Names, regions: Regions, near: Near) -> OnGrid:
+    columns = list(node.find_all(exp.Column, bfs=False))  # in the order of the text
     for column in columns:
         _check_kind(column, names)
-    _check_quotients(node, names)
+    check_quotients(node, names)
     axes = tuple(dict.fromkeys(names.any_axis(column) for column in columns))
     sizes = tuple(names.domain.sizes[axis] for axis in axes)
     if prod(sizes) > MOST_POINTS:
@@ -139,11 +144,14 @@ def _check_kind(column: exp.Column, names: Names) -> None:
         )
 
 
-def _check_quotients(node: exp.Expr, names: Names) -> None:
+def check_quotients(node: exp.Expr, names: Names) -> None:
     """Raise SqlError at a quotient of whole numbers whose rest some systems drop."""
     for quotient in node.find_all(exp.Div):
+        columns = list(quotient.find_all(exp.Column))
+        above = quotient.find_ancestor(*_WHOLE, exp.Round)
         has_point = any("." in one.name for one in quotient.find_all(exp.Literal))
-        if not has_point and not quotient.find_ancestor(exp.Floor, exp.Ceil, exp.Trunc):
+        is_real = any(names.domain.attributes[names.any_axis(c)].kind == "real" for c in columns)
+        if columns and not has_point and not is_real and not isinstance(above, _WHOLE):
             shown = written(quotient, names.source)
             raise names.source.refuse(
                 "say what becomes of the rest of a quotient",
@@ -286,16 +294,23 @@ def _read(
     is_near = any(
         isinstance(v, float) and float(_number(exact[at])) != v for at, v in values.items()
     )
-    keys = list[_Value | _Beside | None]()
+    keys = list[_Value | Beside | None]()
     for place, point in enumerate(product(*map(range, sizes))):
         no_value = [a for a, i in zip(axes, point, strict=True) if beside.get(a) == i]
-        keys.append(_Beside(no_value[0]) if no_value else exact.get(place))
-    regions = regions_of(axes, sizes, keys) if axes else {keys[0]: ALL}
-    found = {
-        value: region
-        for value, region in regions.items()
-        if value is not None and not isinstance(value, _Beside)
-    }
+        keys.append(Beside(no_value[0]) if no_value else exact.get(place))
+    found = from_keys(axes, keys, names)
+    return replace(found, error=Fraction(1, 2 * SMALLEST_PART)) if is_near else found
+
+
+def from_keys(
+    axes: tuple[int, ...], keys: Sequence[_Value | Beside | None], names: Names
+) -> OnGrid:
+    """The values by those of all points, the last attribute fastest; None is NULL."""
+    sizes = [names.domain.sizes[axis] for axis in axes]
+    regions: Mapping[object, Region] = (
+        regions_of(axes, sizes, keys) if axes else dict.fromkeys(keys, ALL)
+    )
+    found = {value: region for value, region in regions.items() if isinstance(value, _Value)}
     kinds: dict[type, Kind] = {Fraction: "number", bool: "truth", date: "day"}
     return OnGrid(
         axes,
@@ -305,9 +320,8 @@ def _read(
         {
             names.domain.attributes[value.axis].other: region
             for value, region in regions.items()
-            if isinstance(value, _Beside)
+            if isinstance(value, Beside)
         },
-        Fraction(1, 2 * SMALLEST_PART) if is_near else Fraction(0),
     )
 
 

@@ -9,15 +9,13 @@ attributes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import TypeGuard
 
 from sqlglot import exp
 
-from qserver.query.domain import Attribute
+from qserver.errors import SqlError
 from qserver.query.sql.attributes import (
     Names,
-    Span,
     code_mask,
     constant,
     label_mask,
@@ -31,13 +29,13 @@ from qserver.query.sql.conditions.branches import (
     is_branching,
     made,
 )
-from qserver.query.sql.conditions.pairs import difference, of_pairs
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
 from qserver.query.sql.periods.comparing import compared_values
 from qserver.query.sql.periods.conditions import between
 from qserver.query.sql.periods.conditions import compared as compared_period
-from qserver.query.sql.periods.derived import derived, is_derived, truth_of
+from qserver.query.sql.periods.derived import derived, is_derived, named, truth_of
 from qserver.query.sql.periods.last import is_last, last
+from qserver.query.sql.ranges import compared_on_bins, is_of_bins
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -166,9 +164,8 @@ class Predicates:
     def _comparison(self, node: exp.Expr, asked: Truth) -> Region:
         left, right = node.this.unnest(), node.expression.unnest()
         kind: type[exp.Expr] = type(node)
-        if (line := difference(node, self._names)) is not None:
-            asked = asked.of_opposite if kind is exp.NEQ else asked
-            return of_pairs(node, line, asked, self._names, self._regions)
+        if self._is_of_bins(left, right):
+            return self._on_bins(node, asked)
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
             flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
             return self._compared(flipped, asked)
@@ -189,14 +186,22 @@ class Predicates:
             return self._of_mask(axis, _mask(periods), asked)
         if kind in (exp.EQ, exp.NEQ):
             return self._of_mask(axis, self._value_mask(axis, right), asked)
-        number = self._number(axis, right, node)
-        spans: dict[type[exp.Expr], Span] = {
-            exp.LT: Span(high=number),
-            exp.LTE: Span(high=number, high_closed=True),
-            exp.GT: Span(low=number, low_closed=False),
-            exp.GTE: Span(low=number),
-        }
-        return self._of_mask(axis, self._span_mask(axis, spans[kind], node), asked)
+        raise self._no_number(axis, right, node)
+
+    def _is_of_bins(self, *parts: exp.Expr) -> bool:
+        """Whether expressions are numbers, and of bins of numbers."""
+        of_bins = [is_of_bins(part, self._names) for part in parts]
+        return any(of_bins) and all(
+            one or constant(part, self._source) is not None
+            for one, part in zip(of_bins, parts, strict=True)
+        )
+
+    def _on_bins(self, node: exp.Expr, asked: Truth) -> Region:
+        """A comparison of numbers, or BETWEEN, as it is on each bin."""
+        if isinstance(node, exp.NEQ):
+            return self._on_bins(made(exp.EQ, node.args), asked.of_opposite)
+        found = named(compared_on_bins(node, self._names, self._regions), node, self._names)
+        return found.where({"true"}, asked, self._names, self._regions)
 
     def _unknown(self, node: exp.Expr, asked: Truth) -> Region:
         """A comparison with NULL."""
@@ -239,6 +244,9 @@ class Predicates:
             if one is None or other is None:
                 raise self._source.refuse(_ONE_ATTRIBUTE, node)
             low, high = (high, low) if other < one else (low, high)
+        if self._is_of_bins(subject, low, high):
+            parts_of = {"this": subject, "low": low, "high": high}
+            return self._on_bins(made(exp.Between, parts_of), asked)
         if any(end.find(exp.Null, exp.Column) for end in (low, high)):
             ends = self._ends(subject, low, high)
             parts = [self._compared(end, asked) for end in ends]
@@ -254,8 +262,7 @@ class Predicates:
         if self._is_period(axis, low):
             attribute = self._domain.attributes[axis]
             return self._of_mask(axis, _mask(between(attribute, low, high, self._source)), asked)
-        span = Span(self._number(axis, low, node), self._number(axis, high, node), high_closed=True)
-        return self._of_mask(axis, self._span_mask(axis, span, node), asked)
+        raise self._no_number(axis, low if constant(low, self._source) is None else high, node)
 
     def _ends(self, subject: exp.Expr, low: exp.Expr, high: exp.Expr) -> list[exp.Expr]:
         """BETWEEN as two comparisons."""
@@ -405,38 +412,31 @@ class Predicates:
             return label_mask(attribute, node, self._source)
         if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
             return mask
-        number = self._number(axis, node, node)
-        return self._span_mask(axis, Span(number, number, high_closed=True), node)
+        if not attribute.is_numeric or constant(node, self._source) is None:
+            raise self._no_number(axis, node, node)
+        column = exp.column(exp.to_identifier(attribute.name, quoted=True))
+        equal = made(exp.EQ, {"this": column, "expression": node})
+        region = compared_on_bins(equal, self._names, self._regions).found.get(True, NOTHING)
+        return sum(box.get(axis, (1 << attribute.size) - 1) for box in region)
 
-    def _number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> Fraction:
-        """The number that a numeric attribute is compared with."""
+    def _no_number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> SqlError:
+        """The refusal to compare an attribute with what is none of its values."""
         attribute = self._domain.attributes[axis]
         if isinstance(node, exp.Null):
-            raise self._no_null(node)
+            return self._no_null(node)
         if isinstance(node, exp.Column):
             self._names.axis(node)  # raises if it names no attribute
-            raise self._source.refuse(
+            return self._source.refuse(
                 _ONE_ATTRIBUTE, whole, hint="Nearest: name the values that it may have."
             )
         if attribute.kind == "labels":
             shown = ", ".join(f"'{label[:40]}'" for label in attribute.value_names[:3])
-            raise self._source.refuse(
+            return self._source.refuse(
                 f"compare `{attribute.name}`, which has labels, by =, <> or IN with texts",
                 whole,
                 hint=f"Its labels are such as {shown}.",
             )
-        number = constant(node, self._source)
-        if number is None:
-            raise self._source.refuse(f"compare `{attribute.name}` with numbers", node)
-        return number
-
-    def _span_mask(self, axis: int, span: Span, node: exp.Expr) -> int:
-        """The mask of the bins that hold exactly these values."""
-        attribute = self._domain.attributes[axis]
-        bins = span.bins(attribute)
-        if bins is None:
-            raise self._cut(attribute, span, node)
-        return _mask(bins)
+        return self._source.refuse(f"compare `{attribute.name}` with numbers", node)
 
     def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
         """Whether an expression is what a condition is about: an attribute, or what follows."""
@@ -451,14 +451,6 @@ class Predicates:
         """Whether a value is compared with times; NULL and columns are refused elsewhere."""
         is_period = self._domain.attributes[axis].is_timed
         return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
-
-    def _cut(self, attribute: Attribute, span: Span, node: exp.Expr) -> Exception:
-        nearest = " and ".join(f"`{text}`" for text in span.nearest(attribute))
-        return self._source.refuse(
-            f"not cut through a bin of `{attribute.name}`",
-            node,
-            hint=f"The nearest that fit: {nearest}.",
-        )
 
     def _is_constant(self, node: exp.Expr) -> bool:
         is_plain = _is_text(node) or isinstance(node, exp.Boolean)
@@ -479,7 +471,7 @@ class Predicates:
             self._names.noted.add(axis)
         return self._regions.of_mask(axis, found)
 
-    def _no_condition(self, node: exp.Expr) -> Exception:
+    def _no_condition(self, node: exp.Expr) -> SqlError:
         self._check_names(node)
         if isinstance(node, exp.Is):
             return self._no_null(node)
@@ -489,7 +481,7 @@ class Predicates:
             )
         return self._source.refuse(f"have conditions that {_ONE_ATTRIBUTE}", node)
 
-    def _no_null(self, node: exp.Expr) -> Exception:
+    def _no_null(self, node: exp.Expr) -> SqlError:
         return self._source.refuse(
             "not compare with NULL, which is true of no record",
             node,

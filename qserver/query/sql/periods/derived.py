@@ -22,8 +22,8 @@ from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.conditions.truth import Truth
 from qserver.query.sql.grid import Near, OnGrid, is_point, on_grid
+from qserver.query.sql.ranges import is_of_bins, values_on_bins
 from qserver.query.sql.regions import NOTHING, Region, Regions
-from qserver.query.sql.shaping.steps import Steps, is_steps
 
 _FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
@@ -159,9 +159,9 @@ def derived(
     if not is_of_calendar(node):
         if not _is_calculated(node, names):
             return None
-        if is_steps(node) and (number := _number_axis(node, names)) is not None:
-            return _steps(node, number, names, regions)
-        return _named(on_grid(node, names, regions, near=near), node, names)
+        if is_of_bins(node, names):
+            return named(values_on_bins(node, names, regions), node, names)
+        return named(on_grid(node, names, regions, near=near), node, names)
     as_days, node = _is_day(node), node.this.unnest() if _is_day(node) else node
     unit = _unit(node, names)
     as_days = as_days or _format(node) == _FIRST_DAY
@@ -188,7 +188,7 @@ def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
         return None
     found = on_grid(node, names, regions)
     is_truth = found.kind == "truth" or not found.found
-    return replace(_named(found, node, names), of="truth") if is_truth else None
+    return replace(named(found, node, names), of="truth") if is_truth else None
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ def _of_masks(
     )
 
 
-def _named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
+def named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
     """Values by their names, numbers and days in rising order."""
     regions, places = dict[str, Region](), dict[str, Fraction]()
     values = list(found.found)
@@ -267,6 +267,8 @@ def _named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
         if isinstance(value, Fraction | date):
             places[text] = value if isinstance(value, Fraction) else Fraction(value.toordinal())
     columns = {column.name for column in node.find_all(exp.Column)}
+    attributes = [names.domain.attributes[axis] for axis in found.axes]
+    missing = next((a.other for a in attributes if found.null and a.is_numeric), "")
     return Derived(
         found.axes,
         columns.pop() if len(columns) == 1 else names.source.source(node),
@@ -275,7 +277,8 @@ def _named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
         places,
         "day" if found.kind == "day" else None,
         found.null,
-        error=found.error,
+        missing if all(a.is_numeric for a in attributes) else "",
+        found.error,
     )
 
 
@@ -285,30 +288,6 @@ def _text(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     return decimal_text(value) if isinstance(value, Fraction) else str(value)
-
-
-def _number_axis(node: exp.Expr, names: Names) -> int | None:
-    """The only attribute of an expression, if it has numbers."""
-    columns = list(node.find_all(exp.Column))
-    axes = {None if names.level(column) else names.axis(column) for column in columns}
-    axis = axes.pop()
-    if axes or axis is None:
-        return None
-    return axis if names.domain.attributes[axis].is_numeric else None
-
-
-def _steps(node: exp.Expr, axis: int, names: Names, regions: Regions) -> Derived:
-    """FLOOR(age / 10) and the like: neighbouring bins with the same value."""
-    attribute = names.domain.attributes[axis]
-    regions.take(attribute.size * sum(1 for _ in node.walk()))
-    values = Steps(node, attribute, names.source).values()
-    masks, places = dict[str, int](), dict[str, Fraction]()
-    for i in sorted(range(len(values)), key=values.__getitem__):
-        text = decimal_text(values[i])
-        masks[text] = masks.get(text, 0) | 1 << i
-        places[text] = values[i]
-    masks = _with_other(masks, axis, names)
-    return _of_masks(axis, attribute.name, "number", masks, places, names)
 
 
 def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:
