@@ -18,6 +18,7 @@ from typing import Literal, TypeVar
 from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, SqlError
+from qserver.query.calendar.units import UNITS, Unit, first_day
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, quoted
 from qserver.query.sql.engine.run import Table, run
@@ -35,6 +36,19 @@ _OF_NUMBERS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Floor, exp.Ceil),
     *(exp.Round, exp.Trunc, exp.WidthBucket, exp.Abs, exp.Sign, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp),
 )
+PARTS: dict[str, Unit] = {
+    "year": "year",
+    "isoyear": "week",
+    "quarter": "quarter",
+    "month": "month",
+    "week": "week",
+    "day": "day",
+    "doy": "day",
+    "dow": "day",
+    "isodow": "day",
+}
+"""Per part of EXTRACT the unit of time within which it does not change."""
+_UNITS = (exp.Year, exp.Quarter, exp.Month, exp.Monthname, exp.Week)
 _WHOLE = (exp.Floor, exp.Ceil, exp.Trunc, exp.IntDiv, exp.WidthBucket)
 _OF_TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring, exp.Reverse),
@@ -212,16 +226,28 @@ def _column(column: exp.Column, names: Names) -> _Column:
     if level is not None:
         texts = [level[1].groups[group] for group in level[1].group_of]
         return _Column("VARCHAR", [*texts, *([attribute.other] if rest and not null else rest)])
+    periods = attribute.periods
+    if periods is not None and UNITS.index(unit_of_part(column)) >= UNITS.index(periods.every):
+        # A week is where its Thursday is.
+        days = [first_day("day", day + 3 * (periods.every == "week")) for day in periods.edges[:-1]]
+        return _Column("DATE", [*days, *rest], n if rest and not null else None)
     if not is_point(column, names):
         raise _wide(column, attribute, names)
     beside = n if rest and not null else None
     if attribute.is_numeric:
         return _Column("BIGINT", [*(int(low) for low in attribute.edges[:-1]), *rest], beside)
-    if attribute.periods is not None:
-        days = [date.fromordinal(day) for day in attribute.periods.edges[:-1]]
-        return _Column("DATE", [*days, *rest], beside)
     texts = list(attribute.value_names)
     return _Column("VARCHAR", [*texts[:n], *([None] if null else texts[n:])])
+
+
+def unit_of_part(column: exp.Column) -> Unit:
+    """The unit of time within which what is taken of a date does not change; else a day."""
+    above = column.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    said = above.this if isinstance(above, exp.Extract) else above and above.args.get("unit")
+    word = type(above).__name__ if isinstance(above, _UNITS) else said.name if said else ""
+    return PARTS.get(word.lower().removesuffix("name"), "day")
 
 
 def _wide(column: exp.Column, attribute: Attribute, names: Names) -> SqlError:

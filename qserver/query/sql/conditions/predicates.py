@@ -31,7 +31,6 @@ from qserver.query.sql.conditions.branches import (
 )
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
 from qserver.query.sql.periods.comparing import compared_values
-from qserver.query.sql.periods.conditions import between
 from qserver.query.sql.periods.conditions import compared as compared_period
 from qserver.query.sql.periods.derived import derived, is_derived, named, truth_of
 from qserver.query.sql.periods.last import is_last, last
@@ -179,7 +178,7 @@ class Predicates:
             true = compared_values(found, kind, right, self._names)
             return found.where(true, asked, self._names, self._regions)
         if not isinstance(left, exp.Column):
-            return self._of_constants(node, asked)
+            return self._evaluated(node, asked if kind is not exp.NEQ else asked.of_opposite)
         axis = self._names.axis(left)
         if self._is_period(axis, right):
             periods = compared_period(self._domain.attributes[axis], kind, right, self._source)
@@ -200,8 +199,22 @@ class Predicates:
         """A comparison of numbers, or BETWEEN, as it is on each bin."""
         if isinstance(node, exp.NEQ):
             return self._on_bins(made(exp.EQ, node.args), asked.of_opposite)
+        if isinstance(node, exp.EQ) and (mask := self._bin_of(node)) is not None:
+            return self._of_mask(self._names.axis(node.this.unnest()), mask, asked)
         found = named(compared_on_bins(node, self._names, self._regions), node, self._names)
         return found.where({"true"}, asked, self._names, self._regions)
+
+    def _bin_of(self, node: exp.EQ) -> int | None:
+        """The mask of the bin that is a number: many are in lists; None for other questions."""
+        column, number = node.this.unnest(), constant(node.expression, self._source)
+        if not isinstance(column, exp.Column) or number is None:
+            return None
+        attribute = self._domain.attributes[self._names.axis(column)]
+        at = attribute.bin_of(number)
+        if at is None:
+            return 0
+        is_one = attribute.edges[at] == number == attribute.edges[at + 1] - 1
+        return 1 << at if is_one and attribute.kind == "integer" else None
 
     def _unknown(self, node: exp.Expr, asked: Truth) -> Region:
         """A comparison with NULL."""
@@ -213,30 +226,6 @@ class Predicates:
         for column in node.find_all(exp.Column):
             self._names.any_axis(column)
 
-    def _of_constants(self, node: exp.Expr, asked: Truth) -> Region:
-        """A comparison of two constants; of <> whether they are the same."""
-        left, right = node.this.unnest(), node.expression.unnest()
-        both = (_is_text(left) and _is_text(right)) or (
-            isinstance(left, exp.Boolean) and isinstance(right, exp.Boolean)
-        )
-        if both and isinstance(node, exp.EQ | exp.NEQ):
-            return _fixed(left.this == right.this, asked)
-        one, other = constant(left, self._source), constant(right, self._source)
-        if one is None or other is None:
-            self._check_names(node)
-            raise self._source.refuse(
-                _ONE_ATTRIBUTE, node, hint="Nearest: AND and OR of such comparisons."
-            )
-        holds: dict[type[exp.Expr], bool] = {
-            exp.EQ: one == other,
-            exp.NEQ: one == other,
-            exp.LT: one < other,
-            exp.LTE: one <= other,
-            exp.GT: one > other,
-            exp.GTE: one >= other,
-        }
-        return _fixed(holds[type(node)], asked)
-
     def _between(self, node: exp.Between, asked: Truth) -> Region:
         subject, low, high = node.this.unnest(), node.args["low"], node.args["high"]
         if node.args.get("symmetric"):
@@ -247,79 +236,36 @@ class Predicates:
         if self._is_of_bins(subject, low, high):
             parts_of = {"this": subject, "low": low, "high": high}
             return self._on_bins(made(exp.Between, parts_of), asked)
-        if any(end.find(exp.Null, exp.Column) for end in (low, high)):
-            ends = self._ends(subject, low, high)
-            parts = [self._compared(end, asked) for end in ends]
-            return self._joined(parts, all_of=asked.needs_all(of_and=True))
-        if (found := derived(subject, self._names, self._regions)) is not None:
-            above = compared_values(found, exp.GTE, low, self._names)
-            below = compared_values(found, exp.LTE, high, self._names)
-            return found.where(above & below, asked, self._names, self._regions)
-        if self._is_constant(subject):
-            parts = [self._of_constants(end, asked) for end in self._ends(subject, low, high)]
-            return self._joined(parts, all_of=asked.needs_all(of_and=True))
-        axis = self._axis(subject)
-        if self._is_period(axis, low):
-            attribute = self._domain.attributes[axis]
-            return self._of_mask(axis, _mask(between(attribute, low, high, self._source)), asked)
-        raise self._no_number(axis, low if constant(low, self._source) is None else high, node)
-
-    def _ends(self, subject: exp.Expr, low: exp.Expr, high: exp.Expr) -> list[exp.Expr]:
-        """BETWEEN as two comparisons."""
-        pairs = ((exp.GTE, low), (exp.LTE, high))
-        return [made(kind, {"this": subject, "expression": end}) for kind, end in pairs]
+        ends = ((exp.GTE, low), (exp.LTE, high))
+        both = [made(kind, {"this": subject, "expression": end}) for kind, end in ends]
+        parts = [self._compared(end, asked) for end in both]
+        return self._joined(parts, all_of=asked.needs_all(of_and=True))
 
     def _in(self, node: exp.In, asked: Truth) -> Region:
-        """A list of values: whatever is none of them is unknown where NULL is one."""
-        if any(isinstance(item.unnest(), exp.Null) for item in node.expressions):
-            others = [item for item in node.expressions if not isinstance(item.unnest(), exp.Null)]
-            rest = [made(exp.In, {**node.args, "expressions": others})] if others else []
-            parts = [self._unknown(node, asked), *(self._in(one, asked) for one in rest)]
-            return self._joined(parts, all_of=asked.needs_all(of_and=False))
-        subject, items = node.this.unnest(), [item.unnest() for item in node.expressions]
-        if isinstance(subject, exp.Tuple) and items:
-            return self._in_tuples(node, subject.expressions, asked)
-        if items and self._is_constant(subject):
-            same = [made(exp.EQ, {"this": subject, "expression": item}) for item in items]
-            parts = [self._of_constants(one, asked) for one in same]
-            return self._joined(parts, all_of=asked.needs_all(of_and=False))
-        if not self._is_subject(subject) or not items:
+        """A list of values, each of which it may equal; of tuples in all places."""
+        if not node.expressions:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
-        if any(self._is_subject(item) for item in items):
-            return self._evaluated(node, asked)
-        if (found := derived(subject, self._names, self._regions)) is not None:
-            true = set[str | None]()
-            for item in items:
-                true |= compared_values(found, exp.EQ, item, self._names)
-            return found.where(true, asked, self._names, self._regions)
-        axis, mask = self._axis(subject), 0
-        for item in items:
-            self._regions.take(1, self._domain.sizes[axis])
-            mask |= self._value_mask(axis, item)
-        return self._of_mask(axis, mask, asked)
-
-    def _in_tuples(self, node: exp.In, subjects: list[exp.Expr], asked: Truth) -> Region:
-        """(a, b) IN ((1, 2), (3, 4)): one of some tuples, each equal in all places."""
-        columns = [subject for subject in subjects if isinstance(subject, exp.Column)]
-        if len(columns) < len(subjects):
-            raise self._source.refuse("give IN attributes and a list of their values", node)
-        axes = [self._names.axis(column) for column in columns]
-        found = [self._tuple(axes, item, node, asked) for item in node.expressions]
+        found = list[Region]()
+        for item in node.expressions:
+            pairs = self._pairs(node, item.unnest())
+            same = [made(exp.EQ, {"this": one, "expression": other}) for one, other in pairs]
+            parts = [self._compared(one, asked) for one in same]
+            found.append(self._joined(parts, all_of=asked.needs_all(of_and=True)))
         return self._joined(found, all_of=asked.needs_all(of_and=False))
 
-    def _tuple(self, axes: list[int], item: exp.Expr, whole: exp.Expr, asked: Truth) -> Region:
-        values = item.unnest().expressions if isinstance(item.unnest(), exp.Tuple) else []
-        if len(values) != len(axes):
+    def _pairs(self, node: exp.In, item: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+        """What is equal where it is this item: (a, b) IN ((1, 2), (3, 4)) has two."""
+        subject = node.this.unnest()
+        if not isinstance(subject, exp.Tuple):
+            return [(subject, item)]
+        values = item.expressions if isinstance(item, exp.Tuple) else []
+        if len(values) != len(subject.expressions):
             raise self._source.refuse(
-                f"give IN lists of {len(axes)} values, one for each attribute",
-                whole,
+                f"give IN lists of {len(subject.expressions)} values, one for each attribute",
+                node,
                 hint="Nearest: (a, b) IN ((1, 2), (3, 4)).",
             )
-        parts = [
-            self._of_mask(axis, self._value_mask(axis, value.unnest()), asked)
-            for axis, value in zip(axes, values, strict=True)
-        ]
-        return self._joined(parts, all_of=asked.needs_all(of_and=True))
+        return list(zip(subject.expressions, values, strict=True))
 
     def _like(self, node: exp.Like | exp.ILike, asked: Truth) -> Region:
         """The labels that a pattern fits: they are public, so it is IN with these.
@@ -412,12 +358,7 @@ class Predicates:
             return label_mask(attribute, node, self._source)
         if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
             return mask
-        if not attribute.is_numeric or constant(node, self._source) is None:
-            raise self._no_number(axis, node, node)
-        column = exp.column(exp.to_identifier(attribute.name, quoted=True))
-        equal = made(exp.EQ, {"this": column, "expression": node})
-        region = compared_on_bins(equal, self._names, self._regions).found.get(True, NOTHING)
-        return sum(box.get(axis, (1 << attribute.size) - 1) for box in region)
+        raise self._no_number(axis, node, node)
 
     def _no_number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> SqlError:
         """The refusal to compare an attribute with what is none of its values."""
