@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from sqlglot import exp
 
@@ -19,6 +19,9 @@ from qserver.query.sql.text import SqlText
 _MOST_SHOWN = 12
 # Most names that are searched for close matches: each costs time.
 _MOST_COMPARED = 500
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,15 @@ class Names:
     tables: tuple[str, ...] = ()
     as_before: bool = False
     noted: set[int] = field(default_factory=set, compare=False)
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False)
+
+    def remembered(self, what: str, node: exp.Expr, make: Callable[[], Made]) -> Made:
+        """What is made of an expression: once, since a text is read several times."""
+        key = (what, node)
+        if key not in self._memory:
+            self._memory[key] = make()
+        made: Made = self._memory[key]
+        return made
 
     def null(self, axis: int) -> int:
         """Mask of the value of an attribute that is NULL; 0 for none."""
@@ -166,74 +178,6 @@ def code_mask(attribute: Attribute, node: exp.Expr, source: SqlText) -> int | No
         node,
         hint=f"Its codes: {listed(attribute.codes)}. Labels stand in quotes, such as {shown}.",
     )
-
-
-@dataclass(frozen=True)
-class Span:
-    """Values from `low` to `high`, each end included or not; None means no end."""
-
-    low: Fraction | None = None
-    high: Fraction | None = None
-    low_closed: bool = True
-    high_closed: bool = False
-
-    def bins(self, attribute: Attribute) -> range | None:
-        """The bins that hold exactly these values of a numeric attribute; None if one is cut."""
-        inner, outer = self._around(attribute)
-        return inner if inner == outer else None
-
-    def nearest(self, attribute: Attribute) -> tuple[str, ...]:
-        """The nearest conditions that cut no bin: first with more values, then with fewer."""
-        inner, outer = self._around(attribute)
-        return tuple(_range_text(attribute, r) for r in (outer, inner) if len(r))
-
-    def _around(self, attribute: Attribute) -> tuple[range, range]:
-        """The bins inside the span, and those that share a value with it."""
-        edges = attribute.edges
-        if attribute.kind == "integer":
-            # Whole numbers: move the ends until the span is half open.
-            start = _whole(self.low, closed=self.low_closed, default=edges[0])
-            stop = _whole(self.high, closed=not self.high_closed, default=edges[-1])
-            start, stop = max(start, edges[0]), min(stop, edges[-1])
-            if stop <= start:
-                return range(0), range(0)
-            inner = range(bisect_left(edges, start), bisect_right(edges, stop) - 1)
-            return _ordered(inner), range(bisect_right(edges, start) - 1, bisect_left(edges, stop))
-        return self._around_reals(edges)
-
-    def _around_reals(self, edges: tuple[Fraction, ...]) -> tuple[range, range]:
-        n = len(edges) - 1
-        low = edges[0] if self.low is None else self.low
-        high = edges[-1] if self.high is None else self.high
-        high_closed = self.high_closed and self.high is not None
-        if high < low or (high == low and not (self.low_closed and high_closed)):
-            return range(0), range(0)
-        # An open low end excludes the first value of its bin; a closed high end includes it.
-        first = bisect_left(edges, low) if self.low_closed else bisect_right(edges, low)
-        last = bisect_right(edges, high) - 1
-        touched_first = bisect_right(edges, low) - 1
-        touched_last = bisect_right(edges, high) if high_closed else bisect_left(edges, high)
-        outer = range(max(0, touched_first), min(n, touched_last))
-        return _ordered(range(first, min(n, last))), _ordered(outer)
-
-
-def _ordered(found: range) -> range:
-    return found if len(found) else range(0)
-
-
-def _whole(value: Fraction | None, *, closed: bool, default: Fraction) -> Fraction:
-    """The least whole number that is at least `value`, or above it unless `closed`."""
-    if value is None:
-        return default
-    return Fraction(-(-value // 1) if closed else value // 1 + 1)
-
-
-def _range_text(attribute: Attribute, bins: range) -> str:
-    name = quoted(attribute.name)
-    low, high = attribute.edges[bins.start], attribute.edges[bins.stop]
-    if attribute.kind == "integer":
-        return f"{name} BETWEEN {low} AND {high - 1}"
-    return f"{name} >= {decimal_text(low)} AND {name} < {decimal_text(high)}"
 
 
 def quoted(name: str) -> str:

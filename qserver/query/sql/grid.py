@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from itertools import product
@@ -18,6 +18,7 @@ from typing import Literal, TypeVar
 from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, SqlError
+from qserver.query.calendar.units import UNITS, Unit, first_day
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, quoted
 from qserver.query.sql.engine.run import Table, run
@@ -35,6 +36,20 @@ _OF_NUMBERS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Floor, exp.Ceil),
     *(exp.Round, exp.Trunc, exp.WidthBucket, exp.Abs, exp.Sign, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp),
 )
+PARTS: dict[str, Unit] = {
+    "year": "year",
+    "isoyear": "week",
+    "quarter": "quarter",
+    "month": "month",
+    "week": "week",
+    "day": "day",
+    "doy": "day",
+    "dow": "day",
+    "isodow": "day",
+}
+"""Per part of EXTRACT the unit of time within which it does not change."""
+_UNITS = (exp.Year, exp.Quarter, exp.Month, exp.Monthname, exp.Week)
+_WHOLE = (exp.Floor, exp.Ceil, exp.Trunc, exp.IntDiv, exp.WidthBucket)
 _OF_TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring, exp.Reverse),
     *(exp.Replace, exp.Length, exp.StrPosition, exp.SplitPart, exp.RegexpLike, exp.Contains),
@@ -42,7 +57,7 @@ _OF_TEXTS = (
 
 
 @dataclass(frozen=True)
-class _Beside:
+class Beside:
     """The value of an attribute that is no number and no day."""
 
     axis: int
@@ -102,10 +117,14 @@ def on_grid(node: exp.Expr, names: Names, regions: Regions, *, near: Near = "kee
         SqlError: it names wide bins, or cannot be evaluated.
         CapacityError: it names too many points, or takes too much to evaluate.
     """
-    columns = list(node.find_all(exp.Column))
+    return names.remembered(near, node, lambda: _on_grid(node, names, regions, near))
+
+
+def _on_grid(node: exp.Expr, names: Names, regions: Regions, near: Near) -> OnGrid:
+    columns = list(node.find_all(exp.Column, bfs=False))  # in the order of the text
     for column in columns:
         _check_kind(column, names)
-    _check_quotients(node, names)
+    check_quotients(node, names)
     axes = tuple(dict.fromkeys(names.any_axis(column) for column in columns))
     sizes = tuple(names.domain.sizes[axis] for axis in axes)
     if prod(sizes) > MOST_POINTS:
@@ -139,11 +158,14 @@ def _check_kind(column: exp.Column, names: Names) -> None:
         )
 
 
-def _check_quotients(node: exp.Expr, names: Names) -> None:
+def check_quotients(node: exp.Expr, names: Names) -> None:
     """Raise SqlError at a quotient of whole numbers whose rest some systems drop."""
     for quotient in node.find_all(exp.Div):
+        columns = list(quotient.find_all(exp.Column))
+        above = quotient.find_ancestor(*_WHOLE, exp.Round)
         has_point = any("." in one.name for one in quotient.find_all(exp.Literal))
-        if not has_point and not quotient.find_ancestor(exp.Floor, exp.Ceil, exp.Trunc):
+        is_real = any(names.domain.attributes[names.any_axis(c)].kind == "real" for c in columns)
+        if columns and not has_point and not is_real and not isinstance(above, _WHOLE):
             shown = written(quotient, names.source)
             raise names.source.refuse(
                 "say what becomes of the rest of a quotient",
@@ -204,16 +226,28 @@ def _column(column: exp.Column, names: Names) -> _Column:
     if level is not None:
         texts = [level[1].groups[group] for group in level[1].group_of]
         return _Column("VARCHAR", [*texts, *([attribute.other] if rest and not null else rest)])
+    periods = attribute.periods
+    if periods is not None and UNITS.index(unit_of_part(column)) >= UNITS.index(periods.every):
+        # A week is where its Thursday is.
+        days = [first_day("day", day + 3 * (periods.every == "week")) for day in periods.edges[:-1]]
+        return _Column("DATE", [*days, *rest], n if rest and not null else None)
     if not is_point(column, names):
         raise _wide(column, attribute, names)
     beside = n if rest and not null else None
     if attribute.is_numeric:
         return _Column("BIGINT", [*(int(low) for low in attribute.edges[:-1]), *rest], beside)
-    if attribute.periods is not None:
-        days = [date.fromordinal(day) for day in attribute.periods.edges[:-1]]
-        return _Column("DATE", [*days, *rest], beside)
     texts = list(attribute.value_names)
     return _Column("VARCHAR", [*texts[:n], *([None] if null else texts[n:])])
+
+
+def unit_of_part(column: exp.Column) -> Unit:
+    """The unit of time within which what is taken of a date does not change; else a day."""
+    above = column.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    said = above.this if isinstance(above, exp.Extract) else above and above.args.get("unit")
+    word = type(above).__name__ if isinstance(above, _UNITS) else said.name if said else ""
+    return PARTS.get(word.lower().removesuffix("name"), "day")
 
 
 def _wide(column: exp.Column, attribute: Attribute, names: Names) -> SqlError:
@@ -286,16 +320,23 @@ def _read(
     is_near = any(
         isinstance(v, float) and float(_number(exact[at])) != v for at, v in values.items()
     )
-    keys = list[_Value | _Beside | None]()
+    keys = list[_Value | Beside | None]()
     for place, point in enumerate(product(*map(range, sizes))):
         no_value = [a for a, i in zip(axes, point, strict=True) if beside.get(a) == i]
-        keys.append(_Beside(no_value[0]) if no_value else exact.get(place))
-    regions = regions_of(axes, sizes, keys) if axes else {keys[0]: ALL}
-    found = {
-        value: region
-        for value, region in regions.items()
-        if value is not None and not isinstance(value, _Beside)
-    }
+        keys.append(Beside(no_value[0]) if no_value else exact.get(place))
+    found = from_keys(axes, keys, names)
+    return replace(found, error=Fraction(1, 2 * SMALLEST_PART)) if is_near else found
+
+
+def from_keys(
+    axes: tuple[int, ...], keys: Sequence[_Value | Beside | None], names: Names
+) -> OnGrid:
+    """The values by those of all points, the last attribute fastest; None is NULL."""
+    sizes = [names.domain.sizes[axis] for axis in axes]
+    regions: Mapping[object, Region] = (
+        regions_of(axes, sizes, keys) if axes else dict.fromkeys(keys, ALL)
+    )
+    found = {value: region for value, region in regions.items() if isinstance(value, _Value)}
     kinds: dict[type, Kind] = {Fraction: "number", bool: "truth", date: "day"}
     return OnGrid(
         axes,
@@ -305,9 +346,8 @@ def _read(
         {
             names.domain.attributes[value.axis].other: region
             for value, region in regions.items()
-            if isinstance(value, _Beside)
+            if isinstance(value, Beside)
         },
-        Fraction(1, 2 * SMALLEST_PART) if is_near else Fraction(0),
     )
 
 

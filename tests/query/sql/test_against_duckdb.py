@@ -146,7 +146,7 @@ CONDITIONS = [
     'LENGTH(region) = LENGTH("sex-at-birth") + 1',
     'LEFT(region, 1) < LEFT("sex-at-birth", 1)',
     "LENGTH(region) + 18 = age",
-    "region IN (\"sex-at-birth\", 'East')",
+    "LEFT(region, 1) IN (LEFT(\"sex-at-birth\", 1), 'E')",
     "age % 3 = 1 AND MOD(age, 2) <> 0",
     "age % 2 BETWEEN 1 AND 4 * (age - 21)",
     "(age - 23) * (age - 25) < 0",

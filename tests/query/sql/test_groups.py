@@ -283,7 +283,10 @@ def test_groups_of_time_have_a_course(by: str, course: list[str] | None) -> None
 @pytest.mark.parametrize(
     ("by", "message"),
     [
-        ("EXTRACT(HOUR FROM d)", "EXTRACT one of YEAR, QUARTER, MONTH, WEEK, DAY, DOW, ISODOW"),
+        (
+            "EXTRACT(HOUR FROM d)",
+            "EXTRACT one of YEAR, ISOYEAR, QUARTER, MONTH, WEEK, DAY, DOY",
+        ),
         ("EXTRACT(DAY FROM w)", "take no less than a week of `w`"),
         ("EXTRACT(DOW FROM w)", "take no less than a week of `w`"),
         ("EXTRACT(YEAR FROM s)", "take the year of .* not of `s`"),

@@ -442,3 +442,42 @@ def test_months_of_all_years_are_told_where_earlier_versions_told_years_apart(
         "apart, as DATE_TRUNC('month', d) does."
     )
     assert found == ((remark,) if said else ())
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("DAYNAME(d)", ["Saturday", "Sunday", "Monday"]),
+        ("STRFTIME(d, '%Y-%m')", ["2023-12", "2024-01"]),
+        ("LAST_DAY(d)", ["2023-12-31", "2024-01-31"]),
+        ("YEAR(m) * 100 + MONTH(m)", ["202311", "202312", "202401"]),
+        ("MONTHNAME(m)", ["November", "December", "January"]),
+        ("MONTH(d) || '/' || s", ["12/a", "12/b", "1/a", "1/b"]),
+        ("EXTRACT(DOY FROM d)", ["1", "364", "365"]),
+        ("EXTRACT(ISODOW FROM d) IN (6, 7)", ["false", "true"]),
+        ("CASE WHEN DAYNAME(d) LIKE 'S%' THEN 'weekend' ELSE 'week' END", ["weekend", "week"]),
+    ],
+)
+def test_any_function_of_days_is_a_group(by: str, names: list[str]) -> None:
+    """30 December 2023 was a Saturday."""
+    dates = [
+        {"name": "d", "kind": "date", "every": "day", "first": "2023-12-30", "count": 3},
+        {"name": "m", "kind": "date", "every": "month", "first": "2023-11", "count": 3},
+    ]
+    domain = domain_from_document({"attributes": [*dates, {"name": "s", "labels": ["a", "b"]}]})
+    text = f"SELECT {by} AS g, COUNT(*) FROM v GROUP BY g"
+    assert [row.group[0] for row in parse_statement(text, domain, dataset="v").rows] == names
+
+
+@pytest.mark.parametrize("by", ["DAYNAME(week)", "MONTH(week) % DAY(week)"])
+def test_a_function_of_days_is_none_of_weeks(by: str) -> None:
+    with pytest.raises(SqlError, match="take no less than a week of `week`"):
+        grouped(by, WEEK)
+
+
+def test_what_follows_from_periods_to_come_is_no_group() -> None:
+    days = {"name": "d", "kind": "period", "every": "day", "first": "2023-12-30", "count": 5}
+    domain = sealed_domain(domain_from_document({"attributes": [days]}), "d", 2)
+    text = "SELECT DAYNAME(d) AS g, COUNT(*) FROM v GROUP BY g"
+    rows = parse_statement(text, domain, dataset="v").rows
+    assert [row.group[0] for row in rows] == ["Saturday", "Sunday"]

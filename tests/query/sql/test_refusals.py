@@ -231,7 +231,7 @@ REFUSED = {
         "on all of a bin of `income`",
     ),
     "SELECT COUNT(*) FROM people WHERE ROUND(age / 2) < 11": ("age / 2", "FLOOR"),
-    "SELECT COUNT(*) FROM people WHERE ABS(income - 17) < 8": ("ABS(income - 17", "of a bin"),
+    "SELECT COUNT(*) FROM people WHERE ABS(income - 17) < 7": ("ABS(income - 17", "of a bin"),
     "SELECT COUNT(*) FROM people WHERE income + 1 < 22": ("income + 1", "on all of a bin"),
     "SELECT COUNT(*) FROM people WHERE age / 2 < 11": ("age / 2", "FLOOR"),
     "SELECT COUNT(*) FROM people WHERE ages = NULL": ("ages", "Did you mean `age`"),
@@ -244,7 +244,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM people GROUP BY 1": ("1", "public of a record"),
     "SELECT COUNT(*) FROM people GROUP BY 2": ("2", "position from 1 to 1"),
     "SELECT COUNT(*) FROM people GROUP BY age, age": ("age", "once"),
-    "SELECT COUNT(*) FROM people GROUP BY age / 2": ("age / 2", "FLOOR(age / 10)"),
+    "SELECT COUNT(*) FROM people GROUP BY age / 2": ("age / 2", "FLOOR(age / 2), or age // 2"),
     "SELECT COUNT(*) FROM people GROUP BY FLOOR(income / 20)": (
         "income / 20",
         "differs within 10..24",

@@ -9,15 +9,13 @@ attributes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import TypeGuard
 
 from sqlglot import exp
 
-from qserver.query.domain import Attribute
+from qserver.errors import SqlError
 from qserver.query.sql.attributes import (
     Names,
-    Span,
     code_mask,
     constant,
     label_mask,
@@ -31,13 +29,12 @@ from qserver.query.sql.conditions.branches import (
     is_branching,
     made,
 )
-from qserver.query.sql.conditions.pairs import difference, of_pairs
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
 from qserver.query.sql.periods.comparing import compared_values
-from qserver.query.sql.periods.conditions import between
 from qserver.query.sql.periods.conditions import compared as compared_period
-from qserver.query.sql.periods.derived import derived, is_derived, truth_of
+from qserver.query.sql.periods.derived import derived, is_derived, named, truth_of
 from qserver.query.sql.periods.last import is_last, last
+from qserver.query.sql.ranges import compared_on_bins, is_of_bins
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -166,9 +163,8 @@ class Predicates:
     def _comparison(self, node: exp.Expr, asked: Truth) -> Region:
         left, right = node.this.unnest(), node.expression.unnest()
         kind: type[exp.Expr] = type(node)
-        if (line := difference(node, self._names)) is not None:
-            asked = asked.of_opposite if kind is exp.NEQ else asked
-            return of_pairs(node, line, asked, self._names, self._regions)
+        if self._is_of_bins(left, right):
+            return self._on_bins(node, asked)
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
             flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
             return self._compared(flipped, asked)
@@ -182,21 +178,43 @@ class Predicates:
             true = compared_values(found, kind, right, self._names)
             return found.where(true, asked, self._names, self._regions)
         if not isinstance(left, exp.Column):
-            return self._of_constants(node, asked)
+            return self._evaluated(node, asked if kind is not exp.NEQ else asked.of_opposite)
         axis = self._names.axis(left)
         if self._is_period(axis, right):
             periods = compared_period(self._domain.attributes[axis], kind, right, self._source)
             return self._of_mask(axis, _mask(periods), asked)
         if kind in (exp.EQ, exp.NEQ):
             return self._of_mask(axis, self._value_mask(axis, right), asked)
-        number = self._number(axis, right, node)
-        spans: dict[type[exp.Expr], Span] = {
-            exp.LT: Span(high=number),
-            exp.LTE: Span(high=number, high_closed=True),
-            exp.GT: Span(low=number, low_closed=False),
-            exp.GTE: Span(low=number),
-        }
-        return self._of_mask(axis, self._span_mask(axis, spans[kind], node), asked)
+        raise self._no_number(axis, right, node)
+
+    def _is_of_bins(self, *parts: exp.Expr) -> bool:
+        """Whether expressions are numbers, and of bins of numbers."""
+        of_bins = [is_of_bins(part, self._names) for part in parts]
+        return any(of_bins) and all(
+            one or constant(part, self._source) is not None
+            for one, part in zip(of_bins, parts, strict=True)
+        )
+
+    def _on_bins(self, node: exp.Expr, asked: Truth) -> Region:
+        """A comparison of numbers, or BETWEEN, as it is on each bin."""
+        if isinstance(node, exp.NEQ):
+            return self._on_bins(made(exp.EQ, node.args), asked.of_opposite)
+        if isinstance(node, exp.EQ) and (mask := self._bin_of(node)) is not None:
+            return self._of_mask(self._names.axis(node.this.unnest()), mask, asked)
+        found = named(compared_on_bins(node, self._names, self._regions), node, self._names)
+        return found.where({"true"}, asked, self._names, self._regions)
+
+    def _bin_of(self, node: exp.EQ) -> int | None:
+        """The mask of the bin that is a number: many are in lists; None for other questions."""
+        column, number = node.this.unnest(), constant(node.expression, self._source)
+        if not isinstance(column, exp.Column) or number is None:
+            return None
+        attribute = self._domain.attributes[self._names.axis(column)]
+        at = attribute.bin_of(number)
+        if at is None:
+            return 0
+        is_one = attribute.edges[at] == number == attribute.edges[at + 1] - 1
+        return 1 << at if is_one and attribute.kind == "integer" else None
 
     def _unknown(self, node: exp.Expr, asked: Truth) -> Region:
         """A comparison with NULL."""
@@ -208,30 +226,6 @@ class Predicates:
         for column in node.find_all(exp.Column):
             self._names.any_axis(column)
 
-    def _of_constants(self, node: exp.Expr, asked: Truth) -> Region:
-        """A comparison of two constants; of <> whether they are the same."""
-        left, right = node.this.unnest(), node.expression.unnest()
-        both = (_is_text(left) and _is_text(right)) or (
-            isinstance(left, exp.Boolean) and isinstance(right, exp.Boolean)
-        )
-        if both and isinstance(node, exp.EQ | exp.NEQ):
-            return _fixed(left.this == right.this, asked)
-        one, other = constant(left, self._source), constant(right, self._source)
-        if one is None or other is None:
-            self._check_names(node)
-            raise self._source.refuse(
-                _ONE_ATTRIBUTE, node, hint="Nearest: AND and OR of such comparisons."
-            )
-        holds: dict[type[exp.Expr], bool] = {
-            exp.EQ: one == other,
-            exp.NEQ: one == other,
-            exp.LT: one < other,
-            exp.LTE: one <= other,
-            exp.GT: one > other,
-            exp.GTE: one >= other,
-        }
-        return _fixed(holds[type(node)], asked)
-
     def _between(self, node: exp.Between, asked: Truth) -> Region:
         subject, low, high = node.this.unnest(), node.args["low"], node.args["high"]
         if node.args.get("symmetric"):
@@ -239,80 +233,39 @@ class Predicates:
             if one is None or other is None:
                 raise self._source.refuse(_ONE_ATTRIBUTE, node)
             low, high = (high, low) if other < one else (low, high)
-        if any(end.find(exp.Null, exp.Column) for end in (low, high)):
-            ends = self._ends(subject, low, high)
-            parts = [self._compared(end, asked) for end in ends]
-            return self._joined(parts, all_of=asked.needs_all(of_and=True))
-        if (found := derived(subject, self._names, self._regions)) is not None:
-            above = compared_values(found, exp.GTE, low, self._names)
-            below = compared_values(found, exp.LTE, high, self._names)
-            return found.where(above & below, asked, self._names, self._regions)
-        if self._is_constant(subject):
-            parts = [self._of_constants(end, asked) for end in self._ends(subject, low, high)]
-            return self._joined(parts, all_of=asked.needs_all(of_and=True))
-        axis = self._axis(subject)
-        if self._is_period(axis, low):
-            attribute = self._domain.attributes[axis]
-            return self._of_mask(axis, _mask(between(attribute, low, high, self._source)), asked)
-        span = Span(self._number(axis, low, node), self._number(axis, high, node), high_closed=True)
-        return self._of_mask(axis, self._span_mask(axis, span, node), asked)
-
-    def _ends(self, subject: exp.Expr, low: exp.Expr, high: exp.Expr) -> list[exp.Expr]:
-        """BETWEEN as two comparisons."""
-        pairs = ((exp.GTE, low), (exp.LTE, high))
-        return [made(kind, {"this": subject, "expression": end}) for kind, end in pairs]
+        if self._is_of_bins(subject, low, high):
+            parts_of = {"this": subject, "low": low, "high": high}
+            return self._on_bins(made(exp.Between, parts_of), asked)
+        ends = ((exp.GTE, low), (exp.LTE, high))
+        both = [made(kind, {"this": subject, "expression": end}) for kind, end in ends]
+        parts = [self._compared(end, asked) for end in both]
+        return self._joined(parts, all_of=asked.needs_all(of_and=True))
 
     def _in(self, node: exp.In, asked: Truth) -> Region:
-        """A list of values: whatever is none of them is unknown where NULL is one."""
-        if any(isinstance(item.unnest(), exp.Null) for item in node.expressions):
-            others = [item for item in node.expressions if not isinstance(item.unnest(), exp.Null)]
-            rest = [made(exp.In, {**node.args, "expressions": others})] if others else []
-            parts = [self._unknown(node, asked), *(self._in(one, asked) for one in rest)]
-            return self._joined(parts, all_of=asked.needs_all(of_and=False))
-        subject, items = node.this.unnest(), [item.unnest() for item in node.expressions]
-        if isinstance(subject, exp.Tuple) and items:
-            return self._in_tuples(node, subject.expressions, asked)
-        if items and self._is_constant(subject):
-            same = [made(exp.EQ, {"this": subject, "expression": item}) for item in items]
-            parts = [self._of_constants(one, asked) for one in same]
-            return self._joined(parts, all_of=asked.needs_all(of_and=False))
-        if not self._is_subject(subject) or not items:
+        """A list of values, each of which it may equal; of tuples in all places."""
+        if not node.expressions:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
-        if any(self._is_subject(item) for item in items):
-            return self._evaluated(node, asked)
-        if (found := derived(subject, self._names, self._regions)) is not None:
-            true = set[str | None]()
-            for item in items:
-                true |= compared_values(found, exp.EQ, item, self._names)
-            return found.where(true, asked, self._names, self._regions)
-        axis, mask = self._axis(subject), 0
-        for item in items:
-            self._regions.take(1, self._domain.sizes[axis])
-            mask |= self._value_mask(axis, item)
-        return self._of_mask(axis, mask, asked)
-
-    def _in_tuples(self, node: exp.In, subjects: list[exp.Expr], asked: Truth) -> Region:
-        """(a, b) IN ((1, 2), (3, 4)): one of some tuples, each equal in all places."""
-        columns = [subject for subject in subjects if isinstance(subject, exp.Column)]
-        if len(columns) < len(subjects):
-            raise self._source.refuse("give IN attributes and a list of their values", node)
-        axes = [self._names.axis(column) for column in columns]
-        found = [self._tuple(axes, item, node, asked) for item in node.expressions]
+        found = list[Region]()
+        for item in node.expressions:
+            pairs = self._pairs(node, item.unnest())
+            same = [made(exp.EQ, {"this": one, "expression": other}) for one, other in pairs]
+            parts = [self._compared(one, asked) for one in same]
+            found.append(self._joined(parts, all_of=asked.needs_all(of_and=True)))
         return self._joined(found, all_of=asked.needs_all(of_and=False))
 
-    def _tuple(self, axes: list[int], item: exp.Expr, whole: exp.Expr, asked: Truth) -> Region:
-        values = item.unnest().expressions if isinstance(item.unnest(), exp.Tuple) else []
-        if len(values) != len(axes):
+    def _pairs(self, node: exp.In, item: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+        """What is equal where it is this item: (a, b) IN ((1, 2), (3, 4)) has two."""
+        subject = node.this.unnest()
+        if not isinstance(subject, exp.Tuple):
+            return [(subject, item)]
+        values = item.expressions if isinstance(item, exp.Tuple) else []
+        if len(values) != len(subject.expressions):
             raise self._source.refuse(
-                f"give IN lists of {len(axes)} values, one for each attribute",
-                whole,
+                f"give IN lists of {len(subject.expressions)} values, one for each attribute",
+                node,
                 hint="Nearest: (a, b) IN ((1, 2), (3, 4)).",
             )
-        parts = [
-            self._of_mask(axis, self._value_mask(axis, value.unnest()), asked)
-            for axis, value in zip(axes, values, strict=True)
-        ]
-        return self._joined(parts, all_of=asked.needs_all(of_and=True))
+        return list(zip(subject.expressions, values, strict=True))
 
     def _like(self, node: exp.Like | exp.ILike, asked: Truth) -> Region:
         """The labels that a pattern fits: they are public, so it is IN with these.
@@ -405,38 +358,26 @@ class Predicates:
             return label_mask(attribute, node, self._source)
         if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
             return mask
-        number = self._number(axis, node, node)
-        return self._span_mask(axis, Span(number, number, high_closed=True), node)
+        raise self._no_number(axis, node, node)
 
-    def _number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> Fraction:
-        """The number that a numeric attribute is compared with."""
+    def _no_number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> SqlError:
+        """The refusal to compare an attribute with what is none of its values."""
         attribute = self._domain.attributes[axis]
         if isinstance(node, exp.Null):
-            raise self._no_null(node)
+            return self._no_null(node)
         if isinstance(node, exp.Column):
             self._names.axis(node)  # raises if it names no attribute
-            raise self._source.refuse(
+            return self._source.refuse(
                 _ONE_ATTRIBUTE, whole, hint="Nearest: name the values that it may have."
             )
         if attribute.kind == "labels":
             shown = ", ".join(f"'{label[:40]}'" for label in attribute.value_names[:3])
-            raise self._source.refuse(
+            return self._source.refuse(
                 f"compare `{attribute.name}`, which has labels, by =, <> or IN with texts",
                 whole,
                 hint=f"Its labels are such as {shown}.",
             )
-        number = constant(node, self._source)
-        if number is None:
-            raise self._source.refuse(f"compare `{attribute.name}` with numbers", node)
-        return number
-
-    def _span_mask(self, axis: int, span: Span, node: exp.Expr) -> int:
-        """The mask of the bins that hold exactly these values."""
-        attribute = self._domain.attributes[axis]
-        bins = span.bins(attribute)
-        if bins is None:
-            raise self._cut(attribute, span, node)
-        return _mask(bins)
+        return self._source.refuse(f"compare `{attribute.name}` with numbers", node)
 
     def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
         """Whether an expression is what a condition is about: an attribute, or what follows."""
@@ -451,14 +392,6 @@ class Predicates:
         """Whether a value is compared with times; NULL and columns are refused elsewhere."""
         is_period = self._domain.attributes[axis].is_timed
         return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
-
-    def _cut(self, attribute: Attribute, span: Span, node: exp.Expr) -> Exception:
-        nearest = " and ".join(f"`{text}`" for text in span.nearest(attribute))
-        return self._source.refuse(
-            f"not cut through a bin of `{attribute.name}`",
-            node,
-            hint=f"The nearest that fit: {nearest}.",
-        )
 
     def _is_constant(self, node: exp.Expr) -> bool:
         is_plain = _is_text(node) or isinstance(node, exp.Boolean)
@@ -479,7 +412,7 @@ class Predicates:
             self._names.noted.add(axis)
         return self._regions.of_mask(axis, found)
 
-    def _no_condition(self, node: exp.Expr) -> Exception:
+    def _no_condition(self, node: exp.Expr) -> SqlError:
         self._check_names(node)
         if isinstance(node, exp.Is):
             return self._no_null(node)
@@ -489,7 +422,7 @@ class Predicates:
             )
         return self._source.refuse(f"have conditions that {_ONE_ATTRIBUTE}", node)
 
-    def _no_null(self, node: exp.Expr) -> Exception:
+    def _no_null(self, node: exp.Expr) -> SqlError:
         return self._source.refuse(
             "not compare with NULL, which is true of no record",
             node,

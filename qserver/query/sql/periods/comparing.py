@@ -53,7 +53,7 @@ def compared_values(
         place = _place(found, value, names, is_equality=is_equality)
         holds = _ORDERED[kind]
         true = {text for text, at in found.places.items() if holds(Fraction(at), place)}
-    if found.of == "period":
+    if found.of == "period" and len(found.axes) == 1:
         [axis] = found.axes
         everything = (1 << names.domain.sizes[axis]) - 1
         mask = sum(box.get(axis, everything) for text in true for box in found.regions[text])

@@ -37,19 +37,6 @@ def compared(attribute: Attribute, kind: type[exp.Expr], end: exp.Expr, source: 
         raise source.refuse(said, end, hint=exc.hint) from exc
 
 
-def between(attribute: Attribute, low: exp.Expr, high: exp.Expr, source: SqlText) -> range:
-    """Indexes of the periods from `low` to `high`, both included; none if they are reversed.
-
-    Raises:
-        SqlError: an end is no label or date, or cuts through a period.
-    """
-    first, last = (
-        compared(attribute, exp.GTE, low, source),
-        compared(attribute, exp.LTE, high, source),
-    )
-    return range(first.start, max(first.start, last.stop))
-
-
 def _text(attribute: Attribute, node: exp.Expr, source: SqlText) -> str:
     node = node.unnest()
     if isinstance(node, exp.Literal):

@@ -21,9 +21,9 @@ from qserver.query.calendar.units import UNITS, Unit, first_day, longer, text_of
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.conditions.truth import Truth
-from qserver.query.sql.grid import Near, OnGrid, is_point, on_grid
+from qserver.query.sql.grid import PARTS, Near, OnGrid, is_point, on_grid
+from qserver.query.sql.ranges import is_of_bins, values_on_bins
 from qserver.query.sql.regions import NOTHING, Region, Regions
-from qserver.query.sql.shaping.steps import Steps, is_steps
 
 _FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
@@ -37,16 +37,6 @@ _FORMATS: dict[str, Unit] = {"YYYY": "year", "YYYY-MM": "month"}
 _FIRST_DAY = "YYYY-MM-DD"
 """Of TO_CHAR: by unit, or as the first day of whatever period the attribute has."""
 _DAYS = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
-_PARTS: dict[str, Unit] = {
-    "year": "year",
-    "quarter": "quarter",
-    "month": "month",
-    "week": "week",
-    "day": "day",
-    "dow": "day",
-    "isodow": "day",
-}
-"""Per part of EXTRACT the unit of time within which it does not change."""
 _CALCULATED = (exp.Func, exp.Binary, exp.Neg, exp.Escape)
 _READ_ELSEWHERE = (
     *(exp.Case, exp.If, exp.AggFunc, exp.Connector, exp.And, exp.Or),
@@ -79,7 +69,7 @@ class Derived:
     name: str
     of: Literal["text", "truth", "period", "number"]
     regions: Mapping[str, Region]
-    places: Mapping[str, int] | Mapping[str, Fraction]
+    places: Mapping[str, int | Fraction]
     unit: Unit | None = None
     null: Region = NOTHING
     missing: str = ""
@@ -114,8 +104,12 @@ def _is_day(node: exp.Expr) -> bool:
 
 def is_derived(node: exp.Expr, names: Names) -> bool:
     """Whether an expression is one of these, right or wrong."""
-    is_function = is_of_calendar(node) or isinstance(node, exp.Extract)
-    return is_function or _is_calculated(node, names) or names.level(node) is not None
+    return (
+        is_of_calendar(node)
+        or isinstance(node, exp.Extract)
+        or _is_calculated(node, names)
+        or names.level(node) is not None
+    )
 
 
 def _is_calculated(node: exp.Expr, names: Names) -> bool:
@@ -135,7 +129,6 @@ def derived(
     names: Names,
     regions: Regions,
     *,
-    sealed_only: bool = False,
     near: Near = "keep",
 ) -> Derived | None:
     """What an expression gives for each value of its attributes; None if it is none of these.
@@ -144,7 +137,6 @@ def derived(
     missing is one of its own, the last.
 
     Args:
-        sealed_only: leave out the periods whose data have not arrived yet.
         near: of numbers that are no small fractions.
 
     Raises:
@@ -155,20 +147,20 @@ def derived(
         masks = above.masks(other=_value_beside(axis, names))
         return _of_masks(axis, above.name, "text", masks, {}, names)
     if isinstance(node, exp.Extract):
-        return _part(node, names, sealed_only=sealed_only)
+        part = _part(node, names)
+        _dates(node, node.expression.unnest(), PARTS[part], part, names)
     if not is_of_calendar(node):
         if not _is_calculated(node, names):
             return None
-        if is_steps(node) and (number := _number_axis(node, names)) is not None:
-            return _steps(node, number, names, regions)
-        return _named(on_grid(node, names, regions, near=near), node, names)
+        if is_of_bins(node, names):
+            return named(values_on_bins(node, names, regions), node, names)
+        return named(on_grid(node, names, regions, near=near), node, names)
     as_days, node = _is_day(node), node.this.unnest() if _is_day(node) else node
     unit = _unit(node, names)
     as_days = as_days or _format(node) == _FIRST_DAY
     axis, attribute, periods = _dates(node, node.this.unnest(), unit, unit, names)
-    n = attribute.n_sealed if sealed_only else attribute.size
     found, places = dict[str, int](), dict[str, int]()
-    for i in range(min(n, attribute.n_regular)):
+    for i in range(attribute.n_regular):
         number = _number(periods, i, unit)
         day = first_day(unit, number)
         text = day.isoformat() if as_days else text_of(unit, number)
@@ -184,11 +176,13 @@ def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
     Raises:
         SqlError: it names wide bins, or cannot be evaluated.
     """
-    if node.find(exp.AggFunc, exp.Query) or not node.find(exp.Column, exp.Literal):
+    if node.find(exp.AggFunc, exp.Query):
         return None
+    for column in node.find_all(exp.Column):
+        names.any_axis(column)  # raises if it names no attribute
     found = on_grid(node, names, regions)
     is_truth = found.kind == "truth" or not found.found
-    return replace(_named(found, node, names), of="truth") if is_truth else None
+    return replace(named(found, node, names), of="truth") if is_truth else None
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
@@ -202,7 +196,7 @@ def _remark(node: exp.Expr, names: Names) -> str:
     if _is_day(node):
         return ""  # what it casts is looked at by itself
     if isinstance(node, exp.Extract):
-        column, unit = node.expression.unnest(), _PARTS.get(node.this.name.lower(), "day")
+        column, unit = node.expression.unnest(), PARTS.get(node.this.name.lower(), "day")
     elif is_of_calendar(node):
         column, unit = node.this.unnest(), _unit(node, names)
     else:
@@ -238,7 +232,7 @@ def _of_masks(
     name: str,
     of: Literal["text", "period", "number"],
     masks: Mapping[str, int],
-    places: Mapping[str, int] | Mapping[str, Fraction],
+    places: Mapping[str, int | Fraction],
     names: Names,
     unit: Unit | None = None,
 ) -> Derived:
@@ -257,7 +251,7 @@ def _of_masks(
     )
 
 
-def _named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
+def named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
     """Values by their names, numbers and days in rising order."""
     regions, places = dict[str, Region](), dict[str, Fraction]()
     values = list(found.found)
@@ -267,6 +261,8 @@ def _named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
         if isinstance(value, Fraction | date):
             places[text] = value if isinstance(value, Fraction) else Fraction(value.toordinal())
     columns = {column.name for column in node.find_all(exp.Column)}
+    attributes = [names.domain.attributes[axis] for axis in found.axes]
+    missing = next((a.other for a in attributes if found.null), "")
     return Derived(
         found.axes,
         columns.pop() if len(columns) == 1 else names.source.source(node),
@@ -275,7 +271,8 @@ def _named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
         places,
         "day" if found.kind == "day" else None,
         found.null,
-        error=found.error,
+        "" if any(a.kind == "labels" for a in attributes) else missing,
+        found.error,
     )
 
 
@@ -287,65 +284,13 @@ def _text(value: object) -> str:
     return decimal_text(value) if isinstance(value, Fraction) else str(value)
 
 
-def _number_axis(node: exp.Expr, names: Names) -> int | None:
-    """The only attribute of an expression, if it has numbers."""
-    columns = list(node.find_all(exp.Column))
-    axes = {None if names.level(column) else names.axis(column) for column in columns}
-    axis = axes.pop()
-    if axes or axis is None:
-        return None
-    return axis if names.domain.attributes[axis].is_numeric else None
-
-
-def _steps(node: exp.Expr, axis: int, names: Names, regions: Regions) -> Derived:
-    """FLOOR(age / 10) and the like: neighbouring bins with the same value."""
-    attribute = names.domain.attributes[axis]
-    regions.take(attribute.size * sum(1 for _ in node.walk()))
-    values = Steps(node, attribute, names.source).values()
-    masks, places = dict[str, int](), dict[str, Fraction]()
-    for i in sorted(range(len(values)), key=values.__getitem__):
-        text = decimal_text(values[i])
-        masks[text] = masks.get(text, 0) | 1 << i
-        places[text] = values[i]
-    masks = _with_other(masks, axis, names)
-    return _of_masks(axis, attribute.name, "number", masks, places, names)
-
-
-def _part(node: exp.Extract, names: Names, *, sealed_only: bool) -> Derived:
-    """EXTRACT(part FROM attribute)."""
-    part = node.this.name.lower()
-    if part not in _PARTS:
-        choices = ", ".join(p.upper() for p in _PARTS)
+def _part(node: exp.Extract, names: Names) -> str:
+    """What EXTRACT takes of a date."""
+    part = str(node.this.name).lower()
+    if part not in PARTS:
+        choices = ", ".join(p.upper() for p in PARTS)
         raise names.source.refuse(f"EXTRACT one of {choices}", node)
-    axis, attribute, periods = _dates(node, node.expression.unnest(), _PARTS[part], part, names)
-    n = attribute.n_sealed if sealed_only else attribute.size
-    found = dict[int, int]()
-    for i in range(min(n, attribute.n_regular)):
-        value = _value(part, periods, i)
-        found[value] = found.get(value, 0) | 1 << i
-    masks = {str(value): found[value] for value in sorted(found)}
-    places = {text: int(text) for text in masks}
-    masks = _with_other(masks, axis, names)
-    return _of_masks(axis, attribute.name, "number", masks, places, names)
-
-
-def _value(part: str, periods: Periods, i: int) -> int:
-    day = first_day(_PARTS[part], _number(periods, i, _PARTS[part]))
-    match part:
-        case "year":
-            return day.year
-        case "quarter":
-            return (day.month - 1) // 3 + 1
-        case "month":
-            return day.month
-        case "week":
-            return day.isocalendar().week
-        case "day":
-            return day.day
-        case "dow":
-            return day.isoweekday() % 7  # Sunday is 0
-        case _:
-            return day.isoweekday()
+    return part
 
 
 def _number(periods: Periods, i: int, unit: Unit) -> int:

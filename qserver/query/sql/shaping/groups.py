@@ -178,7 +178,17 @@ class Groups:
         raise self._no_group(node)
 
     def _derived(self, node: exp.Expr) -> Derived | None:
-        return derived(node, self._names, self._regions, sealed_only=True, near="refuse")
+        """What follows from a record's values, without periods that have no data yet."""
+        found = derived(node, self._names, self._regions, near="refuse")
+        axis = self._names.domain.period_axis
+        if found is None or axis is None or axis not in found.axes:
+            return found
+        n_sealed = self._names.domain.attributes[axis].n_sealed
+        sealed = self._regions.of_mask(axis, (1 << n_sealed) - 1)
+        both = {text: self._regions.both(one, sealed) for text, one in found.regions.items()}
+        places = {text: at for text, at in found.places.items() if both[text]}
+        kept = {text: region for text, region in both.items() if region}
+        return replace(found, regions=kept, places=places)
 
     def _truths(self, node: exp.Expr) -> list[GroupValue]:
         """A condition: false, true, and NULL where it may be unknown."""
