@@ -7,7 +7,7 @@ rest, FLOOR, CEIL and WIDTH_BUCKET join neighbouring bins, and MONTH and its lik
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
