@@ -84,7 +84,7 @@ class Reduced:
     Args:
         shift: the part of W that is known, in records; shape (m,) for m errors W together.
         weights: shape (n,), in records; likewise (m, n).
-        values: shape (k,).
+        values: shape (k,); of several histories that differ in them alone, (b, k).
         mixing: shape (k, r), with n = r + k.
         rest: further weights of independent errors in W, each of them small, shape (l,); likewise
             (m, l).
@@ -103,12 +103,12 @@ class Reduced:
     @property
     def n_disagreements(self) -> int:
         """k, the number of known sums that bear on W."""
-        return len(self.values)
+        return len(self.mixing)
 
     @property
     def sums(self) -> FloatArray:
         """The known sums' weights, shape (k, n): sums @ u = values."""
-        return np.hstack([-self.mixing, np.eye(len(self.values))])
+        return np.hstack([-self.mixing, np.eye(len(self.mixing))])
 
     @property
     def is_on_a_line(self) -> bool:
@@ -124,7 +124,7 @@ class Reduced:
     @property
     def is_independent(self) -> bool:
         """Whether all errors are independent Laplace variables."""
-        return not len(self.values) and bool((self.counts == 1.0).all())
+        return not self.n_disagreements and bool((self.counts == 1.0).all())
 
     @property
     def of_several(self) -> Reduced:
