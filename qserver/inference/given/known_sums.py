@@ -35,7 +35,7 @@ class KnownSums:
     Args:
         weights: of each error in W, in records, shape (n,); (m, n) for m errors W together.
         sums: the known sums' weights, shape (k, n), of any rank.
-        values: the known sums, shape (k,).
+        values: the known sums, shape (k,); of several histories that differ in them alone, (b, k).
         counts: shape (n,); all 1 where it is left out.
     """
 
@@ -176,15 +176,16 @@ def with_free(
 def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
     """Errors that are in some sum, each, parted in a basis and those that follow from it."""
     all_weights, sums, values = known.weights[..., inside], known.sums[:, inside], known.values
-    if not len(values):
-        nothing, shift = np.zeros(0), np.zeros(all_weights.shape[:-1])
+    several = values.shape[:-1]
+    if not len(sums):
+        nothing, shift = np.zeros((*several, 0)), np.zeros((*several, *all_weights.shape[:-1]))
         none = all_weights[..., :0]
-        return Reduced(shift, none, nothing, np.zeros((0, 0)), none, nothing)
+        return Reduced(shift, none, nothing, np.zeros((0, 0)), none, np.zeros(0))
     left, upper, order = qr(sums, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(upper))
     k = int(np.count_nonzero(sizes > _RANK * sizes.max(initial=1e-300)))
     mixing = -solve_triangular(upper[:k, :k], upper[:k, k:])
-    given = solve_triangular(upper[:k, :k], (left.T @ values)[:k])
+    given = solve_triangular(upper[:k, :k], (values @ left)[..., :k].T).T
     mixing[np.abs(mixing) < _ZERO] = 0.0
     dependent, basis = order[:k], order[k:]
     weights = all_weights[..., basis] + all_weights[..., dependent] @ mixing
@@ -192,11 +193,11 @@ def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
     rows, columns = _reached(mixing, _sizes(weights))
     counts = known.counts[inside]
     return Reduced(
-        np.asarray(all_weights[..., dependent] @ given),
+        np.asarray(given @ all_weights[..., dependent].T),
         np.concatenate(
             [weights[..., columns], np.zeros((*weights.shape[:-1], len(rows)))], axis=-1
         ),
-        given[rows],
+        given[..., rows],
         mixing[np.ix_(rows, columns)],
         weights[..., :0],
         np.append(counts[basis][columns], counts[dependent][rows]),

@@ -12,7 +12,7 @@ from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.line import law_on_a_line
 from qserver.inference.given.matter import Parts
 from qserver.inference.given.mixture import N_PLACES, mixture
-from qserver.inference.given.nodes import DROPPED, MOST_NODES, by_nodes
+from qserver.inference.given.nodes import DROPPED, MOST_FEW, Few, by_nodes
 from qserver.inference.given.normal import NormalLaw
 from qserver.inference.given.points import SIZES
 from qserver.inference.given.sites import normal_law
@@ -88,14 +88,15 @@ def _by_few(
     known: Reduced, normal: NormalLaw, parts: Sequence[Parts], effort: _Effort
 ) -> dict[int, TableOfLaw]:
     """By history the law, where few errors matter."""
-    alike = dict[tuple[int, ...], dict[int, float]]()
+    alike = dict[Few, dict[int, float]]()
     for i, one in enumerate(parts):
         order, left = one.in_order(_LEFT_BY_FEW)
-        if len(order) <= MOST_NODES:
-            alike.setdefault(tuple(order.tolist()), {})[i] = _ROOM * left + one.of_rest + DROPPED
+        if len(order) <= MOST_FEW:
+            few = Few.of(order, one.of_each)
+            alike.setdefault(few, {})[i] = _ROOM * left + one.of_rest + DROPPED
     found = dict[int, TableOfLaw]()
-    for order_, left_out in alike.items():
-        mixtures = by_nodes(known, normal, np.array(order_), np.array(list(left_out)))
+    for few, left_out in alike.items():
+        mixtures = by_nodes(known, normal, few, np.array(list(left_out)))
         for (i, left), drawn in zip(left_out.items(), mixtures, strict=True):
             found[i] = drawn.table(left_out=left, n_places=effort.n_places)
     return found

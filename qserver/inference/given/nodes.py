@@ -32,32 +32,50 @@ from qserver.inference.given.mixture import Mixture
 from qserver.inference.given.normal import NormalLaw
 from qserver.inference.given.variances import LAPLACE_VARIANCE, log_density, log_edges
 
-MOST_NODES: Final = 4
-"""Most errors that keep their factors: each further one takes four times as many points."""
+MOST_FEW: Final = 4
+"""Most errors that keep their factors: each further one takes 4 to 6 times as many points."""
 _N_CELLS = 400
 _STEP, _USUAL_SPREAD = 0.45, 1.1
 """Distance of places, and the deviation of a logarithm of a variance for which it is enough."""
 _TAIL = 1e-7
-_N_NODES = (4, 3)
+_MUCH = 2e-3
+_FEW_NODES, _MANY_NODES = 4, 6
+"""Of an error that adds less to a probability than `_MUCH`, and of others. With four nodes for all
+the mean of one of two halves that disagree with the whole by 4.7 scales is off by .0015 scales."""
 DROPPED: Final = 1e-5
 """Share of all points that weigh least and are dropped: three in four of them."""
 
 
-def by_nodes(known: Reduced, normal: NormalLaw, order: Places, histories: Places) -> list[Mixture]:
-    """The law of W less its shift, of some of the histories of `known`.
+@dataclass(frozen=True)
+class Few:
+    """The errors that keep their Laplace factors, and how many nodes all but the first have.
 
     Args:
-        order: the errors that keep their Laplace factors, that which bears most on W first.
+        order: that which bears most on W first.
     """
+
+    order: tuple[int, ...]
+    n_nodes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, order: Places, of_each: FloatArray) -> Few:
+        """These errors, by what each adds to probabilities by the shape of its law."""
+        sizes = [_MANY_NODES if of_each[i] > _MUCH else _FEW_NODES for i in order]
+        return cls(tuple(order.tolist()), tuple(sizes[1:]))
+
+
+def by_nodes(known: Reduced, normal: NormalLaw, few: Few, histories: Places) -> list[Mixture]:
+    """The law of W less its shift, of some of the histories of `known`."""
+    order = np.array(few.order)
     whole = normal.cavity.some(order)
     means, variances = (np.atleast_2d(of)[histories] for of in (whole.mean, whole.variance))
     cavity = Cavity(means, variances, whole.counts)
-    first = _even_places(cavity)
+    first, others = _even_places(cavity), [cavity.some(np.array([j])) for j in range(1, len(order))]
     found = []
-    for i, n_nodes in enumerate(_N_NODES):
-        others = [_nodes(cavity.some(np.array([j])), n_nodes) for j in range(1, len(order))]
+    for i in range(2):
+        nodes = [_nodes(one, n - i) for one, n in zip(others, few.n_nodes, strict=True)]
         state = _State.of(known, normal, order, histories)
-        found.append(state.given([first.every_second(i), *others]))
+        found.append(state.given([first.every_second(i), *nodes]))
     return [_mixture(rows) for rows in zip(*found, strict=True)]
 
 
