@@ -11,7 +11,7 @@ from qserver.answering.answer import answer_from, exact_answer, offer, refusal
 from qserver.answering.longer import told, told_of_all
 from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
-from qserver.answering.workload import WorkloadCost, answer_workload, n_open, offers
+from qserver.answering.workload import WorkloadCost, answer_workload, offers, open_work
 from qserver.errors import MeasurementError
 from qserver.inference.posterior.row_estimate import RowEstimate
 from qserver.inference.posterior.to_state import ToState
@@ -106,11 +106,12 @@ class StillToDo:
     """What is still to be done for a workload that history answers.
 
     Args:
-        n_laws: how many laws of numbers are to be computed, which takes nearly all of the time.
+        n_laws: laws of numbers that are to be computed, which takes nearly all of the time; one
+            that is found with others counts for less.
         estimators: weights that must be kept so that it stays free.
     """
 
-    n_laws: int
+    n_laws: float
     estimators: tuple[Estimator, ...] = ()
 
 
@@ -120,7 +121,7 @@ def still_to_do(replica: Replica, workload: Workload) -> StillToDo:
     if plan is None:
         return StillToDo(0)
     kept = (e for e in plan.estimators if e is not None and not engine.has_kept(e))
-    return StillToDo(n_open(engine, workload), tuple(kept))
+    return StillToDo(open_work(engine, workload), tuple(kept))
 
 
 def offered(

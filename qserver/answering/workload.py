@@ -158,14 +158,17 @@ class _Each:
             return None
         return found
 
-    def is_open(self, alone: Question, asked: Question) -> bool:
-        """Whether a posterior is still to be computed for the answer that history gives."""
+    def wanted(self, alone: Question, asked: Question) -> RowEstimate | None:
+        """The estimate whose posterior is the answer that history gives; None if it needs none."""
         if asked.row.is_zero or not self.is_posterior:
-            return False
+            return None
         estimate = estimate_of(self.engine, alone)
-        if estimate is None or self._is_decided(asked, estimate):
-            return False
-        return not self.engine.to_state(asked.row, estimate).is_found
+        return None if estimate is None or self._is_decided(asked, estimate) else estimate
+
+    def work(self, alone: Question, asked: Question) -> float:
+        """What is still to be computed for the answer that history gives, as of `ToState`."""
+        estimate = self.wanted(alone, asked)
+        return 0.0 if estimate is None else self.engine.to_state(asked.row, estimate).work
 
     def _zero(self, asked: Question) -> KnownNumber:
         left = self.cost.remaining_nano
@@ -208,18 +211,22 @@ def _each(
     engine: InferenceEngine, workload: Workload, cost: WorkloadCost, version: int
 ) -> list[_Each]:
     """What makes each answer. Quotients combine laws of errors."""
-    parts, marks = set(workload.for_quotients), dict(workload.marks)
-    return [
+    parts, marks, questions = set(workload.for_quotients), dict(workload.marks), workload.questions
+    found = [
         _Each(engine, workload, cost, version, i not in parts, marks.get(i))
-        for i in range(len(workload.questions))
+        for i in range(len(questions))
     ]
+    asked = zip(questions, zip(found, each_alone(workload), questions, strict=True), strict=True)
+    wanted = [(q.row, e) for q, one in asked if (e := one[0].wanted(*one[1:])) is not None]
+    engine.ahead([row.row for row, _ in wanted], [estimate for _, estimate in wanted])
+    return found
 
 
-def n_open(engine: InferenceEngine, workload: Workload) -> int:
-    """How many posteriors are still to be computed for a workload that history answers."""
+def open_work(engine: InferenceEngine, workload: Workload) -> float:
+    """What posteriors are still to be computed of what history knows, in laws of single numbers."""
     each = _each(engine, workload, WorkloadCost(0, 0, {}), 0)
     asked = zip(each, each_alone(workload), workload.questions, strict=True)
-    return sum(one.is_open(alone, question) for one, alone, question in asked)
+    return sum(one.work(alone, question) for one, alone, question in asked)
 
 
 def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:

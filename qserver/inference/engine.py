@@ -197,6 +197,12 @@ class InferenceEngine(LiveRows):
         self.catch_up()
         return self._posteriors.of(primitive.row, estimate, enough=error)
 
+    def ahead(self, rows: Rows, estimates: Estimates) -> None:
+        """Note estimates whose posteriors will be wanted: many that are alike are found at once."""
+        if self._posteriors is not None:
+            self.catch_up()
+            self._posteriors.ahead(rows, estimates)
+
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
         """Some estimates with what disagrees about them; None where that is not known."""
         if self._posteriors is None:

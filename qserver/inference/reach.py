@@ -8,7 +8,7 @@ bearing. Supports are replaced by boxes around them: that may keep more, and nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,6 +33,10 @@ class Boxes:
         """Which of n boxes meet one box, shape (n,)."""
         return np.asarray(((self.low <= box.high) & (self.high >= box.low)).all(axis=1))
 
+    def each(self) -> Iterator[Boxes]:
+        """Each by itself, without the first axis."""
+        return (Boxes(*one) for one in zip(self.low, self.high, strict=True))
+
     def around(self, which: npt.NDArray[np.bool_], box: Boxes) -> Boxes:
         """The box around one box and some of these."""
         low, high = self.low[which], self.high[which]
@@ -53,22 +57,47 @@ class Reach:
         everything = tuple(measurements)
         self._rows = [m for m in everything if isinstance(m, Measurement)]
         self._tables = [m for m in everything if isinstance(m, TableMeasurement)]
+        self._by_id = {m.id: m for m in everything}
         self._boxes = _boxes([m.row for m in self._rows])
 
     def of(self, queries: Sequence[LinearQuery]) -> list[AnyMeasurement]:
         """The measurements that may bear on some of these questions, in the order of their ids."""
         own = _boxes(queries)
-        box, is_grown = Boxes(own.low.min(axis=0), own.high.max(axis=0)), True
-        while is_grown:
-            rows = self._boxes.met(box)
-            grown = self._boxes.around(rows, box)
+        around = Boxes(own.low.min(axis=0)[None], own.high.max(axis=0)[None])
+        (ids,) = self._ids(around)
+        return [self._by_id[i] for i in ids]
+
+    def of_each(self, queries: Sequence[LinearQuery]) -> list[tuple[int, ...]]:
+        """The ids of the measurements that may bear on each of these questions, in order."""
+        return self._ids(_boxes(queries)) if queries else []
+
+    def _ids(self, boxes: Boxes) -> list[tuple[int, ...]]:
+        """Those that may bear on questions about each of these boxes."""
+        is_grown = np.ones(len(boxes.low), dtype=np.bool_)
+        low, high = boxes.low.copy(), boxes.high.copy()
+        while is_grown.any():
+            some = Boxes(low[is_grown], high[is_grown])
+            grown = some
+            if self._rows:
+                each = [self._boxes.around(self._boxes.met(one), one) for one in some.each()]
+                grown = Boxes(np.stack([o.low for o in each]), np.stack([o.high for o in each]))
             for table in self._tables:
-                grown = _met_cells(table, grown) or grown
-            is_grown = bool((grown.low < box.low).any() or (grown.high > box.high).any())
-            box = grown
-        found = [m for m, is_met in zip(self._rows, rows.tolist(), strict=True) if is_met]
-        tables = [m for m in self._tables if _met_cells(m, box) is not None]
-        return sorted([*found, *tables], key=lambda one: one.id)
+                grown = _with_met_cells(table, grown)[0]
+            low[is_grown], high[is_grown] = grown.low, grown.high
+            is_grown[is_grown] = ((grown.low < some.low) | (grown.high > some.high)).any(axis=1)
+        found = Boxes(low, high)
+        tables = [(m.id, _with_met_cells(m, found)[1]) for m in self._tables]
+        return [
+            tuple(
+                sorted(
+                    [
+                        *(self._rows[j].id for j in np.flatnonzero(self._boxes.met(box)).tolist()),
+                        *(number for number, is_met in tables if is_met[i]),
+                    ]
+                )
+            )
+            for i, box in enumerate(found.each())
+        ]
 
 
 def _boxes(rows: Sequence[LinearQuery]) -> Boxes:
@@ -102,19 +131,23 @@ def _ends(weights: Weights) -> tuple[int, int]:
     return runs[0][0], runs[-1][1] - 1
 
 
-def _met_cells(table: TableMeasurement, box: Boxes) -> Boxes | None:
-    """The box around one box and the table's cells that it meets; None if it meets none."""
-    low, high = box.low.copy(), box.high.copy()
+def _with_met_cells(table: TableMeasurement, boxes: Boxes) -> tuple[Boxes, npt.NDArray[np.bool_]]:
+    """The boxes around each box and the table's cells that it meets, and which meet any."""
+    low, high = boxes.low.copy(), boxes.high.copy()
+    is_met = np.ones(len(low), dtype=np.bool_)
+    told = {parts.axis for parts in table.partition.axes}
     for parts in table.partition.axes:
-        of_parts = _parts(parts)
-        met = (of_parts.low <= box.high[parts.axis]) & (of_parts.high >= box.low[parts.axis])
-        if not met.any():
-            return None
-        low[parts.axis] = min(low[parts.axis], of_parts.low[met].min())
-        high[parts.axis] = max(high[parts.axis], of_parts.high[met].max())
-    for axis in set(range(len(low))) - {parts.axis for parts in table.partition.axes}:
-        low[axis], high[axis] = 0, table.partition.sizes[axis] - 1
-    return Boxes(low, high)
+        of_parts, axis = _parts(parts), parts.axis
+        met = (of_parts.low <= high[:, axis, None]) & (of_parts.high >= low[:, axis, None])
+        is_met &= met.any(axis=1)
+        size = table.partition.sizes[axis]
+        low[:, axis] = np.minimum(low[:, axis], np.where(met, of_parts.low, size).min(axis=1))
+        high[:, axis] = np.maximum(high[:, axis], np.where(met, of_parts.high, -1).max(axis=1))
+    for axis in set(range(low.shape[1])) - told:
+        low[:, axis], high[:, axis] = 0, table.partition.sizes[axis] - 1
+    others = ~is_met
+    low[others], high[others] = boxes.low[others], boxes.high[others]
+    return Boxes(low, high), is_met
 
 
 @lru_cache(maxsize=1 << 8)

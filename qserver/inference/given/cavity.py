@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr
 
-from qserver.inference.arrays import FloatArray
+from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.given.variances import log_density, log_edges
 
 NARROWEST = 1e-8
@@ -20,6 +20,7 @@ class Cavity:
     """Normal laws of single errors without their own factor, arrays of shape (n,).
 
     Args:
+        mean, variance: of several histories that differ in answers alone, shape (any, n).
         counts: of each error how many Laplace variables it is the sum of.
     """
 
@@ -32,8 +33,8 @@ class Cavity:
         alone = self.counts == 1.0
         mean, variance = self._with_laplace()
         if not alone.all():
-            sums = Cavity(self.mean[~alone], self.variance[~alone], self.counts[~alone])
-            mean[~alone], variance[~alone], _, _ = sums._moments()
+            sums = Cavity(self.mean[..., ~alone], self.variance[..., ~alone], self.counts[~alone])
+            mean[..., ~alone], variance[..., ~alone], _, _ = sums._moments()
         return mean, np.maximum(variance, NARROWEST * self.variance)
 
     def _with_laplace(self) -> tuple[FloatArray, FloatArray]:
@@ -63,20 +64,33 @@ class Cavity:
         """Mean and central moments 2 to 4, by the normal laws given each variance."""
         logs = log_edges(self.counts, _N_NODES - 1)
         variances = np.exp(logs)
-        spread = self.variance[:, None] + variances
-        density = log_density(logs, self.counts[:, None]) - 0.5 * np.log(spread)
-        density -= 0.5 * np.square(self.mean)[:, None] / spread
-        shares = np.exp(density - density.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
+        spread = self.variance[..., None] + variances
+        shares = self.shares(logs)
         gain = variances / spread
-        means, within = gain * self.mean[:, None], gain * self.variance[:, None]
-        mean = (shares * means).sum(axis=1)
-        off = means - mean[:, None]
+        means, within = gain * self.mean[..., None], gain * self.variance[..., None]
+        mean = (shares * means).sum(axis=-1)
+        off = means - mean[..., None]
         square = np.square(off)
-        second = (shares * (square + within)).sum(axis=1)
-        third = (shares * off * (square + 3.0 * within)).sum(axis=1)
+        second = (shares * (square + within)).sum(axis=-1)
+        third = (shares * off * (square + 3.0 * within)).sum(axis=-1)
         fourth = square * (square + 6.0 * within) + 3.0 * np.square(within)
-        return mean, second, third, (shares * fourth).sum(axis=1)
+        return mean, second, third, (shares * fourth).sum(axis=-1)
+
+    def shares(self, logs: FloatArray) -> FloatArray:
+        """The law of each error's own variance on even places of its logarithm, shape (..., n, m).
+
+        Args:
+            logs: shape (n, m).
+        """
+        spread = self.variance[..., None] + np.exp(logs)
+        density = log_density(logs, self.counts[:, None]) - 0.5 * np.log(spread)
+        density -= 0.5 * np.square(self.mean)[..., None] / spread
+        shares = np.exp(density - density.max(axis=-1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+    def some(self, places: Places) -> Cavity:
+        """Those of some errors."""
+        return Cavity(self.mean[..., places], self.variance[..., places], self.counts[places])
 
 
 def _ratio(x: FloatArray) -> FloatArray:

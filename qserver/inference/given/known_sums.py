@@ -35,7 +35,7 @@ class KnownSums:
     Args:
         weights: of each error in W, in records, shape (n,); (m, n) for m errors W together.
         sums: the known sums' weights, shape (k, n), of any rank.
-        values: the known sums, shape (k,).
+        values: the known sums, shape (k,); of several histories that differ in them alone, (b, k).
         counts: shape (n,); all 1 where it is left out.
     """
 
@@ -84,7 +84,7 @@ class Reduced:
     Args:
         shift: the part of W that is known, in records; shape (m,) for m errors W together.
         weights: shape (n,), in records; likewise (m, n).
-        values: shape (k,).
+        values: shape (k,); of several histories that differ in them alone, (b, k).
         mixing: shape (k, r), with n = r + k.
         rest: further weights of independent errors in W, each of them small, shape (l,); likewise
             (m, l).
@@ -103,12 +103,12 @@ class Reduced:
     @property
     def n_disagreements(self) -> int:
         """k, the number of known sums that bear on W."""
-        return len(self.values)
+        return len(self.mixing)
 
     @property
     def sums(self) -> FloatArray:
         """The known sums' weights, shape (k, n): sums @ u = values."""
-        return np.hstack([-self.mixing, np.eye(len(self.values))])
+        return np.hstack([-self.mixing, np.eye(len(self.mixing))])
 
     @property
     def is_on_a_line(self) -> bool:
@@ -124,7 +124,7 @@ class Reduced:
     @property
     def is_independent(self) -> bool:
         """Whether all errors are independent Laplace variables."""
-        return not len(self.values) and bool((self.counts == 1.0).all())
+        return not self.n_disagreements and bool((self.counts == 1.0).all())
 
     @property
     def of_several(self) -> Reduced:
@@ -176,15 +176,16 @@ def with_free(
 def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
     """Errors that are in some sum, each, parted in a basis and those that follow from it."""
     all_weights, sums, values = known.weights[..., inside], known.sums[:, inside], known.values
-    if not len(values):
-        nothing, shift = np.zeros(0), np.zeros(all_weights.shape[:-1])
+    several = values.shape[:-1]
+    if not len(sums):
+        nothing, shift = np.zeros((*several, 0)), np.zeros((*several, *all_weights.shape[:-1]))
         none = all_weights[..., :0]
-        return Reduced(shift, none, nothing, np.zeros((0, 0)), none, nothing)
+        return Reduced(shift, none, nothing, np.zeros((0, 0)), none, np.zeros(0))
     left, upper, order = qr(sums, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(upper))
     k = int(np.count_nonzero(sizes > _RANK * sizes.max(initial=1e-300)))
     mixing = -solve_triangular(upper[:k, :k], upper[:k, k:])
-    given = solve_triangular(upper[:k, :k], (left.T @ values)[:k])
+    given = solve_triangular(upper[:k, :k], (values @ left)[..., :k].T).T
     mixing[np.abs(mixing) < _ZERO] = 0.0
     dependent, basis = order[:k], order[k:]
     weights = all_weights[..., basis] + all_weights[..., dependent] @ mixing
@@ -192,11 +193,11 @@ def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
     rows, columns = _reached(mixing, _sizes(weights))
     counts = known.counts[inside]
     return Reduced(
-        np.asarray(all_weights[..., dependent] @ given),
+        np.asarray(given @ all_weights[..., dependent].T),
         np.concatenate(
             [weights[..., columns], np.zeros((*weights.shape[:-1], len(rows)))], axis=-1
         ),
-        given[rows],
+        given[..., rows],
         mixing[np.ix_(rows, columns)],
         weights[..., :0],
         np.append(counts[basis][columns], counts[dependent][rows]),

@@ -38,14 +38,14 @@ _CHUNK = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Normal laws with weights, arrays of shape (8, points): a row per shift of the points."""
+    """Normal laws with weights, arrays of shape (k, points): k rows, each of which is the law."""
 
     means: FloatArray
     deviations: FloatArray
     weights: FloatArray
 
     def table(self, *, left_out: float, n_places: int = N_PLACES) -> TableOfLaw:
-        """Probabilities around the mean; the error is what the shifts differ by.
+        """Probabilities around the mean; the error is what the rows differ by.
 
         Args:
             left_out: bound on the error of what was replaced by normal laws.
@@ -62,7 +62,7 @@ class Mixture:
         return TableOfLaw(places, below, above, errors, is_exact_in_tails=False, mean=mean)
 
     def below(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(W <= place), and what the shifts differ by, shape (m,)."""
+        """P(W <= place), and what the rows differ by, shape (m,)."""
         found, errors = self._tail(places, sign=1.0)
         return found, _STANDARD_ERRORS * errors
 
@@ -75,17 +75,19 @@ class Mixture:
 
     def _tail(self, places: FloatArray, *, sign: float) -> tuple[FloatArray, FloatArray]:
         """P(W <= place), or P(W > place) for a negative sign, and standard errors, shape (m,)."""
-        sums = np.empty((len(places), N_SHIFTS))
+        n = len(self.weights)
+        sums = np.empty((len(places), n))
         rows = zip(self.means, self.deviations, self.weights, strict=True)
-        for k, (means, deviations, weights) in enumerate(rows):
-            step = max(1, _CHUNK // len(means))
+        for k, row in enumerate(rows):
+            means, deviations, weights = (of[row[2] > 0.0] for of in row)
+            step = max(1, _CHUNK // max(1, len(means)))
             for i in range(0, len(places), step):
                 off = sign * (places[i : i + step, None] - means) / deviations
                 sums[i : i + step, k] = ndtr(off) @ weights
         totals = self.weights.sum(axis=1)
         found = sums.sum(axis=1) / totals.sum()
         differences = (sums - found[:, None] * totals) / totals.mean()
-        return found, differences.std(axis=1, ddof=1) / np.sqrt(N_SHIFTS)
+        return found, differences.std(axis=1, ddof=1) / np.sqrt(n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,15 +206,10 @@ class _Drawn:
     """
 
     def __init__(self, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> None:
-        cavity = normal.cavity
-        self._counts = cavity.counts[matter]
+        cavity = normal.cavity.some(matter)
+        self._counts = cavity.counts
         self._edges = log_edges(self._counts, _N_CELLS)
-        middles = 0.5 * (self._edges[:, 1:] + self._edges[:, :-1])
-        spread = cavity.variance[matter, None] + np.exp(middles)
-        density = log_density(middles, self._counts[:, None]) - 0.5 * np.log(spread)
-        density -= 0.5 * np.square(cavity.mean[matter, None]) / spread
-        shares = np.exp(density - density.max(axis=1, keepdims=True))
-        self._shares = shares / shares.sum(axis=1, keepdims=True)
+        self._shares = cavity.shares(0.5 * (self._edges[:, 1:] + self._edges[:, :-1]))
 
     def variances(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Variances at points of the cube, shape (points, n), and logs of prior over proposal."""

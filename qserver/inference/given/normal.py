@@ -28,6 +28,8 @@ class Sites:
 class GivenSums(ABC):
     """Independent normal errors given known sums.
 
+    Of several histories that differ in answers alone all have an axis of these first.
+
     Attributes:
         mean: shape (n,).
         diagonal: their variances, shape (n,).
@@ -55,22 +57,26 @@ class BySums(GivenSums):
 
     def __init__(self, sums: FloatArray, values: FloatArray, sites: Sites) -> None:
         self._variances = sites.variances
-        self._spread = sums * sites.variances
+        self._spread = sums * sites.variances[..., None, :]
         self._gain, self.mean = self._spread, sites.means
         if len(sums):
-            self._gain = cho_solve(cho_factor(self._spread @ sums.T), self._spread)
-            self.mean = sites.means + (values - sums @ sites.means) @ self._gain
-        self.diagonal = sites.variances - (self._spread * self._gain).sum(axis=0)
+            self._gain = _solved(self._spread @ sums.T, self._spread)
+            left = values - sites.means @ sums.T
+            self.mean = sites.means + (left[..., None, :] @ self._gain)[..., 0, :]
+        self.diagonal = sites.variances - (self._spread * self._gain).sum(axis=-2)
 
     def times(self, weights: FloatArray) -> FloatArray:
         """The covariances times weights."""
-        plain = (self._variances * weights.T).T
-        return np.asarray(plain - self._spread.T @ (self._gain @ weights))
+        plain = (self._variances * weights.T).T if weights.ndim > 1 else self._variances * weights
+        told = self._gain @ weights
+        if self._spread.ndim == 2:
+            return np.asarray(plain - self._spread.T @ told)
+        return np.asarray(plain - (told[..., None, :] @ self._spread)[..., 0, :])
 
     def among(self, places: Places) -> FloatArray:
         """The covariances of some errors."""
-        told = self._spread[:, places].T @ self._gain[:, places]
-        return np.asarray(np.diag(self._variances[places]) - told)
+        told = np.swapaxes(self._spread[..., places], -1, -2) @ self._gain[..., places]
+        return np.asarray(self._variances[..., places, None] * np.eye(len(places)) - told)
 
 
 class ByBasis(GivenSums):
@@ -177,6 +183,18 @@ class NormalLaw:
         )
         all_counts = np.insert(self.counts, place, counts)
         return NormalLaw(WithFree(self.given, place, n), sites, all_counts)
+
+
+def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """`matrix` inverse times `right`, of one positive definite matrix or of several.
+
+    Raises:
+        LinAlgError: one is not positive definite.
+    """
+    if matrix.ndim == 2:
+        return np.asarray(cho_solve(cho_factor(matrix), right))
+    np.linalg.cholesky(matrix)
+    return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
 
 
 def cavity(mean: FloatArray, variance: FloatArray, sites: Sites, counts: FloatArray) -> Cavity:

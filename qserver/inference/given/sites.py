@@ -24,8 +24,8 @@ def normal_law(known: Reduced) -> NormalLaw:
     """The normal law of the errors given the known sums. It depends on nothing else."""
     if known.normal is not None:
         return known.normal
-    n = len(known.counts)
-    sites = Sites(np.zeros(n), np.full(n, LAPLACE_VARIANCE))
+    shape = (*known.values.shape[:-1], len(known.counts))
+    sites = Sites(np.zeros(shape), np.full(shape, LAPLACE_VARIANCE))
     for _ in range(_SWEEPS if known.n_disagreements else 0):
         given = _given(known, sites)
         sites = _moved(sites, cavity(given.mean, given.diagonal, sites, known.counts))
@@ -35,7 +35,7 @@ def normal_law(known: Reduced) -> NormalLaw:
 def _given(known: Reduced, sites: Sites) -> GivenSums:
     """By whichever matrix is smaller: that of the known sums, or that of the basis."""
     k, r = known.mixing.shape
-    if r < k:
+    if r < k and known.values.ndim == 1:
         return ByBasis(known.mixing, known.values, sites)
     return BySums(known.sums, known.values, sites)
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.chain import N_CHAINS, Limits, farthest_off
-from qserver.inference.posterior.by_rows import Together
-from qserver.inference.posterior.posteriors import FAULTS_OF_FLOATS
+from qserver.inference.posterior.by_rows import FAULTS_OF_FLOATS, Together
 from qserver.inference.sought import trim
 
 _STANDARD_ERRORS = 2.0

@@ -56,22 +56,28 @@ def cells_as_rows(measurements: Iterable[AnyMeasurement]) -> list[Measurement]:
 
 
 def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
-    """The rows, numbered from 0.
+    """The rows that `numbered_places` names, numbered from 0."""
+    found = list(rows)
+    return [replace(found[i], id=number) for number, i in enumerate(numbered_places(found))]
+
+
+def numbered_places(rows: Sequence[Measurement]) -> list[int]:
+    """Which of these rows are taken, in their new order.
 
     Of the same row measured twice, as a cell or by itself, only the one with the least noise is
     taken: the other may be the same noise with more added, and then says nothing more. The noise of
     a sum of several cells is no other row's.
     """
-    best: dict[LinearQuery, Measurement] = {}
-    sums = list[Measurement]()
-    for row in rows:
+    best: dict[LinearQuery, int] = {}
+    sums = list[int]()
+    for i, row in enumerate(rows):
         if row.n_summed > 1:
-            sums.append(row)
+            sums.append(i)
             continue
         known = best.get(row.row)
-        if known is None or row.scale < known.scale:
-            best[row.row] = row
-    return [replace(row, id=number) for number, row in enumerate([*best.values(), *sums])]
+        if known is None or row.scale < rows[known].scale:
+            best[row.row] = i
+    return [*best.values(), *sums]
 
 
 def _rows(measurements: Iterable[AnyMeasurement]) -> Iterator[Measurement]:

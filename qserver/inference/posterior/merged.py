@@ -199,7 +199,7 @@ def _large(
 ) -> LargeTable:
     totals, counts = _sums(table, coarse)
     return LargeTable(
-        _cells_of(finest.partition, coarse),
+        cells_of(finest.partition, coarse),
         np.array(totals, dtype=np.float64) * float(table.step),
         np.array(counts),
         NANO / table.alpha_nano,
@@ -227,7 +227,7 @@ def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> 
     labels = dict[int, IntArray]()
     for parts in partition.axes:
         dense = parts.dense
-        kinds = _kinds(dense, classes.get(parts.axis, np.zeros_like(dense)))
+        kinds = kinds_of(dense, classes.get(parts.axis, np.zeros_like(dense)))
         labels[parts.axis] = np.where(dense >= 0, kinds[dense], -1)
     return product_partition(partition.sizes, labels)
 
@@ -256,7 +256,7 @@ def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray
     )
     found, parts_of_alike = alike[0], alike[1:]
     while True:
-        kinds = [_kinds(parts, found, sizes)[parts] for parts in parts_of_alike]
+        kinds = [kinds_of(parts, found, sizes)[parts] for parts in parts_of_alike]
         finer = _together(found, *kinds)
         if finer.max() == len(np.unique(found)) - 1:
             return np.asarray(found[of_values.ravel()])
@@ -268,7 +268,7 @@ def _together(*labels: IntArray) -> IntArray:
     return np.asarray(np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel())
 
 
-def _kinds(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) -> IntArray:
+def kinds_of(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) -> IntArray:
     """A kind per part, equal where it meets the same classes; the last is of part -1.
 
     Args:
@@ -292,28 +292,27 @@ def _kinds(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) ->
 def _summed(table: TableMeasurement, coarse: ProductPartition) -> Iterator[Measurement]:
     """The cells of a coarser partition, each the sum of cells of the table."""
     for cell, (total, count) in enumerate(zip(*_sums(table, coarse), strict=True)):
-        yield _sum_of(coarse.row(cell), table, total, count)
+        yield sum_of(coarse.row(cell), table, total, count)
 
 
 def _sums(table: TableMeasurement, coarse: ProductPartition) -> tuple[list[int], list[int]]:
     """Per cell of a coarser partition the sum of the table's indices there, and their number."""
     totals, counts = [0] * coarse.n_cells, [0] * coarse.n_cells
-    for place, index in zip(
-        _cells_of(table.partition, coarse).tolist(), table.indices, strict=True
-    ):
+    for place, index in zip(cells_of(table.partition, coarse).tolist(), table.indices, strict=True):
         totals[place] += index
         counts[place] += 1
     return totals, counts
 
 
-def _sum_of(row: LinearQuery, table: TableMeasurement, index: int, count: int) -> Measurement:
+def sum_of(row: LinearQuery, table: TableMeasurement, index: int, count: int) -> Measurement:
+    """The sum of so many cells of a table, as a row."""
     step: Fraction = table.step
     if count == 1:
         return Measurement(table.id, row, "", table.alpha_nano, step, index)
     return SummedCells(table.id, row, "", table.alpha_nano, step, index, count)
 
 
-def _cells_of(fine: ProductPartition, coarse: ProductPartition) -> IntArray:
+def cells_of(fine: ProductPartition, coarse: ProductPartition) -> IntArray:
     """The coarse cell that each fine one lies in, shape (n_cells,), row-major."""
     coarse_axes = {parts.axis: parts for parts in coarse.axes}
     places = np.zeros(1, dtype=np.int64)

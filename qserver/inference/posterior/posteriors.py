@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Final
 
-import numpy as np
-
-from qserver.errors import EvaluationError
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import ENOUGH
+from qserver.inference.posterior.alike import Shapes
 from qserver.inference.posterior.by_rows import (
+    FAULTS_OF_FLOATS,
     ByWeights,
     CellsAndRows,
     CellsOfTable,
+    ManyAlike,
     Together,
     Wanted,
     by_sums,
@@ -51,8 +50,6 @@ _Cells = CellsAndRows | CellsOfTable
 
 _MOST_KNOWN, _MOST_WITH_CELLS, _MOST_TOGETHER = 1_024, 16, 8
 """A table of 1,000 numbers is among the known ones as a whole."""
-# ValueError is what the solvers raise where a number is not finite.
-FAULTS_OF_FLOATS: Final = (EvaluationError, np.linalg.LinAlgError, ValueError)
 
 
 class Posteriors:
@@ -74,12 +71,14 @@ class Posteriors:
         self._n_rows: int | None = None
         self._periods_of_rows: list[frozenset[int]] | None = None
         self._reach: Reach | None = None
+        self._shapes: OrderedDict[tuple[int, ...], Shapes] = OrderedDict()
 
     def clear(self) -> None:
         """Forget all, since the history has changed."""
         self._known.clear()
         self._with_cells.clear()
         self._together.clear()
+        self._shapes.clear()
         self._n_rows = self._periods_of_rows = self._reach = None
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
@@ -99,21 +98,58 @@ class Posteriors:
             return ToState(Stated(known, OF_ESTIMATOR))
         key = _key(row, estimate, enough)
         if key not in self._known:
-            trim(self._known, _MOST_KNOWN)
-            wanted = Wanted(row, known, enough)
-            ways = self._ways(wanted, estimate)
-            found = ways if isinstance(ways, Stated) else partial(_first, wanted, ways)
-            self._known[key] = ToState(found)
+            self.ahead((row,), (estimate,), enough=enough)
         return self._known[key]
 
-    def _is_of_one_table(self, row: LinearQuery, estimate: RowEstimate) -> bool:
-        """Whether an estimate is of the only table in reach, whose cells have nothing to disagree.
+    def ahead(self, rows: Rows, estimates: Estimates, *, enough: float = ENOUGH) -> None:
+        """Note questions whose posteriors will be wanted: those that are alike are found at once.
 
-        Cells share no noise, and only one sum of them is the question.
+        It is seldom for nothing: when one is wanted, all that are like it are computed.
         """
-        if len(estimate.tables) != 1 or estimate.ids:
-            return False
-        return [one.id for one in self._in_reach.of((row,))] == list(estimate.tables)
+        new = dict[_Key, tuple[Wanted, RowEstimate]]()
+        for row, estimate in zip(rows, estimates, strict=True):
+            key = _key(row, estimate, enough)
+            if _has_law(estimate) and key not in self._known:
+                new[key] = Wanted(row, estimate.posterior, enough), estimate
+        reached = self._in_reach.of_each([wanted.row for wanted, _ in new.values()])
+        alike = dict[Hashable, list[_Key]]()
+        for (key, pair), ids in zip(new.items(), reached, strict=True):
+            trim(self._known, _MOST_KNOWN)
+            if _is_of_one_table(pair[1], ids):
+                self._known[key] = ToState(Stated(pair[0].known, OF_POSTERIOR))
+            else:
+                alike.setdefault(self._kind(pair[0].row, ids) or key, []).append(key)
+        for keys in alike.values():
+            self._note([(key, *new[key]) for key in keys])
+
+    def _kind(self, row: LinearQuery, ids: tuple[int, ...]) -> Hashable:
+        """Equal for questions that are alike; None where nothing is merged for them."""
+        if self._apart is not None or self._size <= MOST_MERGED:
+            return None
+        shapes = self._shapes_of(ids)
+        return (ids, shapes.key(row)) if shapes.are_usable else None
+
+    def _shapes_of(self, ids: tuple[int, ...]) -> Shapes:
+        if ids not in self._shapes:
+            trim(self._shapes, _MOST_WITH_CELLS)
+            self._shapes[ids] = Shapes([self._measurements[i] for i in ids])
+        return self._shapes[ids]
+
+    def _note(self, found: Sequence[tuple[_Key, Wanted, RowEstimate]]) -> None:
+        """Note questions that are alike, or one by itself."""
+        ids = self._in_reach.of_each([wanted.row for _, wanted, _ in found[:1]])[0]
+        all_wanted = [wanted for _, wanted, _ in found]
+        make = partial(self._shapes_of(ids).alike, [wanted.row for wanted in all_wanted])
+        together = ManyAlike(make, all_wanted, self._rows.most_records)
+        for place, (key, wanted, estimate) in enumerate(found):
+            ways = self._ways(wanted, estimate)
+            if isinstance(ways, Stated):
+                self._known[key] = ToState(ways)
+                continue
+            is_alike = len(found) > 1
+            first = [partial(together.stated, place)] if is_alike else []
+            compute = partial(_first, wanted, [*first, *ways])
+            self._known[key] = ToState(compute, is_alike=is_alike)
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
         """Some estimates with what disagrees about them; None where that is not known."""
@@ -145,8 +181,6 @@ class Posteriors:
 
     def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way] | Stated:
         """Ways to the posterior, the best first, or itself. They need the history no more."""
-        if self._is_of_one_table(wanted.row, estimate):
-            return Stated(wanted.known, OF_POSTERIOR)
         found = self._cells_and_rows((wanted.row,), (estimate,))
         ways: list[_Way] = [partial(rows.stated, wanted) for rows in found]
         if self._may_use_rows_alone(ways, (estimate,)):
@@ -275,6 +309,22 @@ class Posteriors:
 def _key(row: LinearQuery, estimate: RowEstimate, enough: float) -> _Key:
     known = estimate.posterior
     return (row, known.estimate, known.allowance, estimate.weights, estimate.tables, enough)
+
+
+def _has_law(estimate: RowEstimate) -> bool:
+    """Whether a posterior is another than the law of the estimate's error."""
+    return not estimate.posterior.is_exact and estimate.method != "independent"
+
+
+def _is_of_one_table(estimate: RowEstimate, ids: tuple[int, ...]) -> bool:
+    """Whether an estimate is of the only table in reach, whose cells have nothing to disagree.
+
+    Cells share no noise, and only one sum of them is the question.
+
+    Args:
+        ids: of what is in reach.
+    """
+    return len(estimate.tables) == 1 and not estimate.ids and ids == tuple(estimate.tables)
 
 
 def _uses_cells(estimate: RowEstimate) -> bool:

@@ -7,6 +7,9 @@ from threading import Lock
 
 from qserver.inference.posterior.stated import Stated
 
+_OF_ALIKE = 0.3
+"""Of 304 numbers of three tables a law takes 2 to 3 ms, by itself 8 to 12."""
+
 
 class ToState:
     """A posterior that is computed when it is first wanted. Thread-safe.
@@ -16,16 +19,19 @@ class ToState:
 
     Args:
         found: the posterior, or what finds it; that is called once, unless it raises.
+        is_alike: whether it is found together with those of others.
     """
 
-    def __init__(self, found: Stated | Callable[[], Stated]) -> None:
+    def __init__(self, found: Stated | Callable[[], Stated], *, is_alike: bool = False) -> None:
         self._lock = Lock()
-        self._found = found
+        self._found, self._is_alike = found, is_alike
 
     @property
-    def is_found(self) -> bool:
-        """Whether it is computed already."""
-        return isinstance(self._found, Stated)
+    def work(self) -> float:
+        """How long it takes to compute it, in laws of single numbers; 0 if it is found already."""
+        if isinstance(self._found, Stated):
+            return 0.0
+        return _OF_ALIKE if self._is_alike else 1.0
 
     def stated(self) -> Stated:
         """The posterior; another thread that wants the same one waits for it."""

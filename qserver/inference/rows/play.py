@@ -213,11 +213,14 @@ class Play:
         directions[:, used] = kept
         return directions
 
-    def known_sums(self, *weights: Sequence[tuple[int, float]]) -> KnownErrors | None:
+    def known_sums(
+        self, *weights: Sequence[tuple[int, float]], answers: FloatArray | None = None
+    ) -> KnownErrors | None:
         """An error by weights on rows in play, and all sums of errors that bear on it.
 
         Args:
             weights: of one error, or of several together.
+            answers: of several histories that differ in them alone, by id, shape (b, any).
 
         Returns:
             None if too many rows are in reach of these.
@@ -234,7 +237,8 @@ class Play:
         scales = noise.scales[used]
         found = (full if len(weights) > 1 else full[0])[..., used]
         # These weights give nothing of the truth, so they give the sum of the errors.
-        values = directions @ noise.answers
+        given = noise.answers if answers is None else answers[:, noise.ids]
+        values = given @ directions.T
         sums = KnownSums(found * scales, directions[:, used] * scales, values)
         return KnownErrors(noise.ids[used], sums)
 

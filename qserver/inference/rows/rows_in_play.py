@@ -267,6 +267,22 @@ class RowsInPlay:
         loads, counts = self._independent(weights, inside)
         return sums.with_independent(loads if len(weights) > 1 else loads[0], counts)
 
+    def known_sums_of(self, weights: Weights, answers: FloatArray) -> KnownSums | None:
+        """As `known_sums`, of several histories that differ in answers alone.
+
+        Args:
+            weights: on rows in play.
+            answers: by id, shape (b, any).
+
+        Returns:
+            None where too many rows are in reach.
+        """
+        found = self._play.known_sums(weights, answers=answers)
+        if found is None:
+            return None
+        counts = [float(self._live[i].n_summed) for i in found.ids.tolist()]
+        return replace(found.sums, counts=np.array(counts))
+
     def _independent(
         self, weights: Sequence[Weights], inside: Set[int]
     ) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import null_space
@@ -34,6 +34,11 @@ class Design:
         """What everybody knows of these errors."""
         sums = null_space(self.rows.T).T
         return KnownSums(self.weights * self.scales, sums * self.scales, sums @ errors)
+
+    def known_with(self, counts: FloatArray, rng: np.random.Generator) -> KnownSums:
+        """What everybody knows of drawn errors that are sums of so many Laplace variables."""
+        drawn = [rng.laplace(size=int(n)).sum() / np.sqrt(n) for n in counts]
+        return replace(self.known(np.array(drawn) * self.scales), counts=counts)
 
 
 TWO_HALVES = Design(

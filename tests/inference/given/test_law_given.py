@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from qserver.inference.given.cavity import Cavity
-from qserver.inference.given.known_sums import KnownSums
-from qserver.inference.given.law_given import law_given
+from qserver.inference.given.known_sums import KnownSums, Reduced
+from qserver.inference.given.law_given import law_given, laws_given
+from qserver.inference.given.mixture import mixture
+from qserver.inference.given.sites import normal_law
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.given.references import (
@@ -174,3 +178,56 @@ def test_an_error_without_known_sums_has_the_moments_of_its_count(count: int) ->
     assert variance == pytest.approx(2.0, rel=1e-3)
     assert skewness == pytest.approx(0.0, abs=1e-6)
     assert kurtosis == pytest.approx(3.0 / count, rel=0.02)
+
+
+def by_all_errors(known: Reduced) -> TableOfLaw:
+    """The law by points for the variances of all errors, however little they bear on W."""
+    return (
+        mixture(known, normal_law(known), np.arange(len(known.counts)), size=4096)
+        .along(np.ones(1))
+        .table(left_out=0.0)
+    )
+
+
+def a_cell(n: int, rng: np.random.Generator) -> KnownSums:
+    """A cell, the rest of its row and its column, and the rest of a table, beside both margins.
+
+    Args:
+        n: cells of the rest of the row; there are as many of the column, and n^2 others.
+    """
+    counts = np.array([1.0, n, n, n * n, 1.0, n, 1.0, n])
+    rows = np.array(
+        [
+            *np.eye(4),
+            [1, 1, 0, 0],
+            [0, 0, 1, 1],
+            [1, 0, 1, 0],
+            [0, 1, 0, 1],
+        ]
+    )
+    scales = np.sqrt(counts) * np.array([1.0] * 4 + [1.2] * 2 + [2.0] * 2)
+    return Design(rows, scales, rows[0]).known_with(counts, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [2, 3, 12, 74])
+def test_where_few_errors_matter_it_is_as_if_all_did(n: int) -> None:
+    """Also where answers disagree twice as much as they do by chance."""
+    rng = np.random.default_rng(n)
+    for spread in (1.0, 1.0, 2.0):
+        drawn = a_cell(n, rng)
+        given = replace(drawn, values=spread * drawn.values).reduced()
+        found, expected = law_given(given), by_all_errors(given)
+        off = [abs(found.cdf(x) - p) for x, p in zip(expected.places, expected.below, strict=True)]
+        assert max(off) < found.largest_error + expected.largest_error
+
+
+@pytest.mark.parametrize("n", [2, 74])
+def test_laws_of_histories_that_differ_in_answers_alone_are_those_of_each(n: int) -> None:
+    rng = np.random.default_rng(n)
+    each = [a_cell(n, rng).reduced() for _ in range(5)]
+    found = laws_given(replace(each[0], values=np.array([one.values for one in each])))
+    for one, law in zip(each, found, strict=True):
+        alone = law_given(one)
+        off = [abs(law.cdf(x) - alone.cdf(x)) for x in np.linspace(-5.0, 5.0, 21)]
+        assert max(off) < 1e-5
