@@ -15,7 +15,6 @@ from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
-from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Source, WorkloadAnswer
@@ -132,7 +131,6 @@ class _Each:
 
     Args:
         is_posterior: whether it is its posterior, else the law of its estimate's error.
-        marks: what the answer matters by, if only its side of two numbers does.
     """
 
     engine: InferenceEngine
@@ -140,7 +138,6 @@ class _Each:
     cost: WorkloadCost
     version: int
     is_posterior: bool
-    marks: Marks | None = None
 
     def answered(self, alone: Question, asked: Question, joint: Estimator | None) -> KnownNumber:
         """The answer of one question, by the weights of the joint bound where there is one."""
@@ -163,9 +160,7 @@ class _Each:
         if asked.row.is_zero or not self.is_posterior:
             return False
         estimate = estimate_of(self.engine, alone)
-        if estimate is None or self._is_decided(asked, estimate):
-            return False
-        return not self.engine.to_state(asked.row, estimate).is_found
+        return estimate is not None and not self.engine.to_state(asked.row, estimate).is_found
 
     def _zero(self, asked: Question) -> KnownNumber:
         left = self.cost.remaining_nano
@@ -189,16 +184,9 @@ class _Each:
         return KnownNumber(replace(answer, confidence=asked.confidence), ends, estimate, kept)
 
     def _stated(self, asked: Question, estimate: RowEstimate) -> Stated:
-        if self.is_posterior and not self._is_decided(asked, estimate):
+        if self.is_posterior:
             return self.engine.stated(asked.row, estimate)
         return Stated(estimate.posterior, OF_ESTIMATOR)
-
-    def _is_decided(self, asked: Question, estimate: RowEstimate) -> bool:
-        """Whether the law of the estimate's error tells all that matters of the answer."""
-        if self.marks is None:
-            return False
-        found = estimate.posterior.scaled(asked.row.multiplier).interval(asked.confidence)
-        return self.marks.decide(found.low, found.high, confidence=asked.confidence)
 
     def _ends(self, asked: Question, known: AnyPosterior | None) -> Ends | None:
         return ends_for(self.workload, law_of(asked.row, known), asked.confidence)
@@ -208,9 +196,9 @@ def _each(
     engine: InferenceEngine, workload: Workload, cost: WorkloadCost, version: int
 ) -> list[_Each]:
     """What makes each answer. Quotients combine laws of errors."""
-    parts, marks = set(workload.for_quotients), dict(workload.marks)
+    parts = set(workload.for_quotients)
     return [
-        _Each(engine, workload, cost, version, i not in parts, marks.get(i))
+        _Each(engine, workload, cost, version, i not in parts)
         for i in range(len(workload.questions))
     ]
 

@@ -193,12 +193,6 @@ class Aggregates:
                     node,
                     hint="Select them one by one.",
                 )
-            if (one.function.order is None) != (other.function.order is None):
-                raise self._source.refuse(
-                    "not add a median or another quantile to a number of groups",
-                    node,
-                    hint="Select them one by one.",
-                )
             return one.plus(other)
         raise self._no_sum(node)
 

@@ -24,7 +24,6 @@ from qserver.query.sql.combined.meaning import (
     Several,
     Wide,
     changed,
-    fitted,
     n_parts,
 )
 from qserver.query.sql.conditions.branches import has_value
@@ -305,7 +304,6 @@ class SelectReading:
         Raises:
             CapacityError: they hold too many numbers.
         """
-        items = fitted(items, MAX_CELLS // max(layout.most_rows, 1))
         n_numbers = layout.most_rows * n_parts(items)
         if n_numbers > MAX_CELLS:
             raise CapacityError(
