@@ -15,7 +15,6 @@ from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.posterior.stated import AnyPosterior, Stated
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
-from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Source, WorkloadAnswer
@@ -132,7 +131,6 @@ class _Each:
 
     Args:
         is_posterior: whether it is its posterior, else the law of its estimate's error.
-        marks: what the answer matters by, if only its side of two numbers does.
     """
 
     engine: InferenceEngine
@@ -140,7 +138,6 @@ class _Each:
     cost: WorkloadCost
     version: int
     is_posterior: bool
-    marks: Marks | None = None
 
     def answered(self, alone: Question, asked: Question, joint: Estimator | None) -> KnownNumber:
         """The answer of one question, by the weights of the joint bound where there is one."""
@@ -162,8 +159,7 @@ class _Each:
         """The estimate whose posterior is the answer that history gives; None if it needs none."""
         if asked.row.is_zero or not self.is_posterior:
             return None
-        estimate = estimate_of(self.engine, alone)
-        return None if estimate is None or self._is_decided(asked, estimate) else estimate
+        return estimate_of(self.engine, alone)
 
     def work(self, alone: Question, asked: Question) -> float:
         """What is still to be computed for the answer that history gives, as of `ToState`."""
@@ -192,16 +188,9 @@ class _Each:
         return KnownNumber(replace(answer, confidence=asked.confidence), ends, estimate, kept)
 
     def _stated(self, asked: Question, estimate: RowEstimate) -> Stated:
-        if self.is_posterior and not self._is_decided(asked, estimate):
+        if self.is_posterior:
             return self.engine.stated(asked.row, estimate)
         return Stated(estimate.posterior, OF_ESTIMATOR)
-
-    def _is_decided(self, asked: Question, estimate: RowEstimate) -> bool:
-        """Whether the law of the estimate's error tells all that matters of the answer."""
-        if self.marks is None:
-            return False
-        found = estimate.posterior.scaled(asked.row.multiplier).interval(asked.confidence)
-        return self.marks.decide(found.low, found.high, confidence=asked.confidence)
 
     def _ends(self, asked: Question, known: AnyPosterior | None) -> Ends | None:
         return ends_for(self.workload, law_of(asked.row, known), asked.confidence)
@@ -211,11 +200,8 @@ def _each(
     engine: InferenceEngine, workload: Workload, cost: WorkloadCost, version: int
 ) -> list[_Each]:
     """What makes each answer. Quotients combine laws of errors."""
-    parts, marks, questions = set(workload.for_quotients), dict(workload.marks), workload.questions
-    found = [
-        _Each(engine, workload, cost, version, i not in parts, marks.get(i))
-        for i in range(len(questions))
-    ]
+    parts, questions = set(workload.for_quotients), workload.questions
+    found = [_Each(engine, workload, cost, version, i not in parts) for i in range(len(questions))]
     asked = zip(questions, zip(found, each_alone(workload), questions, strict=True), strict=True)
     wanted = [(q.row, e) for q, one in asked if (e := one[0].wanted(*one[1:])) is not None]
     engine.ahead([row.row for row, _ in wanted], [estimate for _, estimate in wanted])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
-from qserver.query.asking.marks import Marks
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking, Selection
@@ -117,8 +116,6 @@ class Workload:
             intervals allow for it.
         for_quotients: places of the questions that quotients will be made of. These need the laws
             of the estimates' errors in place of the posteriors.
-        marks: places of questions whose answers matter only by their side of two numbers. Where
-            the law of the error decides that, nobody needs their posteriors either.
         as_drawn: whether nothing is refined after the draw where an interval is longer than asked:
             whoever asks goes on by what was drawn.
 
@@ -134,7 +131,6 @@ class Workload:
     simultaneous: bool = False
     selected_from: Selection | None = None
     for_quotients: tuple[int, ...] = ()
-    marks: tuple[tuple[int, Marks], ...] = ()
     as_drawn: bool = False
 
     def __post_init__(self) -> None:

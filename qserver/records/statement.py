@@ -39,11 +39,6 @@ class Statement:
 EXACT = Statement("exact")
 OF_ESTIMATOR = Statement("estimator")
 OF_POSTERIOR = Statement("posterior")
-DECIDED = Statement("posterior", error=1e-4)
-"""The value would be another only by an error that happens once in 1e9.
-
-Given what answers disagree about, it may be likelier than 1e-4 in one history of 1e5 at most.
-"""
 
 
 def joined(parts: Sequence[Statement]) -> Statement:

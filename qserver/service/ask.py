@@ -374,8 +374,8 @@ def _of_workload(asked: Workload) -> list[object]:
     if asked.selected_from is not None:
         parts.append(asked.selected_from.to_plain())
     # Answers whose posteriors nobody needs are no answers for who needs them.
-    if unneeded := [*asked.for_quotients, *map(repr, asked.marks)]:
-        parts.append({"unneeded": unneeded})
+    if asked.for_quotients:
+        parts.append({"unneeded": list(asked.for_quotients)})
     if asked.as_drawn:
         parts.append("as drawn")
     return parts

@@ -11,14 +11,13 @@ from dataclasses import replace
 
 from qserver.query.question import Question
 from qserver.query.sql.cells import StatementQuestions, asked
-from qserver.query.sql.combined.asked import OfSeveral, Place
+from qserver.query.sql.combined.asked import OfSeveral, Place, order_at_once
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
 from qserver.service.cells.search_steps import ROOM
 from qserver.service.order.steps import OrderSteps
 from qserver.service.service import Service
 from qserver.service.smooth.steps import SmoothSteps
-from qserver.service.unmeasured.several import SeveralSteps
 
 MOST_STEPS = 16
 """After so many the questions that are asked at most are asked."""
@@ -40,7 +39,6 @@ class StatementSteps:
         self._name = name
         self._statement = statement
         self._relatives = relatives(statement)
-        self._several = SeveralSteps(history, name, statement)
         self._smooth = SmoothSteps(history, name, statement)
         self._order = OrderSteps(history, name, statement)
         self._sums = self._look_at_sums()
@@ -48,8 +46,7 @@ class StatementSteps:
     @property
     def is_one(self) -> bool:
         """Whether there is one step: all are sums, or all intervals must hold together."""
-        kinds = (self._several, self._smooth, self._order)
-        is_plain = not self._relatives and all(kind.is_none for kind in kinds)
+        is_plain = not self._relatives and self._smooth.is_none and self._order.is_none
         return is_plain or self._statement.clauses.simultaneous
 
     @property
@@ -60,15 +57,14 @@ class StatementSteps:
 
     @property
     def open_places(self) -> list[Place]:
-        """The smooth numbers and quantiles that are measured further, the dearest first."""
+        """The searched numbers that are measured further, the dearest first."""
         found = {**self._smooth.open_places, **self._order.open_places}
         return sorted(found, key=lambda place: (-found[place], place))
 
     @property
     def has_others(self) -> bool:
         """Whether the interval of some other number that is asked in steps is still too wide."""
-        unmet = any(not target.is_met(self._sums[r]) for r, target in self._relatives.items())
-        return unmet or self._several.goes_on
+        return any(not target.is_met(self._sums[r]) for r, target in self._relatives.items())
 
     @property
     def has_next(self) -> bool:
@@ -81,22 +77,20 @@ class StatementSteps:
         return 0.0 if self.is_one else self._smooth.by_rows
 
     def leave_out(self, places: list[Place]) -> None:
-        """Measure these smooth numbers and quantiles no further."""
+        """Measure these searched numbers no further."""
         self._smooth.leave_out(places)
         self._order.leave_out(places)
 
     def look(self) -> None:
         """Read the present history."""
         self._sums = self._look_at_sums()
-        self._several.look()
         self._smooth.look()
         self._order.look()
 
     def next_step(self) -> StatementQuestions:
         """The next questions."""
         of_sums = {r: t.next_half(self._sums[r]) for r, t in self._relatives.items()}
-        kinds = (self._several.next_step(), self._smooth.next_step(), self._order.unasked())
-        several = {place: halves for kind in kinds for place, halves in kind.items()}
+        several = {**self._smooth.next_step(), **self._order.next_halves()}
         return self._with(self._asked(of_sums, several), self._order.next_step())
 
     def last_step(self) -> StatementQuestions:
@@ -105,38 +99,30 @@ class StatementSteps:
         The counts that quantiles follow from are left out: `with_tables` adds them.
         """
         of_sums = {r: t.most for r, t in self._relatives.items()}
-        several = self._several.last_step(at_once=self.is_one)
-        smooth = self._smooth.last_step(at_once=self.is_one)
-        return self._asked(of_sums, {**several, **smooth, **self._order.as_known()})
+        smooth, order = self._smooth.last_step(at_once=self.is_one), self._order.last_halves()
+        return self._asked(of_sums, {**smooth, **order, **order_at_once(self._statement)})
 
     def with_tables(self, questions: StatementQuestions) -> StatementQuestions:
         """Questions, and the counts that quantiles need at most which are not told yet."""
         return questions if self.is_one else self._with(questions, self._order.at_most())
 
     def last_of_others(self) -> StatementQuestions:
-        """The questions that are asked at most of other numbers than smooth ones and quantiles."""
+        """The questions that are asked at most of other numbers than searched ones."""
         of_sums = {r: t.most for r, t in self._relatives.items()}
-        several = self._several.last_step(at_once=False)
-        smooth = self._smooth.as_known()
-        return self._asked(of_sums, {**several, **smooth, **self._order.unasked()})
+        return self._asked(of_sums, {**self._smooth.as_known(), **self._order.as_known()})
 
     @property
     def is_known(self) -> bool:
         """Whether history says something of all that is asked in steps."""
         sums = all(math.isfinite(known.half_width) for known in self._sums.values())
-        kinds = (self._several, self._smooth, self._order)
-        return sums and all(kind.is_known for kind in kinds)
+        return sums and self._smooth.is_known and self._order.is_known
 
     def as_known(self) -> StatementQuestions:
         """The questions as exactly as history knows them, whether or not that suffices."""
         return asked(
             self._statement,
             of_sums={one: known.half_width * ROOM for one, known in self._sums.items()},
-            of_several={
-                **self._several.as_known(),
-                **self._smooth.as_known(),
-                **self._order.as_known(),
-            },
+            of_several={**self._smooth.as_known(), **self._order.as_known()},
         )
 
     @staticmethod

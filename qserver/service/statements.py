@@ -17,7 +17,6 @@ from qserver.query.sql.cells import (
     cell_value,
     has_steps,
 )
-from qserver.query.sql.combined.function import is_judged
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
@@ -39,7 +38,6 @@ from qserver.service.cells.answered import (
     UNKNOWN,
     answered_cell,
     consistent_of,
-    offered_of,
     part_intervals,
     step_of,
     workload_of,
@@ -387,16 +385,10 @@ class Statements:
         else:
             found = self._questions.explain_workload(name, workload_of(questions), by=by)
             free, apart, curve = found.free, found.price_apart_nano, found.curve
-        ends: Sequence[Ends | None] = ()
-        functions = [cell.function for row in questions.cells for cell in row]
-        if any(one is not None and is_judged(one) for one in functions):
-            known = self._questions.insight.known_numbers(name, offered_of(questions))
-            free = [None if one is None else one.answer for one in known]
-            ends = [None if one is None else one.ends for one in known]
         searched = SearchedCells(self._questions, name, questions)
 
         def known_of(cell: CellQuestions) -> CellInterval | None:
-            if (value := _known_value(free, ends, cell)) is None:
+            if (value := _known_value(free, (), cell)) is None:
                 return None
             known = AnsweredCell(value, "history")
             return searched.cell(cell, known).value.interval

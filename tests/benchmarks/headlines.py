@@ -70,19 +70,6 @@ _STREAMS = (
 _STREAM = {"stream": "stream", "neighbours": "relation"}
 
 HEADLINES: Mapping[str, Headline] = {
-    "aggregates": Headline(
-        {
-            "number": "number",
-            "records": "records",
-            "sums": "sums",
-            "stated": "stated",
-            "measured": "share",
-            "standard error": "standard_error",
-            "± asked": "within",
-            "± given": "half_width",
-            "95 percent are off": "error",
-        }
-    ),
     "answer_times": Headline(
         {
             "datasets": "datasets",

@@ -25,7 +25,6 @@ from tests.benchmarks.tables import table_text, with_table
 from tests.benchmarks.workloads import QuerySource
 
 NAMES = [
-    "aggregates",
     "answer_times",
     "apex",
     "blocks_spend",

@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qserver.query.asking.marks import Marks
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
-from qserver.records.statement import DECIDED
 from qserver.service.cells.answered import step_of, workload_of
 from qserver.service.statement_steps import StatementSteps
 from qserver.service.statements import Statements
@@ -65,15 +63,12 @@ def wide(tmp_path: Path, store_url: str) -> Deployment:
 GROUPS = "SELECT COUNT(*) FROM (SELECT x FROM people GROUP BY x HAVING COUNT(*) > 3) AS g "
 
 
-def test_steps_before_the_last_need_no_posterior_and_a_number_of_groups_few(
-    wide: Deployment,
-) -> None:
+def test_a_number_of_groups_needs_no_posterior_and_one_count_of_each(wide: Deployment) -> None:
     statement = parse_statement(f"{GROUPS} WITHIN 2", wide.meta.domain, dataset="people")
     questions = Statements(wide.service()).asked("people", statement)
     all_of_them = tuple(range(len(questions.questions)))
     assert len(all_of_them) == 66
-    assert workload_of(questions).for_quotients == ()
-    assert workload_of(questions).marks == tuple((i, Marks(3.0, 3.0)) for i in all_of_them)
+    assert workload_of(questions).for_quotients == all_of_them
     assert step_of(questions).for_quotients == all_of_them
 
 
@@ -103,63 +98,17 @@ def test_a_median_asks_no_more_exactly_for_the_count_that_an_average_shares(
     assert alone.items() <= first_step("MEDIAN(x), AVG(x)").items()
 
 
-def test_groups_that_two_of_their_sums_judge_need_every_posterior(wide: Deployment) -> None:
-    text = (
-        "SELECT COUNT(*) FROM (SELECT x FROM people GROUP BY x HAVING COUNT(*) > SUM(y)) AS g "
-        "WITHIN 2"
-    )
-    statement = parse_statement(text, wide.meta.domain, dataset="people")
-    questions = Statements(wide.service()).asked("people", statement)
-    assert len(questions.questions) == 2 * 66
-    workload = workload_of(questions)
-    assert (workload.for_quotients, workload.marks) == ((), ())
-
-
 @pytest.mark.slow
-def test_a_number_of_many_groups_is_a_posterior_though_few_of_its_sums_are(
-    wide: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And it is the one that the posteriors of far more sums give."""
+def test_a_number_of_many_groups_holds_by_the_law_of_the_noise(wide: Deployment) -> None:
     text = f"{GROUPS} WITHIN 4 {SURE}"
-    known, sides = list[bool](), Marks.decide
-
-    def counted(marks: Marks, low: float, high: float, *, confidence: float) -> bool:
-        found = sides(marks, low, high, confidence=confidence)
-        known.append(found)
-        return found
-
-    monkeypatch.setattr(Marks, "decide", counted)
+    price = explained(wide, text)
     found = answered(wide, text)
     (cell,) = found.cells[0]
-    assert cell.statement.law == "posterior"
-    assert known.count(True) > len(known) / 2
-    far = sum(known)
-    known.clear()
-
-    def hesitant(marks: Marks, low: float, high: float, *, confidence: float) -> bool:
-        return counted(marks, 2 * low - high, 2 * high - low, confidence=confidence)
-
-    monkeypatch.setattr(Marks, "decide", hesitant)
-    (whole,) = answered(wide, text).cells[0]
-    assert whole.statement.law == "posterior"
-    assert sum(known) < far
+    assert cell.statement.law == "estimator"
     low, high = interval(found)
-    # A sum that is as near to an end as the stated error of its posterior may fall on either side.
-    again = whole.value.interval
-    assert again.low is not None
-    assert again.high is not None
-    assert abs(again.low - low) <= 1
-    assert abs(again.high - high) <= 1
     assert low <= 66 <= high
-
-
-def test_a_number_of_groups_that_all_sums_decide_is_a_posterior(town: Deployment) -> None:
-    """A row of a thousandth of a record: no error could move it."""
-    groups = "SELECT age FROM people GROUP BY age HAVING COUNT(*) > 3.5"
-    text = f"SELECT COUNT(*) FROM ({groups}) AS g WITHIN 0.6 CONFIDENCE 0.5"
-    answered(town, "SELECT COUNT(*) FROM people GROUP BY age WITHIN 0.1 CONFIDENCE 0.999")
-    (cell,) = answered(town, text).cells[0]
-    assert cell.statement == DECIDED
+    assert high - low <= 8
+    assert 0 < spent(wide) <= price.price_nano
 
 
 @pytest.mark.slow
@@ -243,20 +192,19 @@ def test_deviations_of_groups_hold_and_one_without_records_may_be_anything(
 
 
 @pytest.mark.slow
-def test_extremes_hold_at_the_price_that_was_said_and_follow_from_a_median(
-    town: Deployment,
-) -> None:
+def test_extremes_hold_within_the_price_that_was_said_and_are_then_free(town: Deployment) -> None:
     """Fifty people have each age."""
     text = f"SELECT MIN(age), MAX(age) FROM people WITHIN 10 {SURE}"
     price = explained(town, text)
     found = answered(town, text)
-    assert not price.is_most
-    assert spent(town) == price.price_nano > 0
+    assert price.is_most
+    assert 0 < spent(town) <= price.price_nano
     assert interval(found) == (20, 20)
     assert interval(found, column=1) == (29, 29)
     assert [cell.value.estimate for cell in found.cells[0]] == [20, 29]
     before = spent(town)
-    answered(town, f"SELECT MEDIAN(age) FROM people {SURE}")
+    assert answered(town, text).cells == found.cells
+    assert interval(answered(town, f"SELECT MAX(age) - MIN(age) FROM people {SURE}")) == (9, 9)
     assert spent(town) == before
 
 
@@ -269,6 +217,17 @@ def test_extremes_of_groups_have_no_value_where_nobody_surely_is(town: Deploymen
     found = answered(town, text)
     assert [row[0].value.estimate for row in found.cells] == [29, 29, None]
     assert [interval(found, i) for i in range(3)] == [(29, 29), (29, 29), (20, 29)]
+
+
+@pytest.mark.slow
+def test_extremes_that_hold_at_once_are_asked_by_all_their_counts(town: Deployment) -> None:
+    text = f"SELECT MIN(age), COUNT(DISTINCT age) FROM people WITHIN 20 {SURE} SIMULTANEOUS"
+    price = explained(town, text)
+    found = answered(town, text)
+    assert not price.is_most
+    assert spent(town) == price.price_nano
+    assert found.simultaneous is not None
+    assert [interval(found, column=k) for k in range(2)] == [(20, 20), (10, 10)]
 
 
 @pytest.mark.slow

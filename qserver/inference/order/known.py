@@ -1,4 +1,4 @@
-"""What is known of D at some thresholds, and where the quantile lies by it.
+"""What is known of D at some thresholds, and where the number lies by it.
 
 For a threshold v let D(v) be the number of values up to v less the part p of all values. It rises
 with v, from -p N before the first value to (1 - p) N. All usual definitions of the p-quantile agree
@@ -14,6 +14,12 @@ to the one after the last whose lower end is at most 1. It begins above a only i
 D(a') is too low, and ends below b only if the lower end of D(b') is too high. Each happens with
 half of the miss probability. The other thresholds need not hold at the same time, however many.
 But a threshold that is told far less exactly than another does not undo what that one says.
+
+For p = 0, D(v) is the number of values up to v, and 0 before the least value a. The interval goes
+from the first value of all to the one after the last threshold whose lower end is at most 0, and
+misses a only as above, at that end. Up to there some record surely lies, and that is the value that
+is given. Whether one lies below it no count with noise can tell. For p = 1, -D(v) is the number of
+values behind v, and all is the same from the other end.
 """
 
 from __future__ import annotations
@@ -24,12 +30,11 @@ from functools import cached_property
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
+from qserver.query.asking.levels import Levels
 
 _AS_EXACT = 2.0
 """Thresholds count as about as exact if their intervals are up to so many times as long."""
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-RECORD = 1.0
-"""How far the definitions of a quantile are apart, in records."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +45,7 @@ class Thresholds:
         stops: a threshold is the number of bins up to it; rising, from 0 to all of them.
         means: estimates of D.
         lows, highs: the ends of its interval, each missed with half the probability that the
-            quantile may miss with.
+            number may miss with.
     """
 
     stops: tuple[int, ...]
@@ -60,24 +65,19 @@ class Thresholds:
         down = np.minimum.accumulate(self.means[::-1])[::-1]
         return np.asarray((up + down) / 2.0)
 
-    @cached_property
-    def bracket(self) -> Bracket:
-        """The bins that the quantile may lie in."""
+    def bracket(self, levels: Levels) -> Bracket:
+        """The bins that the number may lie in."""
         room, n = self.highs - self.lows, len(self.stops) - 1
-        not_below, not_above = self.highs >= -RECORD, self.lows <= RECORD
-        # What D is at both ends is sure: noise alone may say the contrary.
-        not_below[[0, n]], not_above[[0, n]] = (False, True), (True, False)
+        not_below, not_above = self.highs >= levels.below, self.lows <= levels.above
+        if levels.hold_at_ends:
+            # What D is at both ends is sure: noise alone may say the contrary.
+            not_below[[0, n]], not_above[[0, n]] = (False, True), (True, False)
         below = [i for i in _places(~not_below) if not _vetoed(i, not_below[:i], room[:i], room)]
         above = [i for i in _places(~not_above) if not _vetoed(i, not_above[i:], room[i:], room)]
         first, last = max(below, default=0), min(above, default=n)
+        if levels.overlap and first >= last:
+            return Bracket(self.stops[last] - 1, self.stops[last])
         return Bracket(self.stops[min(first, last)], self.stops[max(first, last)])
-
-    @cached_property
-    def middle(self) -> float:
-        """Where D passes 0 by its estimates, in bins from the first one on."""
-        n = float(self.stops[-1])
-        found = float(crossing(self, 0.0))
-        return min(max(found, 0.0), n)
 
     def at(self, stops: FloatArray) -> FloatArray:
         """D at other thresholds, as if it rose evenly between those that are known."""

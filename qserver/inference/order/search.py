@@ -1,4 +1,4 @@
-"""Which table to measure next so that a quantile is told as exactly as asked, and when to stop.
+"""Which table to measure next so that a number is told as exactly as asked, and when to stop.
 
 A table is the counts of *below | blocks of values | above*. They are disjoint, so a record loses
 what it loses by one of them. The first has blocks of the whole range. Its answers say about where
@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.order.known import Thresholds, crossing
+from qserver.inference.order.known import Bracket, Thresholds, crossing
 from qserver.inference.order.quantile import Quantile
 
 ROUGH = 16.0
@@ -31,6 +31,12 @@ _GROWTH = 4.0
 """A table is at most so many times as exact as what is known: that may mislead."""
 _RISE = 1.5
 """A table of the whole range is refined at least so many times, as long as it says little."""
+_EXTREME_RISE = 2.5
+"""A table for an extreme is at most so many times as exact as what is known: each look may err."""
+_EXTREME_MOST = 2.5
+"""It costs at most so many times a count within the half-width: its own counts then suffice."""
+_EXTREME_TABLES = 3.0
+"""What all tables for an extreme may cost in all, as a multiple of the first at that half-width."""
 _ROUGHLY = 6.0
 """Part of the records that D is then told to: some threshold is surely passed."""
 _LEAST_RISE = 1.3
@@ -63,9 +69,18 @@ class Table:
     rate: float
 
 
-def state_of(number: Quantile, known: Thresholds, *, size: float, size_at_most: float) -> State:
-    """Whether a quantile is to be measured further, by what is known of it."""
-    found = known.bracket
+def state_of(
+    number: Quantile, known: Thresholds, *, size: float, size_at_most: float, has_record: bool
+) -> State:
+    """Whether a number is to be measured further, by what is known of it.
+
+    Args:
+        has_record: whether there surely is one.
+    """
+    if number.is_extreme and not has_record:
+        most = known.highs[-1] if number.p == 0.0 else -known.lows[0]
+        return "met" if most < number.most_beyond else "open"
+    found = known.bracket(number.levels)
     if number.reach[found.start] >= found.stop:
         return "met"
     is_few = size_at_most < number.least and size_at_most - size <= number.least
@@ -84,10 +99,17 @@ def rough_table(number: Quantile, most_records: float) -> Table:
 
 
 def table_at_most(number: Quantile) -> Table:
-    """The table that is asked at most: for the least records, spread evenly over the range."""
-    span = float(number.highs[-1] - number.lows[0]) or 1.0
-    room = min(number.half_width / span, 0.5) * max(number.least, 1.0)
-    rate = _OVERHEAD * _rate(number, BLOCKS / 2.0, BLOCKS / 2.0, max(room, 1.0))
+    """The table that is asked at most: for the least records, spread evenly over the range.
+
+    For an extreme it is for the counts up to a few blocks.
+    """
+    if number.is_extreme:
+        room, times = number.half_width, _EXTREME_TABLES
+    else:
+        span = float(number.highs[-1] - number.lows[0]) or 1.0
+        room = min(number.half_width / span, 0.5) * max(number.least, 1.0)
+        times = _OVERHEAD
+    rate = times * _rate(number, BLOCKS / 2.0, BLOCKS / 2.0, max(room, 1.0))
     return Table(_first_stops(number), rate)
 
 
@@ -104,19 +126,26 @@ def next_table(number: Quantile, known: Thresholds | None, most_records: float) 
     first = rough_table(number, most_records)
     if known is None or known.is_whole:
         return first
-    room, n = _room(known), BLOCKS / 2.0
+    room, n = _room(number, known), BLOCKS / 2.0
     now = _rate(number, n, n, room)
-    found = known.bracket
-    if 2 * found.n_bins > number.n_bins:
+    found = known.bracket(number.levels)
+    if not number.is_extreme and 2 * found.n_bins > number.n_bins:
         # About a sixth of all values at most: then some threshold is surely passed.
         rise = _ROUGHLY * (1.0 - number.p) * room / max(float(known.highs[-1]), 1.0)
         return Table(first.stops, max(first.rate, min(max(rise, _RISE), _GROWTH) * now))
     best = min(_last_tables(number, known, room), key=lambda one: one.cost).table
-    if best.rate <= _GROWTH * now:
+    most = _GROWTH * now
+    if number.is_extreme:
+        most = min(_EXTREME_RISE * now, _EXTREME_MOST * number.unit / max(number.half_width, 0.5))
+    if best.rate <= most:
         return Table(best.stops, max(best.rate, now * _LEAST_PART))
-    rate = min(_GROWTH * now, math.sqrt(now * best.rate))
-    step = 1 << max(0, math.ceil(math.log2(found.n_bins / BLOCKS)))
-    return Table(_stops(found.start, found.stop, step, number.n_bins), rate)
+    rate = most if number.is_extreme else min(most, math.sqrt(now * best.rate))
+    return Table(_zoomed(number, found), rate)
+
+
+def _zoomed(number: Quantile, found: Bracket) -> tuple[int, ...]:
+    """Blocks of the bins that the number may lie in."""
+    return _stops(found.start, found.stop, step_of(found.n_bins), number.n_bins)
 
 
 def raised(number: Quantile, table: Table, known: FloatArray) -> Table:
@@ -131,24 +160,26 @@ def raised(number: Quantile, table: Table, known: FloatArray) -> Table:
     return Table(table.stops, number.unit / longest * _LEAST_RISE if longest else table.rate)
 
 
-def _room(known: Thresholds) -> float:
-    """Half the length of the interval of D at the threshold nearest to the quantile."""
+def _room(number: Quantile, known: Thresholds) -> float:
+    """Half the length of the interval of D at the threshold nearest to the number."""
     inner = np.array(known.stops[1:-1])
-    i = 1 + int(np.abs(inner - known.middle).argmin())
+    i = 1 + int(np.abs(inner - crossing(known, number.levels.middle)).argmin())
     return float(known.highs[i] - known.lows[i]) / 2.0
 
 
 def _rate(number: Quantile, below: float, above: float, room: float) -> float:
     """The rate at which D, of so many counts below and above, is told to +-room."""
     squares = (1.0 - number.p) ** 2 * below + number.p**2 * above
+    if number.is_extreme:
+        squares = max(squares, 1.0)
     return number.unit * math.sqrt(squares) / max(room, 0.5)
 
 
 def _last_tables(number: Quantile, known: Thresholds, room: float) -> Iterator[_Foretold]:
     """Tables that may tell the quantile, with what they cost until one does."""
     spread = room * math.sqrt(2.0) / number.unit
-    levels = [known.middle, *(crossing(known, shift * spread) for shift in (-1.0, 1.0))]
-    middle, low, high = levels
+    level = number.levels.middle
+    middle, low, high = (crossing(known, level + shift * spread) for shift in (0.0, -1.0, 1.0))
     reach = float(number.reach[min(int(middle), number.n_bins - 1)]) - int(middle)
     step = 1
     while step <= max(reach, 1.0):
@@ -189,10 +220,11 @@ def _rate_at(number: Quantile, stops: tuple[int, ...], d: FloatArray) -> float:
     at, k = np.array(stops), len(stops) - 1
     # Per first bin the last threshold that an interval as asked reaches.
     last = np.searchsorted(at, number.reach[at[:-1]], side="right") - 1
-    lows = np.where(at[:-1] == 0, math.inf, -d[:-1])
-    highs = np.where(at[last] == number.n_bins, math.inf, d[last])
+    level, more = number.levels.middle, number.levels.overlap
+    lows = np.where(at[:-1] == 0, math.inf, level + more - d[:-1])
+    highs = np.where(at[last] == number.n_bins, math.inf, d[last] - level + more)
     best = float(np.where(last > np.arange(k), np.minimum(lows, highs), 0.0).max())
-    middle = min(int(np.searchsorted(d, 0.0)), k)
+    middle = min(int(np.searchsorted(d, level)), k)
     return _rate(number, middle, k - middle, best) if best > 0.5 else math.inf
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from qserver.answering.workload import MOST_OFFERED
-from qserver.query.asking.marks import Marks
 from qserver.query.looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
@@ -15,10 +13,10 @@ from qserver.query.sql.cells import (
     consistent_value,
     has_steps,
 )
-from qserver.query.sql.combined.function import FunctionOfSums, is_judged
+from qserver.query.sql.combined.function import FunctionOfSums
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import Answer, Offer, dearest
-from qserver.records.statement import DECIDED, OF_ESTIMATOR, Statement, joined
+from qserver.records.statement import joined
 from qserver.service.statement_answers import AnsweredCell
 
 UNKNOWN = CellInterval(None, None)
@@ -34,27 +32,8 @@ def answered_cell(
     estimates = {i: answers[i].estimate for i in cell.parts}
     value = cell_value(cell, estimates, part_intervals(cell, answers, ends))
     parts = [answers[i] for i in cell.parts]
-    source, law = dearest(a.source for a in parts), _law_of(cell, parts)
+    source, law = dearest(a.source for a in parts), joined([a.statement for a in parts])
     return AnsweredCell(value, source, consistent_of(cell, nearest), statement=law)
-
-
-def _law_of(cell: CellQuestions, parts: Sequence[Answer]) -> Statement:
-    """The law of what parts give together; those that decide nothing any more do not count."""
-    marks = _marks(cell)
-    left = [a.statement for a, m in zip(parts, marks, strict=True) if not _is_decided(a, m)]
-    return joined(left) if left else DECIDED
-
-
-def _is_decided(answer: Answer, marks: Marks | None) -> bool:
-    """Whether the law of the error told all that mattered of an answer."""
-    if marks is None or answer.statement != OF_ESTIMATOR:
-        return False
-    return marks.decide(answer.low, answer.high, confidence=answer.confidence)
-
-
-def _marks(cell: CellQuestions) -> tuple[Marks | None, ...]:
-    """Per question the marks by which alone it matters."""
-    return (None,) * len(cell.parts) if cell.function is None else cell.function.marks
 
 
 def part_intervals(
@@ -80,22 +59,12 @@ def consistent_of(cell: CellQuestions, nearest: Sequence[float] | None) -> float
 
 
 def for_quotients(questions: StatementQuestions) -> tuple[int, ...]:
-    """The questions whose posteriors nobody needs: those of smooth numbers and quantiles alone."""
+    """The questions whose posteriors nobody needs: those of functions of sums alone."""
     cells = _by_themselves(questions)
     if not cells:
         return ()
-    needed = {i for c in cells if c.function is None or is_judged(c.function) for i in c.parts}
+    needed = {i for cell in cells if cell.function is None for i in cell.parts}
     return tuple(i for i in range(len(questions.questions)) if i not in needed)
-
-
-def marks_of(questions: StatementQuestions) -> tuple[tuple[int, Marks], ...]:
-    """The questions that matter only by their side of two numbers, with these."""
-    found, others = dict[int, Marks](), set[int]()
-    for cell in _by_themselves(questions):
-        for i, marks in zip(cell.parts, _marks(cell), strict=True):
-            if marks is None or found.setdefault(i, marks) != marks:
-                others.add(i)
-    return tuple((i, marks) for i, marks in found.items() if i not in others)
 
 
 def _by_themselves(questions: StatementQuestions) -> list[CellQuestions]:
@@ -110,7 +79,7 @@ def step_of(questions: StatementQuestions) -> Workload:
 
     The numbers of values behind quantiles are left out: they follow from the counts that are asked.
     """
-    kept = _without(questions, lambda of: of.order is not None)
+    kept = _without(questions, _counted)
     return Workload(
         kept,
         simultaneous=questions.simultaneous,
@@ -120,28 +89,28 @@ def step_of(questions: StatementQuestions) -> Workload:
     )
 
 
-def offered_of(questions: StatementQuestions) -> Workload:
-    """The questions of what is known for nothing: of many nobody needs the posteriors yet."""
-    found = workload_of(questions)
-    needed = len(questions.questions) - len(found.marks)
-    return found if needed <= MOST_OFFERED else step_of(questions)
-
-
 def without_smooth(questions: StatementQuestions) -> Workload | None:
     """The questions of all numbers that are not smooth; None where there is none."""
-    kept = _without(questions, lambda of: of.smooth is not None)
+    kept = _without(questions, lambda cell, of: cell.parts if of.smooth is not None else ())
     return Workload(kept) if kept else None
 
 
+def _counted(cell: CellQuestions, of: FunctionOfSums) -> Sequence[int]:
+    """The questions of a cell that count the values of quantiles."""
+    return () if of.order is None else [cell.parts[k] for k in of.order.counts_values]
+
+
 def _without(
-    questions: StatementQuestions, leaves_out: Callable[[FunctionOfSums], bool]
+    questions: StatementQuestions,
+    leaves_out: Callable[[CellQuestions, FunctionOfSums], Sequence[int]],
 ) -> tuple[Question, ...]:
-    """The questions but those that only cells of some functions need."""
-    cells = [cell for row in questions.cells for cell in row]
-    apart = [cell.function is not None and leaves_out(cell.function) for cell in cells]
-    pairs = list(zip(cells, apart, strict=True))
-    needed = {i for cell, is_apart in pairs if not is_apart for i in cell.parts}
-    left = {i for cell, is_apart in pairs if is_apart for i in cell.parts} - needed
+    """The questions but those that cells leave out, and no other cell needs."""
+    left, needed = set[int](), set[int]()
+    for cell in (cell for row in questions.cells for cell in row):
+        own = set[int]() if cell.function is None else set(leaves_out(cell, cell.function))
+        left |= own
+        needed |= set(cell.parts) - own
+    left -= needed
     return tuple(q for i, q in enumerate(questions.questions) if i not in left)
 
 
@@ -152,6 +121,5 @@ def workload_of(questions: StatementQuestions) -> Workload:
         simultaneous=questions.simultaneous,
         selected_from=questions.statement.clauses.looking.selected_from,
         for_quotients=for_quotients(questions),
-        marks=marks_of(questions),
         as_drawn=has_steps(questions.statement),
     )

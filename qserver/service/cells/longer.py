@@ -65,6 +65,10 @@ def with_remark(
     n_far = sum(searched.is_far(one.cell) for one in reached if one not in few)
     if n_far:
         remarks.append(_far_from_linear(n_far, len(reached)))
+    by_counts = list(_by_counts(questions))
+    n_open = sum(searched.is_open(*one) for one in by_counts)
+    if n_open:
+        remarks.append(f"{_passed_over(n_open, len(by_counts))}{_used_up(rest_nano)}")
     said = replace(statement, remarks=(*statement.remarks, *remarks))
     return replace(questions, statement=said) if remarks else questions
 
@@ -92,6 +96,14 @@ def _longer(found: Sequence[ReachedLength], m: int) -> str:
     return f"{which} longer than asked, {_lengths(found)}"
 
 
+def _passed_over(n: int, m: int) -> str:
+    which = "The number is" if m == 1 else f"{n} of {m} numbers {'is' if n == 1 else 'are'}"
+    return (
+        f"{which} told by counts that are known less exactly than WITHIN asks, so that more "
+        "records than twice that may be passed over"
+    )
+
+
 def _lengths(found: Sequence[ReachedLength]) -> str:
     worst = max(found, key=lambda one: one.reached / one.asked)
     return f"up to {_half(worst.reached)} in place of {_half(worst.asked)}"
@@ -100,9 +112,15 @@ def _lengths(found: Sequence[ReachedLength]) -> str:
 def _more(rest_nano: int | None) -> str:
     if rest_nano is None:
         return "; a smaller ASSUMING AT LEAST measures more, and EXPLAIN says for how much."
+    return f"{_used_up(rest_nano)[:-1]}, with another WITHIN or ASSUMING AT LEAST."
+
+
+def _used_up(rest_nano: int | None) -> str:
+    if rest_nano is None:
+        return "."
     return (
         f": what was quoted is used up, and the rest would cost {cost_text(rest_nano / 1e9)} "
-        "epsilon, with another WITHIN or ASSUMING AT LEAST."
+        "epsilon."
     )
 
 
@@ -123,6 +141,16 @@ def _reached(
                 is_open = low is None or high is None
                 half = float("inf") if is_open else ((high or 0.0) - (low or 0.0)) / 2.0
                 yield ReachedLength(asking[k], asked, half)
+
+
+def _by_counts(questions: StatementQuestions) -> Iterator[tuple[CellQuestions, float]]:
+    """The numbers whose WITHIN is about counts behind them, and that WITHIN."""
+    statement = questions.statement
+    for row, asking in zip(statement.rows, questions.cells, strict=True):
+        for k, cell in enumerate(row.cells):
+            half_width = statement.exactness_of(k).half_width
+            if isinstance(cell, Combined) and not cell.function.has_steps and half_width:
+                yield asking[k], float(half_width)
 
 
 def _asked(cell: Cell, exact: Exactness, found: AnsweredCell) -> float | None:

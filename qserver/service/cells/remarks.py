@@ -57,7 +57,8 @@ def _plain(questions: StatementQuestions) -> list[int]:
     statement, found = questions.statement, set[int]()
     for row, cells in zip(statement.rows, questions.cells, strict=True):
         for k, (cell, asked) in enumerate(zip(row.cells, cells, strict=True)):
-            in_steps = isinstance(cell, Combined) and cell.function.has_steps
+            in_steps = isinstance(cell, Combined) and not questions.simultaneous
+            in_steps = in_steps or (isinstance(cell, Combined) and cell.function.has_steps)
             if not (isinstance(cell, Ratio) or in_steps or statement.exactness_of(k).part):
                 found.update(asked.parts)
     return sorted(found)

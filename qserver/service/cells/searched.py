@@ -1,4 +1,4 @@
-"""The cells whose numbers were measured step by step: smooth numbers, and quantiles."""
+"""The cells whose numbers were measured step by step: smooth ones, and by places in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class SearchedCells:
 
     def __init__(self, service: Service, name: str, questions: StatementQuestions) -> None:
         self._smooth = SmoothCells(service, name, questions)
-        self._kinds = (self._smooth, OrderCells(service, name, questions))
+        self._order = OrderCells(service, name, questions)
+        self._kinds = (self._smooth, self._order)
 
     def cell(self, cell: CellQuestions, found: AnsweredCell) -> AnsweredCell:
         """A cell, by what is known of its number; as it is where that is nothing, or no such."""
@@ -29,6 +30,10 @@ class SearchedCells:
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
         """Whether a number that is asked like this has surely fewer records than are assumed."""
         return any(kind.is_few(cell, half_width) for kind in self._kinds)
+
+    def is_open(self, cell: CellQuestions, half_width: float) -> bool:
+        """Whether a number told by places in order is not told as exactly as asked like this."""
+        return self._order.is_open(cell, half_width)
 
     def is_far(self, cell: CellQuestions) -> bool:
         """Whether a number is far from linear within the errors of its sums."""

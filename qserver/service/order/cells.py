@@ -1,11 +1,12 @@
-"""The cells of quantiles: their intervals by the counts below values that history knows."""
+"""The cells of numbers told by places in order: their intervals by what history knows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from qserver.answering.order import OrderOf
+from qserver.answering.order.sums import OrderOf
+from qserver.inference.order.search import State
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.tables.exactness import least_base
 from qserver.query.sql.tables.intervals import CellInterval
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OrderCells:
-    """The quantiles of a statement by the present history.
+    """Such numbers of a statement by the present history.
 
     Where all intervals hold at once there is none: these are those that the sums' allow.
     """
@@ -48,15 +49,22 @@ class OrderCells:
 
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
         """Whether a number that is asked like this has surely fewer records than are assumed."""
+        return self._state(cell, half_width) == "few"
+
+    def is_open(self, cell: CellQuestions, half_width: float) -> bool:
+        """Whether a number that is asked like this is not told so exactly."""
+        return self._state(cell, half_width) == "open"
+
+    def _state(self, cell: CellQuestions, half_width: float) -> State | None:
         one = self._of(cell)
         if one is None:
-            return False
+            return None
         known = self._service.order.of(self._name, one)
-        return known.state(one.numbers(half_width, self._least)) == "few"
+        return known.state(one.numbers(half_width, self._least))
 
     def _of(self, cell: CellQuestions) -> OrderOf | None:
         order = None if cell.function is None else cell.function.order
-        if order is None:
+        if order is None or self._questions.simultaneous:
             return None
         queries = [self._questions.questions[i].query for i in cell.parts]
         return OrderOf.of(order, queries, cell.confidence)

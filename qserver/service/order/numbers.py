@@ -1,19 +1,13 @@
-"""Quantiles by the present history, each computed once for one version of it."""
+"""Numbers told by places in order by the present history, each computed once for its version."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qserver.answering.order import (
-    UNKNOWN,
-    Laws,
-    OrderKnown,
-    OrderOf,
-    QuantileAsked,
-    known_counts,
-    known_laws,
-)
+from qserver.answering.order.groups import GroupsLaws
+from qserver.answering.order.quantiles import Laws, QuantileAsked, QuantileKnown, known_counts
+from qserver.answering.order.sums import OrderKnown, OrderOf, Term, TermAsked, TermKnown
 from qserver.answering.reading import most_records
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import Table, next_table, raised
@@ -21,18 +15,19 @@ from qserver.service.cells.computed import Computed
 from qserver.service.datasets import OpenDatasets
 
 _At = tuple[str, int]
+_Laws = Laws | GroupsLaws
 
 
 @dataclass(frozen=True)
 class OrderNumbers:
-    """The quantiles of one process. Thread-safe.
+    """Those of one process. Thread-safe.
 
     Args:
         datasets: the replicas that workloads are answered from.
     """
 
     datasets: OpenDatasets
-    laws: Computed[tuple[_At, QuantileAsked], Laws | None]
+    laws: Computed[tuple[_At, TermAsked], _Laws | None]
 
     def of(self, name: str, one: OrderOf, *, missed: float | None = None) -> OrderKnown:
         """What is known of a number now.
@@ -41,22 +36,25 @@ class OrderNumbers:
             missed: the probability that its interval may miss with; by its confidence by default.
         """
         own = (1.0 - one.confidence if missed is None else missed) / len(one.terms)
-        laws = [self._laws(name, asked) for _, asked in one.terms]
-        return OrderKnown.of(one, [UNKNOWN if of is None else of.known(own) for of in laws])
+        return OrderKnown.of(one, [self._known(name, asked, own) for _, asked in one.terms])
 
-    def _laws(self, name: str, one: QuantileAsked) -> Laws | None:
+    def _known(self, name: str, one: TermAsked, missed: float) -> TermKnown:
         opened = self.datasets.refresh(name)
         with opened.lock:
             at = opened.meta.snapshot, opened.replica.present.n_shown
-            return self.laws.of((at, one), lambda: known_laws(opened.replica.engine, one))
+            laws = self.laws.of((at, one), lambda: one.laws(opened.replica.engine))
+        return one.unknown if laws is None else laws.known(missed)
 
-    def tables(self, name: str, one: OrderOf, numbers: Sequence[Quantile]) -> list[Counts]:
-        """The counts to measure next, for each quantile that is not told yet."""
+    def tables(self, name: str, one: OrderOf, terms: Sequence[Term]) -> list[Counts]:
+        """The counts to measure next, for each quantile and extreme that is not told yet."""
         known, opened, found = self.of(name, one), self.datasets.refresh(name), list[Counts]()
         with opened.lock:
             most = most_records(opened.replica)
-            for (_, asked), part, number in zip(one.terms, known.parts, numbers, strict=True):
-                if part.state(number) != "open":
+            for part, term in zip(known.parts, terms, strict=True):
+                asked, number = term.asked, term.number
+                if not (isinstance(asked, QuantileAsked) and isinstance(number, Quantile)):
+                    continue
+                if not isinstance(part, QuantileKnown) or part.state(number) != "open":
                     continue
                 table = next_table(number, part.thresholds, most)
                 counts = known_counts(opened.replica.engine, asked, table.stops)

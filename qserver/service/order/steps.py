@@ -1,14 +1,14 @@
-"""The steps in which the counts behind quantiles are asked."""
+"""The steps in which the counts behind quantiles, extremes and numbers of groups are asked."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from qserver.answering.order import OrderKnown, OrderOf
+from qserver.answering.order.quantiles import QuantileAsked
+from qserver.answering.order.sums import OrderKnown, OrderOf, Term, TermKnown
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import table_at_most
 from qserver.query.linear import LinearQuery
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A sum of quantiles, and how exactly each is asked."""
+    """A number, and how exactly each of its terms is asked."""
 
     of: OrderOf
-    numbers: list[Quantile]
+    terms: list[Term]
 
     @property
     def at_most(self) -> list[Counts]:
         """The tables that are asked at most."""
-        pairs = zip(self.of.terms, self.numbers, strict=True)
-        return [Counts(asked, number, table_at_most(number)) for (_, asked), number in pairs]
+        return [
+            Counts(term.asked, term.number, table_at_most(term.number))
+            for term in self.terms
+            if isinstance(term.asked, QuantileAsked) and isinstance(term.number, Quantile)
+        ]
 
 
 def _asked(statement: Statement) -> dict[Place, _Asked]:
@@ -47,7 +50,7 @@ def _asked(statement: Statement) -> dict[Place, _Asked]:
 
 
 class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
-    """The quantiles in one statement, on one dataset.
+    """The numbers in one statement that are told by places in order, on one dataset.
 
     Raises:
         SqlError: the statement has no length.
@@ -76,29 +79,48 @@ class OrderSteps(SearchSteps[_Asked, OrderKnown, list[Counts]]):
         return self._questions(one for place in open_ for one in self._asked[place].at_most)
 
     def as_known(self) -> OfSeveral:
-        """The half-widths of the numbers of values, as known; as good as none where they are not.
+        """The half-widths of the counts that the text names, as known; as good as none where not.
 
-        They follow from the counts that are asked.
+        The numbers of values follow from the counts that are asked.
         """
-        return {
-            place: tuple(part.size_half * ROOM for part in self._known[place].parts)
-            for place in self._asked
-        }
+        return self._halves(lambda _place, _term, part: part.halves)
 
-    def unasked(self) -> OfSeveral:
-        """Half-widths of the numbers of values that ask for nothing."""
-        return {place: (math.inf,) * len(one.numbers) for place, one in self._asked.items()}
+    def last_halves(self) -> OfSeveral:
+        """Those that suffice, or are asked at most."""
+        return self._halves(lambda _place, term, part: term.last_halves(part))
+
+    def next_halves(self) -> OfSeveral:
+        """Those to ask for now."""
+        chosen = self.open_places
+        return self._halves(
+            lambda place, term, part: term.next_halves(part) if place in chosen else part.halves
+        )
+
+    def _halves(
+        self, of: Callable[[Place, Term, TermKnown], tuple[float, ...]]
+    ) -> dict[Place, tuple[float, ...]]:
+        """Those of each term; what is known is asked for with some room."""
+        found = dict[Place, tuple[float, ...]]()
+        for place, one in self._asked.items():
+            halves = list[float]()
+            for term, part in zip(one.terms, self._known[place].parts, strict=True):
+                pairs = zip(of(place, term, part), part.halves, strict=True)
+                halves += [known * ROOM if half >= known else half for half, known in pairs]
+            found[place] = tuple(halves)
+        return found
 
     def _is_open(self, place: Place) -> bool:
-        return self._known[place].state(self._asked[place].numbers) == "open"
+        return self._known[place].state(self._asked[place].terms) == "open"
 
     def _price(self, place: Place) -> float:
-        return sum(one.table.rate for one in self._tables(place))
+        pairs = zip(self._asked[place].terms, self._known[place].parts, strict=True)
+        counts = sum(term.rate(part) for term, part in pairs)
+        return counts + sum(one.table.rate for one in self._tables(place))
 
     def _tables(self, place: Place) -> list[Counts]:
         if place not in self._next:
             one = self._asked[place]
-            self._next[place] = self._history.order.tables(self._name, one.of, one.numbers)
+            self._next[place] = self._history.order.tables(self._name, one.of, one.terms)
         return self._next[place]
 
     def _questions(self, tables: Iterable[Counts]) -> tuple[Question, ...]:

@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any
 
 from qserver.errors import InputError
-from qserver.query.asking.marks import Marks
 from qserver.query.asking.reading import Reading
 from qserver.query.linear import query_from_document
 from qserver.query.looking import Looking
@@ -122,8 +121,6 @@ class Request:
             together["for_quotients"] = list(self.asked.for_quotients)
         if self.asked.as_drawn:
             together["as_drawn"] = True
-        if self.asked.marks:
-            together["marks"] = [[i, m.low, m.high] for i, m in self.asked.marks]
         return json.dumps({**head, **together, **looked})
 
     @classmethod
@@ -203,7 +200,6 @@ def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Worklo
         simultaneous=bool(plain["simultaneous"]),
         selected_from=Looking.from_plain(plain).selected_from,
         for_quotients=tuple(plain.get("for_quotients", ())),
-        marks=tuple((i, Marks(float(low), float(high))) for i, low, high in plain.get("marks", ())),
         as_drawn=bool(plain.get("as_drawn", False)),
     )
 

@@ -21,6 +21,7 @@ from qserver.inference.order.search import (
     state_of,
     table_at_most,
 )
+from qserver.query.asking.levels import Levels
 
 METHODS = (
     "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "hazen", "weibull", "linear",
@@ -28,6 +29,7 @@ METHODS = (
 )  # fmt: skip
 """Every kind of definition that numpy knows."""
 N = 64
+BETWEEN = Levels.reached(0.5)
 
 
 def quantile(p: float = 0.5, *, half_width: float = 2.0) -> Quantile:
@@ -50,7 +52,7 @@ def test_without_noise_the_interval_holds_every_definition(
     found: list[int], p: Fraction, inner: list[int]
 ) -> None:
     values = np.array(found)
-    known = thresholds(values, float(p), sorted({0, N, *inner}), 0.0).bracket
+    known = thresholds(values, float(p), sorted({0, N, *inner}), 0.0).bracket(BETWEEN)
     for method in METHODS:
         truth = np.quantile(values, float(p), method=method)  # type: ignore[call-overload]
         assert known.start - 1e-9 <= truth <= known.stop - 1 + 1e-9, method
@@ -61,20 +63,20 @@ def test_a_rough_threshold_says_nothing_against_a_far_more_exact_one() -> None:
     d = np.array([-500.0, -200.0, 200.0, 400.0, 500.0])
     room = np.array([10.0, 10.0, 10.0, 1000.0, 10.0])
     known = Thresholds((0, 10, 20, 40, N), d, d - room, d + room)
-    assert (known.bracket.start, known.bracket.stop) == (10, 20)
+    assert (known.bracket(BETWEEN).start, known.bracket(BETWEEN).stop) == (10, 20)
     # Of two that are about as exact each counts.
     room[3] = 15.0
     d[3] = -4.0
     known = Thresholds((0, 10, 20, 40, N), d, d - room, d + room)
-    assert known.bracket.stop == N
+    assert known.bracket(BETWEEN).stop == N
 
 
 def test_noise_that_makes_a_group_negative_leaves_a_value_all_the_same() -> None:
     d = np.array([50.0, -60.0, -70.0, -50.0])
     known = Thresholds((0, 10, 20, N), d, d - 1.0, d + 1.0)
-    assert (known.bracket.start, known.bracket.stop) == (20, N)
+    assert (known.bracket(BETWEEN).start, known.bracket(BETWEEN).stop) == (20, N)
     rising = Thresholds((0, 10, 20, N), -d, -d - 1.0, -d + 1.0)
-    assert (rising.bracket.start, rising.bracket.stop) == (0, 10)
+    assert (rising.bracket(BETWEEN).start, rising.bracket(BETWEEN).stop) == (0, 10)
 
 
 def test_a_quantile_that_is_as_near_as_asked_is_met_and_one_of_few_records_is_not() -> None:
@@ -82,11 +84,40 @@ def test_a_quantile_that_is_as_near_as_asked_is_met_and_one_of_few_records_is_no
     near = thresholds(values, 0.5, [0, 30, 34, N], 10.0)
     far = thresholds(values, 0.5, [0, 16, 48, N], 10.0)
     size = float(len(values))
-    assert state_of(quantile(), near, size=size, size_at_most=size + 10) == "met"
-    assert state_of(quantile(), far, size=size, size_at_most=size + 10) == "open"
-    assert state_of(quantile(), far, size=400.0, size_at_most=900.0) == "few"
+    assert state(near, size, size + 10) == "met"
+    assert state(far, size, size + 10) == "open"
+    assert state(far, 400.0, 900.0) == "few"
     # Where that many are not told apart from none, it is not known yet.
-    assert state_of(quantile(), far, size=-400.0, size_at_most=900.0) == "open"
+    assert state(far, -400.0, 900.0) == "open"
+
+
+def state(known: Thresholds, size: float, size_at_most: float) -> str:
+    return state_of(quantile(), known, size=size, size_at_most=size_at_most, has_record=True)
+
+
+def extreme(p: float, counts: list[float], room: float, *, has_record: bool = True) -> str:
+    """Of the least value if p is 0: whether counts up to 16, 17 and all values tell it within 50.
+
+    Of the greatest the same from the other end.
+    """
+    number, d = quantile(p, half_width=50.0), np.array([0.0, *counts])
+    stops = (0, 16, 17, N)
+    if p:
+        d, stops = -d[::-1], (0, N - 17, N - 16, N)
+    known = Thresholds(stops, d, d - room, d + room)
+    return state_of(number, known, size=0.0, size_at_most=9e9, has_record=has_record)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_an_extreme_is_met_where_some_record_reaches_it_and_few_lie_beyond(p: float) -> None:
+    assert extreme(p, [10.0, 200.0, 900.0], 80.0) == "met"
+    # Between 16 and 17 they may be more than two times 50, or none up to 17.
+    assert extreme(p, [30.0, 200.0, 900.0], 80.0) == "open"
+    assert extreme(p, [10.0, 70.0, 900.0], 80.0) == "open"
+    # One value that few reach, but some, is as good.
+    assert extreme(p, [-300.0, 50.0, 900.0], 40.0) == "met"
+    assert extreme(p, [0.0, 0.0, 15.0], 80.0, has_record=False) == "met"
+    assert extreme(p, [0.0, 0.0, 25.0], 80.0, has_record=False) == "open"
 
 
 def test_the_next_table_tells_the_quantile_where_what_is_known_is_right() -> None:
@@ -100,7 +131,7 @@ def test_the_next_table_tells_the_quantile_where_what_is_known_is_right() -> Non
     for noise in rng.laplace(0.0, 1.0 / table.rate, (n_runs, len(counts))):
         d = np.concatenate([[-values.size / 2], weights @ (counts + noise)])
         room = 2.1 * math.sqrt(2 * len(counts) * 0.25) / table.rate
-        found = Thresholds(table.stops, d, d - room, d + room).bracket
+        found = Thresholds(table.stops, d, d - room, d + room).bracket(BETWEEN)
         held += number.reach[found.start] >= found.stop
     assert held > n_runs / 2
 
@@ -126,7 +157,8 @@ def test_a_table_whose_counts_are_known_is_measured_more_exactly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "half_width", "confidence"), [(0.0, 1.0, 0.9), (0.5, 0.0, 0.9), (0.5, 1.0, 1.0)]
+    ("p", "half_width", "confidence"),
+    [(-0.1, 1.0, 0.9), (1.1, 1.0, 0.9), (0.5, 0.0, 0.9), (0.5, 1.0, 1.0)],
 )
 def test_what_is_no_quantile_is_refused(p: float, half_width: float, confidence: float) -> None:
     values = np.arange(3.0)

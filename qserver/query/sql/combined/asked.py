@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.calculated import at_once
-from qserver.query.sql.combined.function import Combined, KnownPart, Order, is_judged, judging
+from qserver.query.sql.combined.calculated import at_once, widths_at_once
+from qserver.query.sql.combined.function import Combined, Order
 from qserver.query.sql.combined.quantile import MOST_THRESHOLDS
-from qserver.query.sql.combined.target import SeveralTarget
+from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.statement import MAX_CELLS, Statement
+from qserver.query.sql.tables.exactness import least_base
 from qserver.query.sql.tables.relative import confidence_of
 
 Place = tuple[int, int]
@@ -19,49 +20,11 @@ Place = tuple[int, int]
 
 OfSeveral = Mapping[Place, tuple[float, ...]]
 """Per function of sums the half-widths of its sums."""
-KnownSeveral = Mapping[Place, tuple[KnownPart, ...]]
-"""Per function of sums what history says of its sums."""
-
-
-@dataclass(frozen=True)
-class SeveralAsked:
-    """A function of sums with the required exactness.
-
-    Args:
-        half_width: of the value, or of its sums where these are asked at once.
-        part_confidence: of the interval of each sum.
-    """
-
-    cell: Combined
-    half_width: float
-    part_confidence: float
-
-    def target(self, base: float) -> SeveralTarget:
-        """How exact its sums must be, for `base` records or more."""
-        function = judging(self.cell.function)
-        most = function.widths(self.half_width, base)
-        return SeveralTarget(function, self.half_width, most)
-
-
-def several_asked(statement: Statement) -> dict[Place, SeveralAsked]:
-    """The functions of a statement that intervals of sums tell, by their place.
-
-    Raises:
-        SqlError: the text does not say how long an interval may be, or says it in percent.
-    """
-    found = dict[Place, SeveralAsked]()
-    for i, k, cell in combined_cells(statement):
-        if not is_judged(cell.function):
-            continue
-        half_width = steps_half_width(statement, k, cell)
-        confidence = several_confidence(statement, k, cell)
-        found[i, k] = SeveralAsked(cell, float(half_width), confidence)
-    return found
 
 
 @dataclass(frozen=True)
 class OrderAsked:
-    """A sum of quantiles with the required exactness."""
+    """A number that is told by places in order, with the required exactness."""
 
     order: Order
     queries: tuple[LinearQuery, ...]
@@ -70,18 +33,35 @@ class OrderAsked:
 
 
 def order_asked(statement: Statement) -> dict[Place, OrderAsked]:
-    """The sums of quantiles of a statement, by their place; raises as `several_asked` does."""
+    """The numbers of a statement that are told by places in order, if one by one, by their place.
+
+    Raises:
+        SqlError: the text does not say how long an interval may be, or says it in percent.
+    """
     found = dict[Place, OrderAsked]()
     for i, k, cell in combined_cells(statement):
-        if (order := cell.function.order) is not None:
-            half_width = float(steps_half_width(statement, k, cell))
+        if cell.function.smooth is not None:
+            continue
+        half_width = float(steps_half_width(statement, k, cell))
+        order = None if statement.clauses.simultaneous else cell.function.order
+        if order is not None:
             confidence = confidence_of(statement, k)
             found[i, k] = OrderAsked(order, cell.queries, half_width, confidence)
     return found
 
 
+def order_at_once(statement: Statement) -> OfSeveral:
+    """The half-widths of the counts of those that hold at once; raises as `order_asked` does."""
+    base, found = least_base(statement.clauses.assuming, 0.0), dict[Place, tuple[float, ...]]()
+    for i, k, cell in combined_cells(statement):
+        if statement.clauses.simultaneous and cell.function.smooth is None:
+            half_width = float(steps_half_width(statement, k, cell))
+            found[i, k] = widths_at_once(cell.function, half_width, base)
+    return found
+
+
 def steps_half_width(statement: Statement, column: int, cell: Combined) -> Fraction:
-    """The half-width that is asked of a function; raises as `several_asked` does."""
+    """The half-width that is asked of a function; raises as `order_asked` does."""
     half_width = statement.exactness_of(column).half_width
     if half_width is None:
         raise statement.source.refuse(
@@ -94,11 +74,11 @@ def steps_half_width(statement: Statement, column: int, cell: Combined) -> Fract
 
 
 def several_confidence(statement: Statement, column: int, cell: Combined) -> float:
-    """The confidence of the interval of each sum; that of the cell if simultaneous, or smooth."""
-    confidence = confidence_of(statement, column)
-    if statement.clauses.simultaneous or not is_judged(cell.function):
+    """The confidence of the interval of each sum; that of the cell but where it counts groups."""
+    confidence, order = confidence_of(statement, column), cell.function.order
+    if statement.clauses.simultaneous or order is None:
         return confidence
-    return judging(cell.function).part_confidence(confidence)
+    return order.part_confidence(confidence)
 
 
 def combined_cells(statement: Statement) -> Iterator[tuple[int, int, Combined]]:
@@ -125,5 +105,10 @@ def are_counts(queries: Sequence[LinearQuery], statement: Statement) -> bool:
     """Whether each of some queries counts values behind a quantile, and there is one."""
     cells = [cell for _, _, cell in combined_cells(statement)]
     orders = [(order, cell.queries) for cell in cells if (order := cell.function.order)]
-    counted = {(bases[place], of) for order, bases in orders for _, place, of in order.terms}
+    counted = {
+        (bases[place], of)
+        for order, bases in orders
+        for _, place, of in order.terms
+        if isinstance(of, QuantileOf)
+    }
     return bool(queries) and all(any(of.counts(base, q) for base, of in counted) for q in queries)

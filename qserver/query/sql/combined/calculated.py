@@ -11,18 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.query.asking.marks import Marks
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.function import (
     Combination,
-    Fitted,
     FunctionOfSums,
     KnownPart,
     Order,
     Smooth,
-    judging,
 )
-from qserver.query.sql.combined.quantile import Quantile
+from qserver.query.sql.combined.passing import Passing
+from qserver.query.sql.combined.quantile import ByThresholds, Quantile
 
 
 @dataclass(frozen=True)
@@ -43,19 +41,9 @@ class Moved:
         return self.of.has_steps
 
     @property
-    def has_base(self) -> bool:
-        """As the function."""
-        return self.of.has_base
-
-    @property
     def stated_half_width(self) -> Fraction:
         """That of the function, in the units of the number that WITHIN is about."""
         return self.of.stated_half_width * (abs(self.factor) if self.has_steps else 1)
-
-    @property
-    def marks(self) -> tuple[Marks | None, ...]:
-        """As of the function."""
-        return self.of.marks
 
     @property
     def smooth(self) -> Smooth | None:
@@ -78,30 +66,12 @@ class Moved:
         terms = tuple((self.factor * factor, place, of) for factor, place, of in found.terms)
         return Order(terms, self.factor * found.by + self.by)
 
-    def part_confidence(self, confidence: float) -> float:
-        """As of the function."""
-        return judging(self.of).part_confidence(confidence)
-
-    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
-        """As of the function, whose half-width is that of the number over the factor."""
-        own = half_width / float(abs(self.factor)) if self.has_steps else half_width
-        return judging(self.of).widths(own, base)
-
-    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
-        """As of the function."""
-        return judging(self.of).records(parts)
-
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The function's value and both ends, moved."""
         found = self.of.value(parts)
         ends = (found.low, found.high) if self.factor > 0 else (found.high, found.low)
         estimate = None if found.estimate is None else float(self._of(found.estimate))
         return _outward(estimate, *map(self._of, ends))
-
-    def fitted(self, most: int, /) -> Fitted | None:
-        """The same of the function with fewer sums."""
-        found = self.of.fitted(most)
-        return found and Fitted(found.places, Moved(found.function, self.factor, self.by))
 
     def _of(self, value: float) -> Fraction | float:
         """Exactly; an infinite end stays one."""
@@ -114,7 +84,7 @@ class Moved:
 class Total:
     """The sum of two functions, whose WITHIN is about the same: both have steps, or neither, and
     both are smooth, or neither,
-    and both are of quantiles, or neither.
+    and both are told by places in order, or neither.
 
     Args:
         n_first, n_second: sums of each; those of the second follow.
@@ -131,20 +101,10 @@ class Total:
         return self.first.has_steps
 
     @property
-    def has_base(self) -> bool:
-        """Whether one of the functions has."""
-        return self.first.has_base or self.second.has_base
-
-    @property
     def stated_half_width(self) -> Fraction:
         """What both add up to; of counts that of one."""
         both = self.first.stated_half_width, self.second.stated_half_width
         return sum(both, Fraction(0)) if self.has_steps else max(both)
-
-    @property
-    def marks(self) -> tuple[Marks | None, ...]:
-        """Those of both."""
-        return (*self.first.marks, *self.second.marks)
 
     @property
     def smooth(self) -> Smooth | None:
@@ -162,29 +122,12 @@ class Total:
 
     @property
     def order(self) -> Order | None:
-        """The quantiles of both, where both are of some."""
+        """What both are told by, where both are told by places in order."""
         one, other = self.first.order, self.second.order
         if one is None or other is None:
             return None
         moved = tuple((factor, self.n_first + place, of) for factor, place, of in other.terms)
         return Order((*one.terms, *moved), one.by + other.by)
-
-    def part_confidence(self, confidence: float) -> float:
-        """Each function may miss with half the probability."""
-        own = 1.0 - (1.0 - confidence) / 2.0
-        return max(judging(of).part_confidence(own) for of in (self.first, self.second))
-
-    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
-        """Those of the functions, at half the half-width each where it is about the value."""
-        own = half_width / 2.0 if self.has_steps else half_width
-        return (
-            *judging(self.first).widths(own, base),
-            *judging(self.second).widths(own, base),
-        )
-
-    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
-        """As of the first function."""
-        return judging(self.first).records(parts[: self.n_first])
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The sum of the values, and of the ends."""
@@ -193,14 +136,6 @@ class Total:
         known = one.estimate is not None and other.estimate is not None
         estimate = (one.estimate or 0.0) + (other.estimate or 0.0) if known else None
         return _outward(estimate, _sum(one.low, other.low), _sum(one.high, other.high))
-
-    def fitted(self, most: int, /) -> Fitted | None:
-        """The sum of the functions with fewer sums, shared evenly."""
-        one = self.first.fitted(most // 2) or Fitted(tuple(range(self.n_first)), self.first)
-        other = self.second.fitted(most // 2) or Fitted(tuple(range(self.n_second)), self.second)
-        places = (*one.places, *(self.n_first + i for i in other.places))
-        n_first, n_second = len(one.places), len(other.places)
-        return Fitted(places, Total(one.function, other.function, n_first, n_second))
 
 
 @dataclass(frozen=True)
@@ -212,7 +147,7 @@ class AtOnce:
 
 
 def at_once(function: FunctionOfSums, queries: Sequence[LinearQuery], most: int) -> AtOnce:
-    """A sum of quantiles by all counts below values, about `most` of them."""
+    """Quantiles by all counts below values, about `most` of them."""
     if isinstance(function, Quantile):
         return AtOnce(*function.at_once(queries[0], most))
     if isinstance(function, Moved):
@@ -226,6 +161,25 @@ def at_once(function: FunctionOfSums, queries: Sequence[LinearQuery], most: int)
         total = Total(one.function, other.function, *sizes)
         return AtOnce((*one.queries, *other.queries), total)
     return AtOnce(tuple(queries), function)
+
+
+def widths_at_once(function: FunctionOfSums, half_width: float, base: float) -> tuple[float, ...]:
+    """The half-widths of the sums of a function that is told by them at once.
+
+    Args:
+        half_width: of the number, or of the counts behind it where WITHIN is about these.
+        base: records that are assumed.
+    """
+    if isinstance(function, Moved):
+        scale = float(abs(function.factor)) if function.has_steps else 1.0
+        return widths_at_once(function.of, half_width / scale, base)
+    if isinstance(function, Total):
+        own = half_width / 2.0 if function.has_steps else half_width
+        both = (function.first, function.second)
+        return tuple(width for one in both for width in widths_at_once(one, own, base))
+    if isinstance(function, Passing):
+        return (function.width(half_width),) * function.n_counts
+    return function.widths(half_width, base) if isinstance(function, ByThresholds) else ()
 
 
 def _sum(one: float, other: float) -> Fraction | float:

@@ -17,8 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Order, Smooth
+from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
 from qserver.query.sql.combined.moments import covariance_range, root_range, variance_range
 from qserver.query.sql.tables.intervals import PublicBounds
 
@@ -38,8 +37,6 @@ class Correlation:
     errors: tuple[Fraction, Fraction]
 
     has_steps = True
-    has_base = True
-    marks: tuple[Marks | None, ...] = (None,) * 6
     order: Order | None = None
 
     @property
@@ -77,10 +74,6 @@ class Correlation:
         # Beyond all rounding of what is above.
         low, high = PublicBounds(-1.0, 1.0).cut(low - _ROUNDING, high + _ROUNDING)
         return Combination(self._estimate(parts, low, high), low, high)
-
-    def fitted(self, _most: int, /) -> Fitted | None:
-        """It needs all six."""
-        return None
 
     def _estimate(self, parts: Sequence[KnownPart], low: float, high: float) -> float | None:
         """None where an estimated deviation is not above zero."""

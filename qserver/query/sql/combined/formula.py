@@ -14,10 +14,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.asking.marks import Marks
 from qserver.query.sql.combined.function import (
     Combination,
-    Fitted,
     FunctionOfSums,
     KnownPart,
     Order,
@@ -117,8 +115,6 @@ class Itself:
     high: float = math.inf
 
     has_steps = True
-    has_base = False
-    marks: tuple[Marks | None, ...] = (None,)
     order: Order | None = None
     stated_half_width = Fraction(1)
 
@@ -131,10 +127,6 @@ class Itself:
         """The sum's."""
         [part] = parts
         return Combination(part.estimate, part.low, part.high)
-
-    def fitted(self, _most: int, /) -> Fitted | None:
-        """It needs the one."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -152,13 +144,7 @@ class Formula:
     sizes: tuple[int, ...]
 
     has_steps = True
-    has_base = True
     order: Order | None = None
-
-    @property
-    def marks(self) -> tuple[Marks | None, ...]:
-        """None: all of the sums' intervals matters."""
-        return (None,) * sum(self.sizes)
 
     @property
     def stated_half_width(self) -> Fraction:
@@ -214,10 +200,6 @@ class Formula:
         with np.errstate(all="ignore"):
             estimate = float(FUNCTIONS[self.name].values(*map(np.array, middles)))
         return Combination(estimate if math.isfinite(estimate) else None, low, high)
-
-    def fitted(self, _most: int, /) -> Fitted | None:
-        """It needs them all."""
-        return None
 
 
 def applied(name: str, parts: Sequence[Item | Fraction]) -> Several | None:

@@ -6,17 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.asking.marks import Marks
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.thresholds import QuantileOf
 
 if TYPE_CHECKING:
+    from qserver.query.sql.combined.passing import Passing
     from qserver.query.sql.statement import Binning
+
+
+STATED_COUNT = Fraction(100)
+"""The half-width of a count that a statement without WITHIN is priced at."""
 
 
 @dataclass(frozen=True)
@@ -68,28 +72,39 @@ class Smooth:
 
 @dataclass(frozen=True)
 class Order:
-    """A number that is told by places in order: the sum of quantiles, each times a factor.
+    """A number that is told by places in order: quantiles, extremes and numbers of groups, each
+    times a factor, in sum.
 
     Args:
-        terms: factor, place of the query that counts the values, and the quantile of these.
+        terms: factor, place of the first query, and what is told: of a quantile the query counts
+            the values, and groups that pass have one for each of their counts.
         by: a number that is added.
     """
 
-    terms: tuple[tuple[Fraction, int, QuantileOf], ...]
+    terms: tuple[tuple[Fraction, int, QuantileOf | Passing], ...]
     by: Fraction = Fraction(0)
+
+    @property
+    def counts_values(self) -> frozenset[int]:
+        """The places of the queries that count the values of quantiles."""
+        return frozenset(k for _, k, of in self.terms if isinstance(of, QuantileOf))
+
+    def part_confidence(self, confidence: float) -> float:
+        """Of the intervals of its sums, so that the number's holds with `confidence`."""
+        own = 1.0 - (1.0 - confidence) / len(self.terms)
+        groups = [of for _, _, of in self.terms if not isinstance(of, QuantileOf)]
+        return max([confidence, *(1.0 - of.part_missed(1.0 - own) for of in groups)])
 
 
 class FunctionOfSums(Protocol):
     """A function of several sums, with an interval that holds if those of the sums do.
 
     Attributes:
-        has_steps: whether WITHIN is about the value, whose length is known only once the sums are
-            released. Otherwise it is about the sums, and asked at once.
-        has_base: whether how exactly the sums are measured depends on the number of records.
+        has_steps: whether WITHIN is about the value. Otherwise it is about counts behind it.
         stated_half_width: what a statement without WITHIN is priced at.
         smooth: how it is calculated from draws, if it is smooth.
-        order: of which quantiles it is the sum, if it is. A function that is neither smooth nor
-            such a sum is told by the intervals of its sums.
+        order: of which quantiles and numbers of groups it is the sum, if it is. One that is neither
+            is told by the intervals of its sums, which hold at once.
     """
 
     @property
@@ -98,18 +113,8 @@ class FunctionOfSums(Protocol):
         ...
 
     @property
-    def has_base(self) -> bool:
-        """Whether the number of records matters to `widths`."""
-        ...
-
-    @property
     def stated_half_width(self) -> Fraction:
         """The half-width that a statement without WITHIN is priced at."""
-        ...
-
-    @property
-    def marks(self) -> tuple[Marks | None, ...]:
-        """Per sum the two numbers of which only its side matters; None where its interval does."""
         ...
 
     @property
@@ -119,15 +124,11 @@ class FunctionOfSums(Protocol):
 
     @property
     def order(self) -> Order | None:
-        """Of which quantiles it is the sum, if it is."""
+        """Of which quantiles and numbers of groups it is the sum, if it is."""
         ...
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The value and its interval, from the sums and theirs."""
-        ...
-
-    def fitted(self, most: int, /) -> Fitted | None:
-        """The function of at most so many of its sums; None where it needs them all."""
         ...
 
 
@@ -137,41 +138,11 @@ def public_range(of: FunctionOfSums, n_parts: int) -> tuple[float, float]:
     return found.low, found.high
 
 
-class Judging(FunctionOfSums, Protocol):
-    """A function that is told by intervals of its sums, each at a confidence of its own."""
-
-    def part_confidence(self, confidence: float) -> float:
-        """The confidence of each sum's interval so that the value's holds with `confidence`."""
-        ...
-
-    def widths(self, half_width: float, base: float, /) -> tuple[float, ...]:
-        """The half-widths of the sums that are asked at most, for `base` records or more.
-
-        `base` is 0 where it does not matter.
-        """
-        ...
-
-    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
-        """How many records have a value, by what is known of the sums."""
-        ...
-
-
-def is_judged(function: FunctionOfSums) -> bool:
-    """Whether it is told by the intervals of its sums."""
-    return function.smooth is None and function.order is None
-
-
-def judging(function: FunctionOfSums) -> Judging:
-    """The function, which is told by the intervals of its sums."""
-    return cast("Judging", function)
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A function of some of the sums of another one, by their places."""
-
-    places: tuple[int, ...]
-    function: FunctionOfSums
+def needs_records(of: FunctionOfSums) -> bool:
+    """Whether how exactly its sums are measured depends on how many records there are."""
+    terms = of.order.terms if of.order is not None else ()
+    told = (one for _, _, one in terms if isinstance(one, QuantileOf))
+    return of.smooth is not None or not all(one.is_extreme for one in told)
 
 
 @dataclass(frozen=True)

@@ -125,15 +125,6 @@ class Several:
         total = Total(self.function, other.function, len(self.parts), len(other.parts))
         return Several((*self.parts, *other.parts), total, self.error + other.error)
 
-    def fitted(self, most: int) -> Several:
-        """The function of at most so many parts, where it may leave some out."""
-        kept = self.function.fitted(most)
-        if kept is None:
-            return self
-        return replace(
-            self, parts=tuple(self.parts[i] for i in kept.places), function=kept.function
-        )
-
 
 Item = Linear | Quotient | Several
 """What an item of SELECT means."""
@@ -142,13 +133,6 @@ Item = Linear | Quotient | Several
 def n_parts(items: Sequence[Item]) -> int:
     """How many numbers a row of these items asks for, a quotient counted as one."""
     return sum(len(item.parts) if isinstance(item, Several) else 1 for item in items)
-
-
-def fitted(items: Sequence[Item], most: int) -> tuple[Item, ...]:
-    """The items, with so few parts that a row has at most so many, where that can be."""
-    several = [item for item in items if isinstance(item, Several)]
-    room = (most - (len(items) - len(several))) // max(len(several), 1)
-    return tuple(item.fitted(room) if isinstance(item, Several) else item for item in items)
 
 
 @overload

@@ -14,11 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Order, Smooth
+from qserver.query.sql.combined.function import (
+    STATED_COUNT,
+    Combination,
+    KnownPart,
+    Order,
+    Smooth,
+)
 from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 
-_STATED_COUNT = Fraction(100)
 _STATED_SHARE = Fraction(1, 20)
 _LEAST_WIDTH = 0.5
 """Whole numbers are told apart by intervals that are this long to each side."""
@@ -38,9 +42,7 @@ class Passing:
     is_whole: tuple[bool, ...]
     n_groups: int
 
-    has_base = False
     smooth: Smooth | None = None
-    order: Order | None = None
 
     @property
     def has_steps(self) -> bool:
@@ -54,31 +56,38 @@ class Passing:
     def stated_half_width(self) -> Fraction:
         """A twentieth of the groups; without steps that of a count."""
         if not self.has_steps:
-            return _STATED_COUNT
+            return STATED_COUNT
         return max(self.n_groups * _STATED_SHARE, Fraction(1, 2))
 
     @property
-    def marks(self) -> tuple[Marks | None, ...]:
-        """The constants that a count is compared with; None where it is not one or two of them."""
-        return tuple(_marks_of(column, self.test) for column in self.columns) * self.n_groups
+    def order(self) -> Order:
+        """The number of these groups alone."""
+        return Order(((Fraction(1), 0, self),))
 
-    def part_confidence(self, confidence: float) -> float:
-        """Of each count, so that all groups are judged rightly with `confidence`."""
+    @property
+    def n_counts(self) -> int:
+        """How many counts all groups have."""
+        return self.n_groups * len(self.columns)
+
+    def part_missed(self, missed: float) -> float:
+        """What each count's interval may miss with, so that all groups are judged rightly.
+
+        Args:
+            missed: what the number's may miss with.
+        """
         if _is_one_sided(self.test):
-            return max(1 - 2 * (1 - confidence) / self.n_groups, confidence)
-        return 1 - (1 - confidence) / (self.n_groups * len(self.columns))
+            return min(2.0 * missed / self.n_groups, missed)
+        return missed / self.n_counts
 
-    def widths(self, half_width: float, _base: float, /) -> tuple[float, ...]:
-        """As exactly as groups need whose counts are spread evenly up to twice the constant."""
-        width = half_width
-        if self.has_steps:
-            most = max(half_width * self._scale / self.n_groups, _LEAST_WIDTH)
-            width = min(most, self._scale / 2.0)
-        return (width,) * (self.n_groups * len(self.columns))
+    def width(self, half_width: float) -> float:
+        """The half-width of each count that groups need which are spread evenly.
 
-    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
-        """Of the first group; no number of records matters."""
-        return parts[0]
+        That is up to twice the constant of the test.
+        """
+        if not self.has_steps:
+            return half_width
+        most = max(half_width * self._scale / self.n_groups, _LEAST_WIDTH)
+        return min(most, self._scale / 2.0)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """How many pass by the estimates, surely pass, and may.
@@ -86,7 +95,15 @@ class Passing:
         Where one record suffices, what surely passes is given: by their estimates half of the
         groups without a record would pass.
         """
-        size, found = len(self.columns), [0, 0, 0]
+        judged = self.judged(parts)
+        low, high = sum(one.surely for one in judged), sum(one.may for one in judged)
+        estimate = sum(one.by_estimate for one in judged)
+        estimate = min(max(estimate, low), high) if self.has_steps else low
+        return Combination(float(estimate), float(low), float(high))
+
+    def judged(self, parts: Sequence[KnownPart]) -> list[Judged]:
+        """Each group, by what is known of its counts."""
+        size, found = len(self.columns), list[Judged]()
         for start in range(0, len(parts), size):
             group = {
                 column: _whole(part) if is_whole else part
@@ -94,21 +111,29 @@ class Passing:
                     self.columns, self.is_whole, parts[start : start + size], strict=True
                 )
             }
-            estimates = {k: KnownPart(p.estimate, p.estimate, p.estimate) for k, p in group.items()}
-            found[0] += _may_hold(self.test, estimates)
-            found[1] += not _may_fail(self.test, group)
-            found[2] += _may_hold(self.test, group)
-        low, high = found[1:]
-        estimate = min(max(found[0], low), high) if self.has_steps else low
-        return Combination(float(estimate), float(low), float(high))
-
-    def fitted(self, _most: int, /) -> Fitted | None:
-        """It needs all groups."""
-        return None
+            middles = {k: KnownPart(p.estimate, p.estimate, p.estimate) for k, p in group.items()}
+            surely = not _may_fail(self.test, group)
+            may = _may_hold(self.test, group)
+            found.append(Judged(_may_hold(self.test, middles), surely, may))
+        return found
 
     @property
     def _scale(self) -> float:
         return max((abs(float(c)) for c in _constants(self.test)), default=0.0)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Whether a group passes: by the estimates of its counts, surely, and perhaps."""
+
+    by_estimate: bool
+    surely: bool
+    may: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may pass, and may not."""
+        return self.may and not self.surely
 
 
 _Group = dict[int, KnownPart]
@@ -140,25 +165,6 @@ def _is_one_sided(test: Test) -> bool:
         return _is_one_sided(test.of)
     is_compare = isinstance(test, Compare) and test.by not in ("=", "<>")
     return is_compare and len(columns_of(test)) == len(_constants(test)) == 1
-
-
-def _marks_of(column: int, test: Test) -> Marks | None:
-    others = _others(column, test)
-    constants = {float(side) for side in others if isinstance(side, Fraction)}
-    if not 1 <= len(constants) <= 2 or any(isinstance(side, int) for side in others):
-        return None
-    return Marks(min(constants), max(constants))
-
-
-def _others(column: int, test: Test) -> list[int | Fraction]:
-    """What a column is compared with; a constant may be equal to a column's index."""
-    if isinstance(test, Compare):
-        pairs = (test.left, test.right), (test.right, test.left)
-        return [other for one, other in pairs if isinstance(one, int) and one == column]
-    if isinstance(test, Missing):
-        return []
-    inner = test.parts if isinstance(test, Every) else (test.of,)
-    return [other for part in inner for other in _others(column, part)]
 
 
 def _may_hold(test: Test, group: _Group) -> bool:

@@ -12,9 +12,8 @@ from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.correlation import Correlation
-from qserver.query.sql.combined.extreme import Extreme
 from qserver.query.sql.combined.meaning import Linear, Several
-from qserver.query.sql.combined.quantile import MOST_THRESHOLDS, Quantile
+from qserver.query.sql.combined.quantile import Quantile
 from qserver.query.sql.combined.spread import Spread
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.combined.values import Values, product_term
@@ -132,15 +131,7 @@ class SeveralReader:
             return None
         if node.expressions:
             raise self._source.refuse("take one attribute there", node, hint="Nearest: MAX(age).")
-        values, is_greatest = self._numeric(node.this), isinstance(node, exp.Max)
-        firsts, lasts, n = values.lows, values.highs, len(values.lows)
-        if is_greatest:
-            firsts, lasts = values.highs[::-1], values.lows[::-1]
-            terms = [values.prefix(stop, Fraction(0), Fraction(1)) for stop in reversed(range(n))]
-        else:
-            terms = [values.prefix(stop, Fraction(1), Fraction(0)) for stop in range(1, n + 1)]
-        parts = tuple(Linear((term,)) for term in terms)
-        return Several(parts, Extreme(is_greatest, firsts, lasts)).fitted(MOST_THRESHOLDS)
+        return self._of_thresholds(node.this, Fraction(int(isinstance(node, exp.Max))))
 
     def _spread(self, node: exp.Expr) -> Several | None:
         """A variance or a deviation; as in most databases of a sample, where it does not say."""

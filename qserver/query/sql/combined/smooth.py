@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import RequirementError
-from qserver.query.asking.marks import Marks
 from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
@@ -25,7 +24,6 @@ from qserver.query.sql.combined.asked import Place, combined_cells, steps_half_w
 from qserver.query.sql.combined.function import (
     Combination,
     Combined,
-    Fitted,
     KnownPart,
     Order,
     Smooth,
@@ -55,8 +53,6 @@ class QuotientOf:
     bounds: PublicBounds[Fraction] | None
 
     has_steps = True
-    has_base = True
-    marks: tuple[Marks | None, ...] = (None, None)
     order: Order | None = None
 
     @property
@@ -92,10 +88,6 @@ class QuotientOf:
         if not math.isfinite(found):
             return Combination(None, low, high)
         return Combination(min(max(found, low), high), low, high)
-
-    def fitted(self, _most: int, /) -> Fitted | None:
-        """It needs both."""
-        return None
 
 
 def _interval(part: KnownPart) -> CellInterval:

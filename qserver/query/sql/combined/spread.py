@@ -14,8 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.asking.marks import Marks
-from qserver.query.sql.combined.function import Combination, Fitted, KnownPart, Order, Smooth
+from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
 from qserver.query.sql.combined.moments import (
     outward,
     root_range,
@@ -42,8 +41,6 @@ class Spread:
     is_sample: bool
 
     has_steps = True
-    has_base = True
-    marks: tuple[Marks | None, ...] = (None, None, None)
     order: Order | None = None
 
     @property
@@ -88,10 +85,6 @@ class Spread:
         if estimate is not None:
             estimate = min(max(estimate, low), high)
         return Combination(estimate, low, high)
-
-    def fitted(self, _most: int, /) -> Fitted | None:
-        """It needs all three."""
-        return None
 
     def _estimate(self, n: float, s: float, q: float) -> float | None:
         """None with too few records."""

@@ -1,4 +1,4 @@
-"""Which quantile of an attribute's values is meant, and the counts that it follows from."""
+"""Which value of an attribute is meant by its place in order, and the counts that tell it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from qserver.query.weights import ScaledWeights, Weights, from_runs, product
 
 @dataclass(frozen=True)
 class QuantileOf:
-    """The p-quantile of the values of an attribute.
+    """The p-quantile of the values of an attribute: the least one for 0, the greatest for 1.
 
     Args:
-        p: in (0, 1).
+        p: in [0, 1].
         axis: the attribute's place in the domain.
         size: the number of its values, with those that are no numbers.
         lows, highs: per bin the least and the greatest value in it; the bins come first.
@@ -34,6 +34,16 @@ class QuantileOf:
     def n_bins(self) -> int:
         """How many bins there are."""
         return len(self.lows)
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether it is the least or the greatest value."""
+        return self.p in (0, 1)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether WITHIN is about the value; of an extreme it is about counts."""
+        return not self.is_extreme
 
     def count(self, base: LinearQuery, start: int, stop: int) -> LinearQuery:
         """The number of values in some bins, of those that `base` counts."""

@@ -16,7 +16,7 @@ from qserver.errors import SqlError
 from qserver.query.asking.reading import AS_EVER
 from qserver.query.domain import decimal_text
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.function import Combined, public_range
+from qserver.query.sql.combined.function import Combined, needs_records, public_range
 from qserver.query.sql.plain.reads import EXPLAIN
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 from qserver.query.sql.tables.bounds import centred
@@ -248,7 +248,7 @@ def _half_width(statement: Statement, column: int, count: Fraction) -> Fraction:
 
 def _has_base(cell: Cell) -> bool:
     """Whether how exactly it is measured depends on the number of records."""
-    return isinstance(cell, Ratio) or (isinstance(cell, Combined) and cell.function.has_base)
+    return isinstance(cell, Ratio) or (isinstance(cell, Combined) and needs_records(cell.function))
 
 
 def _of_cell(cell: Cell, count: Fraction) -> Fraction:

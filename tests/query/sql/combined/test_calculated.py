@@ -12,13 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.asked import order_asked, several_asked
-from qserver.query.sql.combined.calculated import Moved, Total
-from qserver.query.sql.combined.extreme import Extreme
-from qserver.query.sql.combined.function import Combination, Combined, Fitted, KnownPart
-from qserver.query.sql.combined.target import SeveralTarget
+from qserver.query.sql.combined.asked import combined_cells, order_asked
+from qserver.query.sql.combined.calculated import Moved, Total, widths_at_once
+from qserver.query.sql.combined.function import Combination, Combined, KnownPart
+from qserver.query.sql.combined.quantile import ByThresholds
 from qserver.query.sql.parser import parse_statement
-from tests.query.sql.at_most import at_most
 from tests.query.sql.people import DOMAIN, People
 
 N, N_RUNS, CONFIDENCE = 30, 2000, 0.9
@@ -28,9 +26,9 @@ factors = st.fractions(-1000, 1000, max_denominator=1000).filter(bool)
 
 
 def cell_of(item: str, kept: str = "FROM people") -> Combined:
-    [row] = parse_statement(f"SELECT {item} {kept} WITHIN 1", DOMAIN, dataset="people").rows
-    [cell] = row.cells
-    assert isinstance(cell, Combined)
+    """The cell of an item, told by all its sums at once."""
+    text = f"SELECT {item} {kept} WITHIN 1 SIMULTANEOUS"
+    [(_, _, cell)] = combined_cells(parse_statement(text, DOMAIN, dataset="people"))
     return cell
 
 
@@ -62,25 +60,12 @@ def test_without_noise_it_is_what_a_database_says(item: str, duck: str, people: 
 class Single:
     """The sum itself."""
 
-    has_steps, has_base, stated_half_width = True, False, Fraction(1)
-    marks = (None,)
+    has_steps, stated_half_width = True, Fraction(1)
     smooth = None
     order = None
 
-    def part_confidence(self, confidence: float) -> float:
-        return confidence
-
-    def widths(self, half_width: float, _base: float, /) -> tuple[float, ...]:
-        return (half_width,)
-
-    def records(self, parts: Sequence[KnownPart]) -> KnownPart:
-        return parts[0]
-
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         return Combination(parts[0].estimate, parts[0].low, parts[0].high)
-
-    def fitted(self, _most: int, /) -> Fitted | None:
-        return None
 
 
 @given(floats, floats, factors, factors, st.floats(0, 1))
@@ -138,50 +123,17 @@ def test_an_open_end_stays_open_at_the_side_that_it_moves_to() -> None:
 
 def test_the_length_that_is_asked_is_that_of_the_number_itself() -> None:
     """A third of a median within 1 is a median within 3; a sum of two shares the length."""
-    assert Moved(Single(), Fraction(-1, 3), Fraction(9)).widths(1.0, 0.0) == (3.0,)
-    assert Total(Single(), Single(), 1, 1).widths(1.0, 0.0) == (0.5, 0.5)
-    target = SeveralTarget(Total(Single(), Single(), 1, 1), 1.0, (0.5, 0.5))
-    assert target.is_met([KnownPart(3.0, 2.5, 3.5)] * 2)
-    assert not target.is_met([KnownPart(3.0, 2.0, 4.0)] * 2)
+    values = tuple(map(Fraction, range(101)))
+    median, least = (ByThresholds(p, values, values) for p in (Fraction(1, 2), Fraction(0)))
+
+    def width(function: Moved | Total) -> float:
+        [found] = set(widths_at_once(function, 1.0, 1000.0))
+        return found
+
+    assert width(Moved(median, Fraction(-1, 3), Fraction(9))) == 15.0
+    assert width(Total(median, median, 101, 101)) == 2.5
     # WITHIN is about the counts behind an extreme, whatever is made of it.
-    statement = parse_statement(
-        "SELECT 5 * (MAX(age) - MIN(age)) FROM people WITHIN 3", DOMAIN, dataset="people"
-    )
-    lengths = {q.requirement.length for q in at_most(statement).questions}
-    assert lengths == {6.0}
-
-
-def test_a_difference_of_extremes_holds_at_least_as_often_as_it_says() -> None:
-    """Each extreme misses at one end by its counts, so half of what may be missed is left each."""
-    rng = np.random.default_rng(11)
-    cells = np.zeros(N)
-    cells[4:22] = 40.0
-    values = tuple(map(Fraction, range(N)))
-    least = Extreme(is_greatest=False, firsts=values, lasts=values)
-    greatest = Extreme(is_greatest=True, firsts=values[::-1], lasts=values[::-1])
-    function = Total(greatest, Moved(least, Fraction(-1), Fraction(0)), N, N)
-    scale = 12.0
-    half = -scale * math.log(1.0 - function.part_confidence(CONFIDENCE))
-    counts = np.concatenate([cells[::-1].cumsum(), cells.cumsum()])
-    held = 0
-    for error in rng.laplace(scale=scale, size=(N_RUNS, 2 * N)):
-        parts = [KnownPart(m, m - half, m + half) for m in counts + error]
-        found = function.value(parts)
-        held += found.low <= 21 - 4 <= found.high
-    assert held / N_RUNS >= CONFIDENCE
-
-
-def test_both_have_fewer_thresholds_where_a_row_has_too_many() -> None:
-    values = tuple(map(Fraction, range(100)))
-    one = Extreme(is_greatest=False, firsts=values, lasts=values)
-    found = Total(one, Moved(one, Fraction(-1), Fraction(0)), 100, 100).fitted(14)
-    assert found is not None
-    assert len(found.places) == 14
-    assert (found.places[6], found.places[-1]) == (99, 199)
-    assert isinstance(found.function, Total)
-    assert (found.function.n_first, found.function.n_second) == (7, 7)
-    exact = [KnownPart(0.0, 0.0, 0.0)] * 6 + [KnownPart(9.0, 9.0, 9.0)]
-    assert found.function.value([*exact, *exact]).estimate == 0.0
+    assert width(Moved(Total(least, least, 101, 101), Fraction(5), Fraction(0))) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -201,6 +153,6 @@ def test_what_has_no_interval_is_refused(item: str, reason: str) -> None:
 
 
 def asked_of(text: str) -> int:
-    """How many functions of sums a text asks for that are not smooth."""
+    """How many numbers that are told by places in order a text asks for."""
     statement = parse_statement(text, DOMAIN, dataset="people")
-    return len(several_asked(statement)) + len(order_asked(statement))
+    return len(order_asked(statement))

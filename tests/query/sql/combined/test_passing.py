@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.query.asking.marks import Marks
 from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.combined.passing import Passing
 from qserver.query.sql.parser import parse_statement
@@ -86,49 +85,12 @@ def test_the_interval_is_that_of_all_counts_in_their_intervals(
     assert found.low <= found.estimate <= found.high
 
 
-@pytest.mark.parametrize(
-    ("test", "marks"),
-    [
-        (AT_LEAST_3, (Marks(3.0, 3.0), None)),
-        (Compare(0, "<", 1), (None, None)),
-        (Every((AT_LEAST_3, Compare(1, "<=", Fraction(2)))), (Marks(3.0, 3.0), Marks(2.0, 2.0))),
-        (Every((AT_LEAST_3, Compare(Fraction(9), "<>", 0))), (Marks(3.0, 9.0), None)),
-        (Every((AT_LEAST_3, Compare(0, ">", 1))), (None, None)),
-        (Every((Compare(0, ">", Fraction(1)), Compare(0, "<", 1))), (None, None)),
-        (Every(tuple(Compare(0, "<>", Fraction(n)) for n in (2, 4, 6))), (None, None)),
-        (Compare(Fraction(1), "<", 0), (Marks(1.0, 1.0), None)),
-    ],
-)
-def test_a_count_is_marked_where_constants_alone_judge_it(
-    test: Test, marks: tuple[Marks | None, Marks | None]
-) -> None:
-    assert passing(test, 3, columns=(0, 1)).marks == marks * 3
-
-
-@given(st.sampled_from(TESTS), st.tuples(intervals, intervals), st.data())
-def test_only_the_side_of_its_marks_matters_of_a_count(
-    test: Test, group: tuple[tuple[int, int], tuple[int, int]], data: st.DataObject
-) -> None:
-    function = passing(test, 1, columns=(0, 1))
-    parts = [KnownPart(float(low), low - 0.3, low + size + 0.4) for low, size in group]
-    for i, marks in enumerate(function.marks):
-        if marks is None:
-            continue
-        for low, high in ((-90.0, marks.low), (marks.low, marks.high), (marks.high, 90.0)):
-            if low < parts[i].low and parts[i].high < high:
-                inside = st.floats(low, high, exclude_min=True, exclude_max=True)
-                a, b = sorted((data.draw(inside), data.draw(inside)))
-                moved = [*parts[:i], KnownPart(a, a, b), *parts[i + 1 :]]
-                before, after = function.value(parts), function.value(moved)
-                assert (after.low, after.high) == (before.low, before.high)
-
-
 @pytest.mark.parametrize("counts", [[3] * 12, [2] * 12, list(range(12))])
 def test_intervals_hold_for_all_groups_at_once(counts: list[int]) -> None:
     rng = np.random.default_rng(23)
     function = passing(AT_LEAST_3, len(counts))
-    confidence, scale = function.part_confidence(CONFIDENCE), 2.0
-    half = scale * math.log(1 / (1 - confidence))
+    scale = 2.0
+    half = scale * math.log(1 / function.part_missed(1 - CONFIDENCE))
     truth, held = sum(n >= 3 for n in counts), 0
     for noise in rng.laplace(0.0, scale, (N_RUNS, len(counts))):
         middles = [n + e for n, e in zip(counts, noise.tolist(), strict=True)]
@@ -139,23 +101,23 @@ def test_intervals_hold_for_all_groups_at_once(counts: list[int]) -> None:
 
 
 def test_each_count_may_miss_with_its_part_and_twice_that_at_one_end() -> None:
-    assert passing(AT_LEAST_3, 8).part_confidence(0.96) == pytest.approx(0.99)
-    assert passing(AT_LEAST_3, 1).part_confidence(0.96) == 0.96
+    assert passing(AT_LEAST_3, 8).part_missed(0.04) == pytest.approx(0.01)
+    assert passing(AT_LEAST_3, 1).part_missed(0.04) == 0.04
     both = Compare(0, "=", Fraction(3))
-    assert passing(both, 8).part_confidence(0.96) == pytest.approx(0.995)
+    assert passing(both, 8).part_missed(0.04) == pytest.approx(0.005)
     two = Every((AT_LEAST_3, Compare(1, "<", Fraction(9))))
-    assert passing(two, 8, columns=(0, 1)).part_confidence(0.96) == pytest.approx(0.9975)
+    assert passing(two, 8, columns=(0, 1)).part_missed(0.04) == pytest.approx(0.0025)
 
 
 def test_within_is_about_groups_but_where_one_record_suffices() -> None:
     function = passing(Compare(0, ">=", Fraction(50)), 20)
     assert function.has_steps
-    assert set(function.widths(2.0, 0.0)) == {5.0}
-    assert set(function.widths(0.01, 0.0)) == {0.5}
-    assert set(function.widths(20.0, 0.0)) == {25.0}
+    assert function.width(2.0) == 5.0
+    assert function.width(0.01) == 0.5
+    assert function.width(20.0) == 25.0
     one = passing(Compare(0, ">=", Fraction(1)), 20)
     assert not one.has_steps
-    assert set(one.widths(7.0, 0.0)) == {7.0}
+    assert one.width(7.0) == 7.0
     # What is surely there is given, not what noise lets seem so.
     counts = [KnownPart(x, x - 20.0, x + 20.0) for x in (0.0, 5.0, 15.0, 21.5, 90.0)]
     found = passing(Compare(0, ">=", Fraction(1)), 5).value(counts)

@@ -15,7 +15,6 @@ from qserver.query.linear import total_query
 from qserver.query.sql.combined.asked import order_asked
 from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.combined.quantile import ByThresholds, Quantile
-from qserver.query.sql.combined.target import SeveralTarget
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import AGES, DOMAIN, People
@@ -152,23 +151,3 @@ def test_groups_share_the_most_numbers_of_a_text() -> None:
     lows, highs = found.lows, found.highs
     assert [int(low) for low in lows[1:]] == [int(high) + 1 for high in highs[:-1]]
     assert (lows[0], highs[-1]) == (0, 99)
-
-
-def test_steps_go_on_until_the_interval_is_short_enough() -> None:
-    function = quantile(Fraction(1, 2), 100)
-    target = SeveralTarget(function, 2.0, function.widths(2.0, 1000.0))
-    unknown = [KnownPart(0.0, -np.inf, np.inf)] * 100
-    first = target.next_step(unknown)
-    assert not target.is_met(unknown)
-    assert first == tuple(16.0 * width for width in target.most)
-
-    def known(n: float, half: float) -> list[KnownPart]:
-        middles = [n * (v + 1) / 100 - n / 2 for v in range(100)]
-        return [KnownPart(m, m - half, m + half) for m in middles]
-
-    assert not target.is_met(known(1000.0, first[0]))
-    second = target.next_step(known(1000.0, first[0]))
-    assert target.most[0] <= second[0] <= 0.8 * first[0]
-    assert target.is_met(known(1000.0, 9.0))
-    assert target.is_met(known(100_000.0, first[0]))
-    assert target.next_step(known(1000.0, target.most[0] * 1.01)) == target.most

@@ -1,27 +1,27 @@
-"""Quantiles of a statement by what history knows of counts below the values of an attribute."""
+"""Quantiles and extremes by what history knows of counts below values, and sums of such numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
 
+from qserver.answering.order.ends import Ends
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.order.known import Thresholds
+from qserver.inference.order.known import Bracket, Thresholds, crossing
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import State, state_of, step_of
 from qserver.inference.posterior.posterior import Posterior
+from qserver.query.asking.levels import Levels
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.sql.combined.function import Order
 from qserver.query.sql.combined.thresholds import QuantileOf
-from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
+from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
 
 _FEW_TAIL = 0.005
 _MOST_LOOKED_AT = 128
@@ -49,8 +49,18 @@ class QuantileAsked:
             of.high_ends,
             half_width=half_width,
             confidence=self.confidence,
-            least=least,
+            least=2.0 * half_width if of.is_extreme else least,
         )
+
+    @property
+    def unknown(self) -> QuantileKnown:
+        """What is known where history says nothing."""
+        ends = (0.0, math.inf, math.inf)
+        return QuantileKnown(self.of, None, *ends, has_record=False, statement=OF_ESTIMATOR)
+
+    def laws(self, engine: InferenceEngine) -> Laws | None:
+        """What the engine's history tells; None where it does not tell the number of values."""
+        return known_laws(engine, self)
 
     @cached_property
     def row(self) -> Primitive:
@@ -59,115 +69,56 @@ class QuantileAsked:
 
 
 @dataclass(frozen=True)
-class OrderOf:
-    """A sum of quantiles, each times a factor, plus a number, and the confidence of its interval.
-
-    Each quantile may miss with its part of what the sum may miss with.
-    """
-
-    terms: tuple[tuple[Fraction, QuantileAsked], ...]
-    by: Fraction
-    confidence: float
-
-    @classmethod
-    def of(cls, order: Order, queries: Sequence[LinearQuery], confidence: float) -> OrderOf:
-        """The number of these queries, which count the values of its quantiles."""
-        own = 1.0 - (1.0 - confidence) / len(order.terms)
-        terms = (
-            (factor, QuantileAsked(queries[place], of, own)) for factor, place, of in order.terms
-        )
-        return cls(tuple(terms), order.by, confidence)
-
-    def numbers(self, half_width: float, least: float) -> list[Quantile]:
-        """Its quantiles, as exactly as they are sought."""
-        n = len(self.terms)
-        return [
-            one.number(half_width / (n * float(abs(factor))), least) for factor, one in self.terms
-        ]
-
-
-@dataclass(frozen=True)
-class OrderKnown:
-    """What is known of a sum of quantiles, by each of them.
-
-    Args:
-        estimate: None where the interval is all that is possible.
-    """
-
-    estimate: float | None
-    low: float
-    high: float
-    parts: tuple[QuantileKnown, ...]
-
-    @classmethod
-    def of(cls, one: OrderOf, parts: Sequence[QuantileKnown]) -> OrderKnown:
-        """By what is known of each quantile."""
-        low = high = middle = one.by
-        is_told = True
-        for (factor, asked), known in zip(one.terms, parts, strict=True):
-            ends = known.ends(asked.of)
-            least, most = sorted((factor * ends.low, factor * ends.high))
-            low, high, middle = low + least, high + most, middle + factor * ends.middle
-            is_told = is_told and (ends.low, ends.high) != (asked.of.lows[0], asked.of.highs[-1])
-        rounded = float(low), float(high)
-        return cls(
-            float(middle) if is_told else None,
-            math.nextafter(rounded[0], -math.inf) if rounded[0] > low else rounded[0],
-            math.nextafter(rounded[1], math.inf) if rounded[1] < high else rounded[1],
-            tuple(parts),
-        )
-
-    @property
-    def is_known(self) -> bool:
-        """Whether history says how many values there are."""
-        return all(part.thresholds is not None for part in self.parts)
-
-    @property
-    def statement(self) -> Statement:
-        """What its interval is one of."""
-        return joined([part.statement for part in self.parts])
-
-    def state(self, numbers: Sequence[Quantile]) -> State:
-        """Whether the number, as exactly as it is asked, is to be measured further."""
-        found = [part.state(number) for part, number in zip(self.parts, numbers, strict=True)]
-        if "open" in found:
-            return "open"
-        return "few" if "few" in found else "met"
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The interval of a quantile, and a value in it."""
-
-    low: Fraction
-    middle: Fraction
-    high: Fraction
-
-
-@dataclass(frozen=True)
 class QuantileKnown:
     """What is known of a quantile.
 
     Args:
+        of: which it is.
         thresholds: None where history does not say how many records there are.
         size, size_half: how many there are by the estimate, and half the length of its interval.
         size_at_most: they are surely fewer.
+        has_record: whether there surely is one.
     """
 
+    of: QuantileOf
     thresholds: Thresholds | None
     size: float
     size_half: float
     size_at_most: float
+    has_record: bool
     statement: Statement
 
-    def ends(self, of: QuantileOf) -> Ends:
-        """The interval, and the middle of the bin where D passes 0."""
-        if self.thresholds is None:
-            return Ends(of.lows[0], (of.lows[0] + of.highs[-1]) / 2, of.highs[-1])
-        found = self.thresholds.bracket
-        at = min(max(int(self.thresholds.middle), found.start), found.stop - 1)
-        middle = (of.lows[at] + of.highs[at]) / 2
-        return Ends(of.lows[found.start], middle, of.highs[found.stop - 1])
+    @property
+    def is_known(self) -> bool:
+        """Whether history says how many values there are."""
+        return self.thresholds is not None
+
+    @property
+    def halves(self) -> tuple[float, ...]:
+        """Half the length of the interval of the number of values."""
+        return (self.size_half,)
+
+    @property
+    def ends(self) -> Ends:
+        """The interval, and the middle of the bin where D passes 0.
+
+        Of an extreme the end that some record surely reaches is given.
+        """
+        of, known = self.of, self.thresholds
+        if known is None:
+            return Ends(of.lows[0], None, of.highs[-1])
+        found = known.bracket(Levels.reached(float(of.p)))
+        low, high = of.lows[found.start], of.highs[found.stop - 1]
+        if of.is_extreme:
+            reached = low if of.p else high
+            return Ends(low, reached if self._reaches(found) else None, high)
+        at = min(max(int(crossing(known, 0.0)), found.start), found.stop - 1)
+        is_told = found.n_bins < of.n_bins
+        return Ends(low, (of.lows[at] + of.highs[at]) / 2 if is_told else None, high)
+
+    def _reaches(self, found: Bracket) -> bool:
+        """Whether some record surely reaches an extreme."""
+        return self.has_record or (found.start > 0 if self.of.p else found.stop < self.of.n_bins)
 
     def state(self, number: Quantile) -> State:
         """Whether the quantile, as exactly as it is asked, is to be measured further."""
@@ -175,10 +126,13 @@ class QuantileKnown:
             return "met"
         if self.thresholds is None:
             return "open"
-        return state_of(number, self.thresholds, size=self.size, size_at_most=self.size_at_most)
-
-
-UNKNOWN = QuantileKnown(None, 0.0, math.inf, math.inf, OF_ESTIMATOR)
+        return state_of(
+            number,
+            self.thresholds,
+            size=self.size,
+            size_at_most=self.size_at_most,
+            has_record=self.has_record,
+        )
 
 
 def known_laws(engine: InferenceEngine, one: QuantileAsked) -> Laws | None:
@@ -192,8 +146,9 @@ def known_laws(engine: InferenceEngine, one: QuantileAsked) -> Laws | None:
     if found is None:
         return None
     laws, step = Laws(one, found.posterior.scaled(one.row.multiplier)), step_of(one.of.n_bins)
+    levels = Levels.reached(float(one.of.p))
     while step >= 1:
-        bracket = laws.thresholds(1.0 - one.confidence).bracket
+        bracket = laws.thresholds(1.0 - one.confidence).bracket(levels)
         first = (bracket.start // step + 1) * step
         places = [s for s in range(first, bracket.stop, step) if s not in laws.inner]
         if len(places) > _MOST_LOOKED_AT:
@@ -238,11 +193,13 @@ class Laws:
         total = self.total
         is_exact = all(law.error.is_exact for law in (total, *self.inner.values()))
         return QuantileKnown(
+            self.one.of,
             self.thresholds(missed),
             total.estimate,
             total.half_width(self.one.confidence),
             total.high_at(_FEW_TAIL),
-            EXACT if is_exact else OF_ESTIMATOR,
+            has_record=total.low_at(missed / 2.0) > 0.0,
+            statement=EXACT if is_exact else OF_ESTIMATOR,
         )
 
 
