@@ -47,7 +47,7 @@ class Formulas:
         self._counted = counted
         self._known: dict[object, Meaning] = {}
 
-    def read(self, text: str, node: exp.Expr) -> tuple[Item, Unit]:
+    def read(self, text: str, node: exp.Expr) -> tuple[Item, Unit | None]:
         """What a text means.
 
         Args:
@@ -60,10 +60,8 @@ class Formulas:
             found = self._of(json.loads(text), node)
         except RecursionError as exc:
             raise CapacityError("The text of SQL is nested too deep. Ask its parts.") from exc
-        if isinstance(found.item, Fraction):
-            raise self._source.refuse(
-                "count or sum records, not only hold numbers", node, hint="Nearest: COUNT(*)."
-            )
+        if isinstance(found.item, Fraction):  # what LAG gives where there is no other row
+            return Linear((), offset=found.item), None
         return found.item, found.unit or PURE
 
     def _of(self, value: Any, node: exp.Expr) -> Meaning:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from qserver.query.sql.shell.relations import PLACE, Relation, called
+from qserver.query.sql.shell.values import aliased
 
 
 def ordered(found: Relation) -> Relation:
@@ -30,7 +31,7 @@ def ordered(found: Relation) -> Relation:
         order.append(exp.Ordered(this=exp.column(PLACE), nulls_first=False))
         query = _replaced(query, found, order)
     if found.is_cut:
-        inner = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("l")))
+        inner = aliased(query, "l")
         cut = exp.Select(expressions=[exp.Star()]).from_(inner).order_by(exp.column(PLACE))
         cut = cut if found.limit is None else cut.limit(found.limit)
         query = cut.offset(found.offset) if found.offset else cut
@@ -41,7 +42,7 @@ def _replaced(query: exp.Expr, found: Relation, order: Sequence[exp.Ordered]) ->
     """The query with places in another order."""
     names = [c.sql for c in (*found.columns, *found.hidden) if c.rank is None]
     place = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=list(order)), over="OVER")
-    inner = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("p")))
+    inner = aliased(query, "p")
     parts = [*(exp.column(name) for name in dict.fromkeys(names)), exp.alias_(place, PLACE)]
     return exp.Select(expressions=parts).from_(inner)
 

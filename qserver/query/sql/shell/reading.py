@@ -24,12 +24,13 @@ from qserver.query.sql.shell.relations import (
     Column,
     Relation,
     SortBy,
+    Value,
 )
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
 from qserver.query.sql.shell.tests import Tests
 from qserver.query.sql.shell.unions import union_of
-from qserver.query.sql.shell.values import Value
+from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.tables.exactness import UNSAID
 from qserver.query.sql.tables.missing import remarks_on_null
@@ -209,7 +210,7 @@ class Shell:
                 ),
                 copy=False,
             )
-            tables.append(other)
+            tables.append(_merged(join, other))
         if len(tables) > 1 and not all(one.is_plain for _, one in tables):
             raise self._again(select)
         return tables, base
@@ -224,6 +225,10 @@ class Shell:
         if others_of(join, {"this", "on", "using", "side", "kind"}):
             raise self.source.refuse("join by ON or USING", join)
         if using := join.args.get("using"):
+            if join.args.get("side") in ("RIGHT", "FULL"):
+                raise self.source.refuse(
+                    "join by ON, not by USING, where it says RIGHT or FULL", join
+                )
             found = list[exp.Expr]()
             for name in using:
                 column = exp.Column(this=name)
@@ -233,7 +238,6 @@ class Shell:
                 ]
                 both = [side.public(column, "join by what is public") for side in sides]
                 found.append(exp.EQ(this=both[0], expression=both[1]))
-                self.merged.append((name.name.lower(), other[0].lower()))
             return exp.and_(*found)
         on = join.args.get("on")
         if on is None:
@@ -241,8 +245,6 @@ class Shell:
         if any(scope.value(column).is_number for column in on.find_all(exp.Column)):
             raise self.source.refuse("join by what is public, not by released numbers", on)
         return scope.public(on, "join by what is public")
-
-    merged: list[tuple[str, str]] = field(default_factory=list)
 
     def _table_of(self, node: exp.Expr, env: Env, *, has_record: bool) -> tuple[str, Relation]:
         named = self.records.named(node, env)
@@ -281,16 +283,13 @@ class Shell:
                 if of and alias.lower() != of:
                     continue
                 for column in relation.columns:
-                    if not column.is_extra and not self._is_merged(column, alias):
+                    if not column.is_extra and not (column.is_merged and not of):
                         node = exp.column(
                             exp.to_identifier(column.name, quoted=True),
                             table=exp.to_identifier(alias, quoted=True),
                         )
                         found.append(Item(node, "", column.name, column.exactness, column.stop))
         return Items(self.source, tuple(found))
-
-    def _is_merged(self, column: Column, alias: str) -> bool:
-        return (column.name.lower(), alias.lower()) in self.merged
 
     def _count_of(self, select: exp.Select, env: Env) -> Relation:
         """How many rows the SELECT shows that it reads."""
@@ -306,14 +305,8 @@ class Shell:
         self.counted.append(self.counts(relation))
         [item] = items_of(self.source, select).found
         text = exp.Literal.string(f'"-1.0.{len(self.counted) - 1}"')
-        column = Column(
-            self.next_id(),
-            item.name,
-            text,
-            is_number=True,
-            exactness=item.exactness,
-            stop=item.stop,
-        )
+        value = Value(text, is_number=True, exactness=item.exactness)
+        column = replace(Column.of(value, self.next_id(), item.name), stop=item.stop)
         query = exp.Select(
             expressions=[exp.alias_(text, column.sql), exp.alias_(exp.Literal.number(0), PLACE)]
         )
@@ -335,7 +328,7 @@ class Shell:
         inner = next((one for _, one in tables), None)
         reader = Tests(scope)
         columns = [self._column(item, scope) for item in scope.items.found]
-        columns += self._extra(scope, columns)
+        columns += self._extra(scope)
         check_parts(sum(c.rank is not None for c in columns), "SELECT, of ranks,")
         scope.is_choice = True
         for one in (*tests, *_conjuncts(select.args.get("qualify"))):
@@ -387,7 +380,7 @@ class Shell:
     def _distinct(self, query: exp.Select, found: Relation) -> exp.Select:
         """The different rows of what is public, each where it comes first."""
         listed = [column.sql for column in found.columns if column.rank is None]
-        inner = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("d")))
+        inner = aliased(query, "d")
         parts: list[exp.Expr] = [exp.column(name) for name in listed]
         parts += [
             exp.alias_(exp.Min(this=exp.column(column.sql)), column.sql)
@@ -407,47 +400,22 @@ class Shell:
             raise no_event(self.source, item.node)
         if item.exactness.has_length and not value.is_number:
             raise self.source.refuse("have WITHIN behind numbers, not groups", item.node)
-        return Column(
-            self.next_id(),
-            _name_of(item, scope),
-            value.sql,
-            value.is_number,
-            value.together,
-            value.course,
-            value.digits,
-            value.rank,
-            value.order,
-            False,
-            item.exactness if item.exactness != UNSAID else value.exactness,
-            item.stop,
-            bounds,
-            value.may_lack,
-            item.node,
-        )
+        if item.exactness != UNSAID:
+            value = replace(value, exactness=item.exactness)
+        found = Column.of(value, self.next_id(), _name_of(item, scope))
+        return replace(found, stop=item.stop, bounds=bounds, said=item.node)
 
-    def _extra(self, scope: Scope, columns: Sequence[Column]) -> list[Column]:
+    def _extra(self, scope: Scope) -> list[Column]:
         """The groups that SELECT does not list: they are shown behind what it lists."""
         if not isinstance(scope, CoreScope):
             return []
-        del columns
-        values = [
-            (k, scope.key(k)) for k in range(len(scope.core.groupings)) if k not in scope.used
+        groupings = scope.core.groupings
+        found = [
+            Column.of(scope.key(k), self.next_id(), one.name)
+            for k, one in enumerate(groupings)
+            if k not in scope.used
         ]
-        return [
-            Column(
-                self.next_id(),
-                scope.core.groupings[k].name,
-                value.sql,
-                False,
-                value.together,
-                value.course,
-                None,
-                None,
-                k,
-                True,
-            )
-            for k, value in values
-        ]
+        return [replace(column, is_extra=True) for column in found]
 
     def _event(self, node: exp.Anonymous) -> tuple[exp.Expr, Bounds]:
         """What PROBABILITY asks about, and between which ends."""
@@ -515,8 +483,16 @@ class Shell:
         inner = by
         while isinstance(inner, exp.Coalesce) and isinstance(inner.expressions[0], exp.Literal):
             inner = inner.this.unnest()  # in the order of the domain, and not of texts
-        sql = scope.value(inner).sql
-        return SortBy(scope.hide(Value(rank_of(sql)), by), False, descending, nulls)
+        place = Value(rank_of(scope.value(inner).node))
+        return SortBy(scope.hide(place, by), False, descending, nulls)
+
+
+def _merged(join: exp.Join, table: tuple[str, Relation]) -> tuple[str, Relation]:
+    """A table whose columns that USING names are those of the tables before."""
+    names = {name.name.lower() for name in join.args.get("using") or ()}
+    alias, relation = table
+    columns = tuple(replace(c, is_merged=c.name.lower() in names) for c in relation.columns)
+    return alias, replace(relation, columns=columns)
 
 
 def _name_of(item: Item, scope: Scope) -> str:
@@ -557,17 +533,14 @@ def _table(name: str) -> exp.Select:
 
 
 def _named(table: tuple[str, Relation]) -> exp.Subquery:
-    alias, relation = table
-    name = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-    return exp.Subquery(this=relation.query, alias=name)
+    return aliased(table[1].query, table[0], quoted=True)
 
 
 def _with(query: exp.Expr, name: str, of: exp.Expr) -> exp.Expr:
     """A query whose table of this name is another query."""
     for table in list(query.find_all(exp.Table)):
         if table.name == name and not table.alias:
-            alias = exp.TableAlias(this=exp.to_identifier(name))
-            table.replace(exp.Subquery(this=of, alias=alias))
+            table.replace(aliased(of, name))
     return query
 
 

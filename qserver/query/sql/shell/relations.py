@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -31,38 +31,71 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column.
+class Value:
+    """An expression in terms of the engine.
 
     Args:
-        id: its number; in the engine it is called c and this.
-        name: what it is called; '' for none.
+        node: it gives a public value, or the text of a number.
         is_number: whether it is a reference to numbers, not a public value.
+        column: the column that it is, by its number; None where it is calculated.
         together: the column that says whether all values of it are together; None for none.
         course: all periods that it can be, in the order of time.
         digits: to how many digits it is rounded once it is released.
         rank: it is no column of the engine, but this rank.
-        order: the place of its grouping, of a column that is one; for those beside SELECT as well.
-        is_extra: whether SELECT does not list it.
-        said: what the text has for it, for errors to point at.
+        order: the place of the grouping that it is.
         may_lack: whether it has no value where there is no record, as an average has not.
     """
 
-    id: int
-    name: str
     node: exp.Expr
     is_number: bool = False
+    column: int | None = None
     together: int | None = None
     course: tuple[str, ...] = ()
     digits: int | None = None
     rank: Ranked | None = None
     order: int | None = None
-    is_extra: bool = False
     exactness: Exactness = UNSAID
+    may_lack: bool = False
+
+    @property
+    def alone(self) -> Value:
+        """The same as part of an expression, which has no name and no order of its own."""
+        return replace(self, column=None, together=None, course=(), order=None, digits=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(Value):
+    """A column.
+
+    Args:
+        id: its number; in the engine it is called c and this.
+        name: what it is called; '' for none.
+        is_extra: whether SELECT does not list it.
+        is_merged: whether USING makes it one with a column of an earlier table.
+        stop: where its item ends in the text; None for none.
+        said: what the text has for it, for errors to point at.
+    """
+
+    id: int
+    name: str = ""
+    is_extra: bool = False
+    is_merged: bool = False
     stop: int | None = None
     bounds: Bounds | None = None
-    may_lack: bool = False
     said: exp.Expr | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, value: Value, id_: int, name: str = "") -> Column:
+        """The column that has a value."""
+        return cls(
+            **{one.name: getattr(value, one.name) for one in fields(Value)}, id=id_, name=name
+        )
+
+    def read_by(self, alias: str) -> Value:
+        """What it is in a SELECT that calls its table so."""
+        own = {one.name: getattr(self, one.name) for one in fields(Value)}
+        node = exp.column(self.sql, table=alias or None)
+        return Value(**{**own, "node": node, "column": self.id})
 
     @property
     def sql(self) -> str:

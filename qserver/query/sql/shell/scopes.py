@@ -15,9 +15,9 @@ from qserver.query.sql.conditions.branches import made
 from qserver.query.sql.shaping.items import Items, written
 from qserver.query.sql.shaping.rounding import MOST_DIGITS
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Ranked
+from qserver.query.sql.shell.relations import Column, Ranked, Value
 from qserver.query.sql.shell.values import (
-    Value,
+    aliased,
     call,
     constant_text,
     number_of,
@@ -54,6 +54,7 @@ class Scope:
         self.hidden = list[Column]()
         self.is_choice = False
         self._open = list[int]()
+        self._known = dict[int, Value]()
 
     # What the kinds of SELECT differ in.
 
@@ -74,6 +75,11 @@ class Scope:
             SqlError: it cannot be calculated.
         """
         node = node.unnest()
+        if id(node) not in self._known:
+            self._known[id(node)] = self._value(node)
+        return self._known[id(node)]
+
+    def _value(self, node: exp.Expr) -> Value:
         if (found := self.own(node)) is not None:
             return found
         if isinstance(node, exp.Column):
@@ -111,17 +117,17 @@ class Scope:
         found = self.value(node)
         if found.is_number or found.rank is not None:
             raise self.source.refuse(condition, node, hint=hint)
-        return found.sql
+        return found.node
 
     def hide(self, value: Value, node: exp.Expr) -> int:
         """The number of a column without a name that has this value."""
         if value.column is not None:
             return value.column
         for one in self.hidden:
-            if one.node == value.sql:
+            if one.node == value.node:
                 return one.id
         name = written(node, self.source)
-        column = Column(self.shell.next_id(), name, value.sql, is_number=value.is_number)
+        column = Column.of(value, self.shell.next_id(), name)
         self.hidden.append(column)
         return column.id
 
@@ -146,9 +152,9 @@ class Scope:
             at = at.this
         values = [self.value(at), *(self.value(one) for _, one in reversed(summands))]
         if not any(value.is_number for value in values):
-            found = values[0].sql
+            found = values[0].node
             for (kind, _), value in zip(reversed(summands), values[1:], strict=True):
-                found = kind(this=found, expression=value.sql)
+                found = kind(this=found, expression=value.node)
             return Value(exp.Paren(this=found))
         texts = [self.number(at)]
         for kind, one in reversed(summands):
@@ -167,12 +173,16 @@ class Scope:
             self._digits(node)
         parts = {id(part): self.value(part) for part in _expressions(node)}
         if not any(value.is_number or value.rank is not None for value in parts.values()):
-            return Value(_rebuilt(node, {key: value.sql for key, value in parts.items()}))
+            return Value(_rebuilt(node, {key: value.node for key, value in parts.items()}))
         if isinstance(node, exp.Cast | exp.Round | exp.Coalesce | exp.Nullif):
             return self._same(node)
         lacks = any(value.may_lack for value in parts.values())
         if isinstance(node, exp.Neg):
             return Value(call("-", [self.number(node.this)]), is_number=True, may_lack=lacks)
+        return self._function(node, parts, lacks=lacks)
+
+    def _function(self, node: exp.Expr, parts: dict[int, Value], *, lacks: bool) -> Value:
+        """An operator or a function of numbers."""
         if isinstance(node, exp.SafeDivide):
             node = made(exp.Div, {"this": node.this, "expression": node.expression})
         if isinstance(node, exp.Log):
@@ -253,7 +263,7 @@ class Scope:
             self.value(one).is_number
             for one in (*results, *([default] if default is not None else []))
         )
-        of = self.number if is_number else (lambda one: self.value(one).sql)
+        of = self.number if is_number else (lambda one: self.value(one).node)
         why = "choose by what is public in CASE, not by released numbers"
         hint = "Nearest: HAVING COUNT(*) > 100, by the released number."
         branches = [
@@ -275,9 +285,8 @@ class Scope:
                 "select one number in an inner SELECT among the items, without GROUP BY", node
             )
         [column] = relation.columns
-        inner = exp.Select(expressions=[exp.column(column.sql)]).from_(
-            exp.Subquery(this=relation.query, alias=exp.TableAlias(this=exp.to_identifier("s")))
-        )
+        inner = exp.Select(expressions=[exp.column(column.sql)])
+        inner = inner.from_(aliased(relation.query, "s"))
         return Value(exp.Subquery(this=inner), is_number=column.is_number, digits=column.digits)
 
     def _window(self, node: exp.Window) -> Value:
@@ -296,7 +305,7 @@ class Scope:
             "partition_by": [self._partition(one) for one in node.args.get("partition_by") or ()],
             "order": None
             if order is None
-            else exp.Order(expressions=[_sorted(one, value.sql) for one, value in keys]),
+            else exp.Order(expressions=[_sorted(one, value.node) for one, value in keys]),
             "spec": node.args["spec"].copy() if node.args.get("spec") is not None else None,
             "over": "OVER",
         }
@@ -337,7 +346,7 @@ class Scope:
                 node,
                 hint=_WINDOW_HINT,
             )
-        texts = exp.GroupConcat(this=of.sql, separator=exp.Literal.string(","))
+        texts = exp.GroupConcat(this=of.node, separator=exp.Literal.string(","))
         name = "sum" if isinstance(function, exp.Sum) else "avg"
         return Value(of_all(name, exp.Window(this=texts, **frame)), is_number=True)
 
@@ -348,9 +357,9 @@ class Scope:
         """The value of another row."""
         of = self.value(function.this)
         args = {**{k: v.copy() for k, v in function.args.items() if isinstance(v, exp.Expr)}}
-        args["this"] = of.sql
+        args["this"] = of.node
         if (default := function.args.get("default")) is not None:
-            args["default"] = self.number(default) if of.is_number else self.value(default).sql
+            args["default"] = self.number(default) if of.is_number else self.value(default).node
         return Value(
             exp.Window(this=type(function)(**args), **frame),
             is_number=of.is_number,

@@ -14,9 +14,9 @@ from qserver.query.sql.shaping.groups import without_total
 from qserver.query.sql.shaping.items import Items
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Relation
+from qserver.query.sql.shell.relations import Column, Relation, Value
 from qserver.query.sql.shell.scopes import Scope
-from qserver.query.sql.shell.values import Value, of_all
+from qserver.query.sql.shell.values import of_all
 
 if TYPE_CHECKING:
     from qserver.query.sql.shell.reading import Shell
@@ -50,7 +50,7 @@ class CoreScope(Scope):
         inner, text = without_total(node)
         if text is not None and (k := self.core.key(inner)) is not None:
             found = exp.Coalesce(this=exp.column(f"k{k}"), expressions=[exp.Literal.string(text)])
-            return replace(self.key(k), sql=found, course=())
+            return replace(self.key(k), node=found, course=())
         return None
 
     def key(self, k: int) -> Value:
@@ -136,7 +136,7 @@ class TableScope(Scope):
             raise self.source.refuse(
                 f"say which `{node.name[:40]}` it means: {', '.join(a for a, _ in found)}", node
             )
-        return None if not found else of_column(*found[0])
+        return None if not found else found[0][1].read_by(found[0][0])
 
     def find(self, node: exp.Column) -> list[tuple[str, Column]]:
         """The columns that a name may mean, with their tables."""
@@ -147,6 +147,7 @@ class TableScope(Scope):
             if not table or alias.lower() == table
             for column in relation.columns
             if not column.is_extra
+            and (table or not column.is_merged)
             and (
                 column.name == name.name
                 or (not name.quoted and column.name.lower() == name.name.lower())
@@ -200,7 +201,7 @@ class GroupedScope(Scope):
         for k, key in enumerate(self.keys):
             if node == key or self._is_same(node, key):
                 own = self.inner.value(key)
-                return replace(own, sql=exp.column(f"k{k}"), column=None, together=None, order=k)
+                return replace(own, node=exp.column(f"k{k}"), column=None, together=None, order=k)
         if isinstance(node, exp.AggFunc | exp.Filter):
             return self._aggregate(node)
         return None
@@ -222,7 +223,7 @@ class GroupedScope(Scope):
         of = self.inner.value(function.this)
         if not of.is_number:
             raise self._no_aggregate(node)
-        texts: exp.Expr = exp.GroupConcat(this=of.sql, separator=exp.Literal.string(","))
+        texts: exp.Expr = exp.GroupConcat(this=of.node, separator=exp.Literal.string(","))
         texts = texts if where is None else exp.Filter(this=texts, expression=where)
         if texts not in self._aggregates:
             self._aggregates.append(texts)
@@ -244,20 +245,3 @@ class GroupedScope(Scope):
         if isinstance(node, exp.Column) and not self.inner.find(node):
             return self.inner.unknown(node)
         return self.source.refuse("group by it, or add it up by SUM", node)
-
-
-def of_column(alias: str, column: Column) -> Value:
-    """What a column of a table is in the SELECT that reads it."""
-    of = exp.column(column.sql, table=alias or None)
-    return Value(
-        of,
-        column.is_number,
-        column.id,
-        column.together,
-        column.course,
-        column.digits,
-        column.rank,
-        column.order,
-        column.exactness,
-        column.may_lack,
-    )

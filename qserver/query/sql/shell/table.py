@@ -32,6 +32,7 @@ from qserver.query.sql.shaping.shape import (
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.reading import Env, Shell, no_event
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, called, renumbered
+from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import MAX_CELLS, Binning, Bounds, Cell, Course, Ratio, Row, Sum
 from qserver.query.sql.tables.exactness import UNSAID
 from qserver.query.sql.tables.part import Part
@@ -208,8 +209,7 @@ class Tables:
         names = list(
             dict.fromkeys(c.sql for c in (*relation.columns, *relation.hidden) if c.rank is None)
         )
-        alias = exp.TableAlias(this=exp.to_identifier("w"))
-        whole = exp.Subquery(this=relation.query, alias=alias)
+        whole = aliased(relation.query, "w")
         parts = [exp.column(name) for name in names] or [exp.column(PLACE)]
         query = exp.Select(expressions=parts).from_(whole)
         query = query.order_by(exp.column(PLACE), copy=False)
@@ -251,7 +251,7 @@ class Tables:
             own, place = dict[Unit, None](), column.said or at
             for row, i in zip(found, kept, strict=True):
                 item, unit = self._formulas.read(str(texts[i]), place)
-                own[unit] = None
+                own |= {} if unit is None else {unit: None}
                 row.append(self._cell(item, place))
             if len(own) > 1:
                 shown = " and ".join(unit.text for unit in own)

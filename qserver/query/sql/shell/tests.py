@@ -55,7 +55,7 @@ class Tests:
             self.firsts.append(first)
             return
         if self._is_public(node):
-            self.public.append(self._scope.value(node).sql)
+            self.public.append(self._scope.value(node).node)
             return
         self.tests.append(self._test(node))
 

@@ -13,6 +13,7 @@ from qserver.query.sql.shaping.reading import cut_of
 from qserver.query.sql.shell.ordering import is_null, ordered
 from qserver.query.sql.shell.records import Named, others_of
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called
+from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.tables.exactness import UNSAID
 
 if TYPE_CHECKING:
@@ -59,23 +60,19 @@ class _Union:
             for k, c in enumerate(columns)
         ]
         found = tuple(
-            Column(
-                ids[k],
-                c.name,
-                exp.column(called(ids[k])),
-                c.is_number,
-                totals.get(k),
-                (),
-                digits[k],
-                None,
-                None,
-                False,
-                c.exactness,
-                c.stop,
+            replace(
+                c,
+                id=ids[k],
+                node=exp.column(called(ids[k])),
+                together=totals.get(k),
+                course=(),
+                digits=digits[k],
+                order=None,
+                is_merged=False,
             )
             for k, c in enumerate(columns)
         )
-        hidden = tuple(Column(id_, "", exp.column(called(id_))) for id_ in totals.values())
+        hidden = tuple(Column(exp.column(called(id_)), id=id_) for id_ in totals.values())
         whole = Relation(query, found, hidden, at=first.at)
         return self._cut_union(node, whole)
 
@@ -96,18 +93,12 @@ class _Union:
                 partition_by=[exp.column(column.sql)],
                 over="OVER",
             )
-            rank = Column(
-                self._shell.next_id(),
-                "",
-                exp.Case(
-                    ifs=[exp.If(this=is_null(exp.column(column.sql)), true=exp.null())],
-                    default=place,
-                ),
-            )
+            is_none = exp.If(this=is_null(exp.column(column.sql)), true=exp.null())
+            rank = Column(exp.Case(ifs=[is_none], default=place), id=self._shell.next_id())
             hidden.append(rank)
             keys.append(SortBy(rank.id, False, descending, nulls))
         names = [c.sql for c in (*whole.columns, *whole.hidden)]
-        inner = exp.Subquery(this=whole.query, alias=exp.TableAlias(this=exp.to_identifier("u")))
+        inner = aliased(whole.query, "u")
         parts: list[exp.Expr] = [exp.column(name) for name in (*names, PLACE)]
         parts += [exp.alias_(c.node, c.sql) for c in hidden[len(whole.hidden) :]]
         query = exp.Select(expressions=parts).from_(inner)
@@ -197,7 +188,7 @@ class _Union:
             of = exp.false() if total is None else exp.column(called(total), table=alias)
             parts.append(exp.alias_(of, called(id_)))
         place = exp.Add(this=exp.column(PLACE, table=alias), expression=exp.Literal.number(i << 40))
-        inner = exp.Subquery(this=one.query, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        inner = aliased(one.query, alias)
         return exp.Select(expressions=[*parts, exp.alias_(place, PLACE)]).from_(inner)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sqlglot import exp
 
-from qserver.query.sql.shell.relations import Ranked
-from qserver.query.sql.tables.exactness import UNSAID, Exactness
+from qserver.query.sql.shell.relations import Value
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _FUNCTIONS: dict[type[exp.Expr], str] = {
@@ -21,38 +19,11 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
 }
 
 
-@dataclass(frozen=True)
-class Value:
-    """An expression in terms of the engine.
-
-    Args:
-        sql: it gives a public value, or the text of a number.
-        column: the column that it is, by its number; None where it is calculated.
-        digits, rank, may_lack: as of a `Column`.
-    """
-
-    sql: exp.Expr
-    is_number: bool = False
-    column: int | None = None
-    together: int | None = None
-    course: tuple[str, ...] = ()
-    digits: int | None = None
-    rank: Ranked | None = None
-    order: int | None = None
-    exactness: Exactness = UNSAID
-    may_lack: bool = False
-
-    @property
-    def alone(self) -> Value:
-        """The same as part of an expression, which has no name and no order of its own."""
-        return replace(self, column=None, together=None, course=(), order=None, digits=None)
-
-
 def number_of(value: Value) -> exp.Expr:
     """The text of a number; of a public value that of the number which it is."""
     if value.is_number:
-        return value.sql
-    text = exp.Cast(this=value.sql, to=exp.DataType.build("VARCHAR"))
+        return value.node
+    text = exp.Cast(this=value.node, to=exp.DataType.build("VARCHAR"))
     return joined(['"=', text, '"'])
 
 
@@ -67,6 +38,12 @@ def call(name: str, parts: Sequence[exp.Expr]) -> exp.Expr:
     for part in parts:
         pieces += [",", part]
     return joined([*pieces, "]"])
+
+
+def aliased(query: exp.Expr, name: str, *, quoted: bool = False) -> exp.Subquery:
+    """A query in FROM."""
+    alias = exp.TableAlias(this=exp.to_identifier(name, quoted=quoted))
+    return exp.Subquery(this=query, alias=alias)
 
 
 def of_all(name: str, text: exp.Expr) -> exp.Expr:
