@@ -76,3 +76,102 @@ SELECT CONCAT(sex, ' ', race) AS k, COUNT(*) FROM adult GROUP BY 1
 SELECT COUNT(*) FROM adult WHERE occupation IN ('Sales', NULL)
 SELECT COUNT(NULLIF(occupation, 'Sales')) FROM adult
 SELECT COUNT(*) * 100.0 / (SELECT COUNT(*) FROM adult) AS p FROM adult WHERE sex = 'Female'
+SELECT sex, COUNT(*) AS n, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS pct FROM adult GROUP BY sex ORDER BY pct DESC
+SELECT education, AVG(age) AS mean_age FROM adult GROUP BY education HAVING COUNT(*) > 500 ORDER BY 2 DESC LIMIT 5
+WITH g AS (SELECT education, COUNT(*) AS n FROM adult GROUP BY education) SELECT education, n, n * 1.0 / (SELECT SUM(n) FROM g) AS share FROM g ORDER BY n DESC
+WITH a AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex), b AS (SELECT sex, COUNT(*) AS rich FROM adult WHERE income = '>50K' GROUP BY sex) SELECT a.sex, b.rich * 1.0 / a.n AS rate FROM a JOIN b ON a.sex = b.sex
+WITH a AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex), b AS (SELECT sex, AVG(age) AS m FROM adult GROUP BY sex) SELECT a.sex, a.n, b.m FROM a LEFT JOIN b USING (sex)
+SELECT sex, race, COUNT(*) FROM adult GROUP BY ROLLUP (sex, race)
+SELECT sex, race, COUNT(*), GROUPING(sex) AS gs FROM adult GROUP BY GROUPING SETS ((sex), (race), ())
+SELECT education, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM adult GROUP BY education
+SELECT * FROM (SELECT sex, occupation, COUNT(*) AS n, ROW_NUMBER() OVER (PARTITION BY sex ORDER BY COUNT(*) DESC) AS rn FROM adult GROUP BY sex, occupation) t WHERE rn <= 3
+SELECT sex, occupation, COUNT(*) AS n FROM adult GROUP BY sex, occupation QUALIFY ROW_NUMBER() OVER (PARTITION BY sex ORDER BY n DESC) = 1
+SELECT COUNT(*) FILTER (WHERE sex = 'Female') AS f, COUNT(*) FILTER (WHERE sex = 'Male') AS m FROM adult
+SELECT SUM(IF(sex = 'Female', 1, 0)) AS f FROM adult
+SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS band, COUNT(*) FROM adult GROUP BY 1 ORDER BY 1
+SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) FROM adult GROUP BY 1 ORDER BY 1
+SELECT age // 10 AS d, COUNT(*) FROM adult GROUP BY 1
+SELECT COUNT(DISTINCT education) FROM adult
+SELECT COUNT(DISTINCT occupation) FROM adult WHERE sex = 'Female'
+SELECT COVAR_POP(age, hours-per-week) FROM adult
+SELECT REGR_SLOPE(hours-per-week, age) FROM adult
+SELECT REGR_INTERCEPT(hours-per-week, age), REGR_R2(hours-per-week, age) FROM adult
+SELECT VAR_SAMP(age), STDDEV_POP(age) FROM adult
+SELECT STDDEV(age) / AVG(age) AS cv FROM adult
+SELECT SQRT(VARIANCE(age)) FROM adult
+SELECT AVG(age * 1.0) FROM adult
+SELECT AVG(CASE WHEN income = '>50K' THEN 1.0 ELSE 0.0 END) FROM adult
+SELECT AVG((income = '>50K')::int) AS rate FROM adult
+SELECT SUM(hours-per-week) / COUNT(*) FROM adult
+SELECT SUM(age * hours-per-week) / SUM(hours-per-week) FROM adult
+SELECT LN(COUNT(*)) FROM adult
+SELECT education, LOG10(COUNT(*)) AS l FROM adult GROUP BY education
+SELECT ABS(COUNT(*) FILTER (WHERE sex='Male') - COUNT(*) FILTER (WHERE sex='Female')) FROM adult
+SELECT COUNT(*) FROM (SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1000) t
+SELECT SUM(n) FROM (SELECT education, COUNT(*) AS n FROM adult WHERE age > 30 GROUP BY education) t WHERE education LIKE '%th'
+SELECT a.education, COUNT(*) FROM adult a WHERE a.age BETWEEN 20 AND 30 GROUP BY a.education
+SELECT sex, COUNT(*) FROM adult WHERE occupation IS NULL GROUP BY sex
+SELECT COALESCE(occupation, 'none') AS o, COUNT(*) FROM adult GROUP BY 1
+SELECT COUNT(*) - COUNT(occupation) AS missing FROM adult
+SELECT COUNT(*) FROM adult WHERE NOT (occupation = 'Sales' OR workclass = 'Private')
+SELECT COUNT(*) FROM adult WHERE occupation NOT IN ('Sales', 'Tech-support')
+SELECT COUNT(*) FROM adult WHERE occupation NOT LIKE '%a%'
+SELECT COUNT(*) FROM adult WHERE LOWER(education) LIKE 'b%' AND UPPER(sex) = 'MALE'
+SELECT COUNT(*) FROM adult WHERE education ~ '^[0-9]'
+SELECT COUNT(*) FROM adult WHERE REGEXP_MATCHES(education, '^[0-9]')
+SELECT COUNT(*) FROM adult WHERE education SIMILAR TO '[0-9]+th'
+SELECT COUNT(*) FROM adult WHERE CONTAINS(education, 'th')
+SELECT COUNT(*) FROM adult WHERE education ILIKE '%COLLEGE%'
+SELECT SUBSTR(education, 1, 2) AS s, COUNT(*) FROM adult GROUP BY s
+SELECT LENGTH(education) AS l, COUNT(*) FROM adult GROUP BY 1
+SELECT SPLIT_PART(education, '-', 1) AS s, COUNT(*) FROM adult GROUP BY 1
+SELECT REVERSE(sex) AS s, COUNT(*) FROM adult GROUP BY 1
+SELECT LPAD(sex, 3, 'x') AS s, COUNT(*) FROM adult GROUP BY 1
+SELECT CONCAT(sex, ' / ', race) AS g, COUNT(*) FROM adult GROUP BY 1
+SELECT CONCAT_WS('-', sex, income) AS g, COUNT(*) FROM adult GROUP BY 1
+SELECT sex || '-' || income AS g, COUNT(*) FROM adult GROUP BY 1
+SELECT COUNT(*) FROM adult WHERE age % 2 = 0
+SELECT COUNT(*) FROM adult WHERE MOD(age, 10) = 0
+SELECT COUNT(*) FROM adult WHERE POWER(age, 2) > 2500
+SELECT SUM(POWER(age, 2)) FROM adult
+SELECT SUM(age * age) FROM adult
+SELECT COUNT(*) FROM adult WHERE SQRT(age) > 6
+SELECT COUNT(*) FROM adult WHERE age * 2 > hours-per-week
+SELECT COUNT(*) FROM adult WHERE age > hours-per-week
+SELECT AVG(GREATEST(age, 30)) FROM adult
+SELECT AVG(ABS(age - 40)) FROM adult
+SELECT SIGN(age - 40) AS s, COUNT(*) FROM adult GROUP BY 1
+SELECT SUM(age) FILTER (WHERE sex = 'Male') / COUNT(*) FILTER (WHERE sex = 'Male') FROM adult
+SELECT sex, COUNT(*) FROM adult GROUP BY sex UNION ALL SELECT 'all', COUNT(*) FROM adult
+SELECT 'F' AS what, COUNT(*) FROM adult WHERE sex='Female' UNION SELECT 'M', COUNT(*) FROM adult WHERE sex='Male'
+SELECT sex, income, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER (PARTITION BY sex) AS pct FROM adult GROUP BY sex, income
+SELECT race, SUM(CASE WHEN sex='Male' THEN 1 END) AS m, SUM(CASE WHEN sex='Female' THEN 1 END) AS f FROM adult GROUP BY race
+SELECT race, COUNT(CASE WHEN sex='Male' THEN 1 END) * 1.0 / NULLIF(COUNT(CASE WHEN sex='Female' THEN 1 END), 0) AS ratio FROM adult GROUP BY race
+SELECT "education", COUNT(*) AS "count" FROM "public"."adult" GROUP BY "education" ORDER BY "count" DESC LIMIT 10000
+SELECT "adult"."education" AS "education", COUNT(*) AS "count" FROM "adult" GROUP BY "adult"."education" ORDER BY "adult"."education" ASC
+SELECT "source"."sex" AS "sex", AVG("source"."age") AS "avg" FROM (SELECT * FROM "adult" WHERE "adult"."age" > 25) "source" GROUP BY "source"."sex" ORDER BY "source"."sex"
+SELECT SUM(1) AS "sum:Number of Records:ok", "adult"."sex" AS "sex" FROM "public"."adult" "adult" GROUP BY 2
+SELECT CAST("adult"."age" AS TEXT) AS a, COUNT(1) FROM "adult" GROUP BY 1
+SELECT FLOOR(("adult"."age" / 12.5)) * 12.5 AS "age", COUNT(*) AS "count" FROM "adult" GROUP BY FLOOR(("adult"."age" / 12.5)) * 12.5 ORDER BY 1
+SELECT FLOOR(((age - 0.0) / 10.0)) * 10 + 0.0 AS "age", COUNT(*) FROM adult GROUP BY 1 ORDER BY 1
+SELECT sex AS sex, AVG(age) AS "AVG(age)" FROM (SELECT * FROM adult WHERE income = '>50K') AS virtual_table GROUP BY sex ORDER BY "AVG(age)" DESC LIMIT 1000
+SELECT education, COUNT(*) n FROM adult GROUP BY education ORDER BY n DESC FETCH FIRST 5 ROWS ONLY
+SELECT education, COUNT(*) n FROM adult GROUP BY education ORDER BY n DESC OFFSET 2 LIMIT 3
+SELECT education, COUNT(*) n FROM adult GROUP BY ALL ORDER BY n
+SELECT t.g, t.n FROM (SELECT sex AS g, COUNT(*) AS n FROM adult GROUP BY sex) AS t WHERE t.n > 100
+SELECT sex, SUM(n) FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) x GROUP BY sex
+SELECT sex, AVG(age) - (SELECT AVG(age) FROM adult) AS diff FROM adult GROUP BY sex
+SELECT (SELECT COUNT(*) FROM adult WHERE sex='Male') * 1.0 / (SELECT COUNT(*) FROM adult) AS share
+SELECT COUNT(*) AS n, COUNT(*) * 100 / (SELECT COUNT(*) FROM adult) AS pct FROM adult WHERE age > 60
+SELECT IFNULL(workclass, 'n/a') w, COUNT(*) FROM adult GROUP BY w
+SELECT COUNT(*) FROM adult WHERE (sex, race) IN (('Male', 'White'), ('Female', 'Black'))
+SELECT COUNT(*) FROM adult WHERE sex = ANY(ARRAY['Male','Female'])
+SELECT sex, COUNT(*) FROM adult GROUP BY sex HAVING AVG(age) > 37
+SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex ORDER BY AVG(age)
+SELECT education, COUNT(*) AS n, n * 2 AS twice FROM adult GROUP BY education
+SELECT SUM(age) / NULLIF(SUM(hours-per-week), 0) FROM adult
+SELECT 100.0 * SUM(CASE WHEN income='>50K' THEN 1 ELSE 0 END) / COUNT(*) AS pct, education FROM adult GROUP BY education HAVING COUNT(*) >= 100 ORDER BY pct DESC LIMIT 3
+SELECT sex, COVAR_SAMP(age, hours-per-week) FROM adult GROUP BY sex
+SELECT sex, REGR_INTERCEPT(hours-per-week, age), REGR_R2(hours-per-week, age) FROM adult GROUP BY sex
+SELECT 'F' AS what, COUNT(*) AS n FROM adult WHERE sex='Female' UNION SELECT 'M', COUNT(*) FROM adult WHERE sex='Male'
+SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex UNION SELECT 'all', COUNT(*) FROM adult ORDER BY n

@@ -14,6 +14,7 @@ from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.correlation import Correlation
 from qserver.query.sql.combined.meaning import Linear, Several
 from qserver.query.sql.combined.quantile import Quantile
+from qserver.query.sql.combined.regression import Kind, Regression
 from qserver.query.sql.combined.spread import Spread
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.combined.values import Values, product_term
@@ -44,6 +45,13 @@ _SPREADS: Mapping[type[exp.Expr], _Kind] = {
     exp.StddevSamp: _DEVIATION,
     exp.StddevPop: _DEVIATION_POP,
 }
+_REGRESSIONS: Mapping[type[exp.Expr], Kind] = {
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    exp.RegrSlope: "slope",
+    exp.RegrIntercept: "intercept",
+    exp.RegrR2: "r2",
+}
 _SPREADS_CALLED: Mapping[str, _Kind] = {
     "VAR": _VARIANCE,
     "STD": _DEVIATION,
@@ -68,7 +76,10 @@ class SeveralReader:
         Raises:
             SqlError: it is one, but not of a numeric attribute, or not for a share between 0 and 1.
         """
-        kinds = (self._quantile, self._spread, self._extreme, self._correlation)
+        kinds = (
+            *(self._quantile, self._spread, self._extreme),
+            *(self._correlation, self._regression),
+        )
         found = next((found for kind in kinds if (found := kind(node)) is not None), None)
         return None if found is None else self.on(found, where)
 
@@ -158,14 +169,22 @@ class SeveralReader:
                 "correlate two attributes", node, hint="Nearest: CORR(age, income)."
             )
         self._check_bins(node, x, y)
-        (one_x, first_x, second_x), (one_y, first_y, second_y) = _moments(x), _moments(y)
-        pairs = (
-            *((one_x, one_y), (first_x, one_y), (second_x, one_y)),
-            *((one_x, first_y), (one_x, second_y), (first_x, first_y)),
-        )
-        terms = (product_term({x.axis: of_x, y.axis: of_y}) for of_x, of_y in pairs)
         function = Correlation((x.radius, y.radius), (x.error, y.error))
-        return Several(tuple(Linear((term,)) for term in terms), function)
+        return Several(_sums_of_both(x, y), function)
+
+    def _regression(self, node: exp.Expr) -> Several | None:
+        kind = _REGRESSIONS.get(type(node))
+        if kind is None:
+            return None
+        y, x = self._numeric(node.this), self._numeric(node.expression)
+        if x.axis == y.axis or x.error or y.error:
+            raise self._source.refuse(
+                "take two attributes there in which each bin is one value",
+                node,
+                hint="Nearest: CORR(age, income).",
+            )
+        function = Regression(kind, (x.middle, y.middle), (x.radius, y.radius))
+        return Several(_sums_of_both(x, y), function)
 
     def _check_bins(self, node: exp.Corr, *both: Values) -> None:
         """Refuse bins so wide that no counts could tell the correlation."""
@@ -194,6 +213,16 @@ class SeveralReader:
                 hint=f"Nearest: COUNT(*) with GROUP BY {quoted(attribute.name)}.",
             )
         return Values.of(attribute, axis)
+
+
+def _sums_of_both(x: Values, y: Values) -> tuple[Linear, ...]:
+    """N, Sx, Qx, Sy, Qy and P, over the records that have both."""
+    (one_x, first_x, second_x), (one_y, first_y, second_y) = _moments(x), _moments(y)
+    pairs = (
+        *((one_x, one_y), (first_x, one_y), (second_x, one_y)),
+        *((one_x, first_y), (one_x, second_y), (first_x, first_y)),
+    )
+    return tuple(Linear((product_term({x.axis: of_x, y.axis: of_y}),)) for of_x, of_y in pairs)
 
 
 def _moments(values: Values) -> tuple[ScaledWeights, ScaledWeights, ScaledWeights]:

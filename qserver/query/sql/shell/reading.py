@@ -251,6 +251,8 @@ class Shell:
         if named is None or self.records.is_of_records(named):
             raise self.records.no_join(node)
         relation = self.relation(named.select, named.env, has_record=has_record)
+        if relation.differs is not None:
+            raise same_rows(self.source, relation.differs)
         if named.columns:
             shown = [column for column in relation.columns if not column.is_extra]
             if len(named.columns) != len(shown):
@@ -542,6 +544,15 @@ def _with(query: exp.Expr, name: str, of: exp.Expr) -> exp.Expr:
         if table.name == name and not table.alias:
             table.replace(aliased(of, name))
     return query
+
+
+def same_rows(source: SqlText, node: exp.Expr) -> SqlError:
+    """The error of a UNION whose rows may be the same."""
+    return source.refuse(
+        "say ALL after UNION: released numbers of the same rows differ",
+        node,
+        hint="Nearest: UNION ALL.",
+    )
 
 
 def no_event(source: SqlText, node: exp.Expr) -> SqlError:

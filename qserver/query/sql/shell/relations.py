@@ -153,7 +153,8 @@ class Relation:
         tests: which rows stay by their numbers, once these are released; all of these.
         firsts: which rows stay by their ranks.
         keys, limit, offset: ORDER BY and LIMIT, where they are not done yet.
-        remarks: what to know of its conditions.
+        differs: the UNION that says that no two of its rows are the same.
+        at: an item, for errors to point at.
     """
 
     query: exp.Expr
@@ -164,6 +165,7 @@ class Relation:
     keys: tuple[SortBy, ...] = ()
     limit: int | None = None
     offset: int = 0
+    differs: exp.Expr | None = field(default=None, compare=False)
     at: exp.Expr | None = field(default=None, compare=False)
 
     def merged(self) -> Relation:

@@ -30,7 +30,7 @@ from qserver.query.sql.shaping.shape import (
     Top,
 )
 from qserver.query.sql.shell.formulas import Formulas
-from qserver.query.sql.shell.reading import Env, Shell, no_event
+from qserver.query.sql.shell.reading import Env, Shell, no_event, same_rows
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, called, renumbered
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import MAX_CELLS, Binning, Bounds, Cell, Course, Ratio, Row, Sum
@@ -122,6 +122,8 @@ class Tables:
             )
             for i, row in zip(kept, cells, strict=True)
         )
+        if relation.differs is not None and len({row.group for row in found}) < len(found):
+            raise same_rows(self._source, relation.differs)
         unnamed = frozenset(i for i, row in enumerate(found) if row.is_unnamed)
         index = {**place, **same}
         ranks = tuple(self._rank(c, rows, kept, unnamed, index) for c in relation.columns if c.rank)

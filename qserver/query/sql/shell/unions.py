@@ -35,6 +35,7 @@ def union_of(shell: Shell, node: exp.Union, env: Mapping[str, Named]) -> Relatio
 class _Union:
     def __init__(self, shell: Shell) -> None:
         self._shell, self._source = shell, shell.source
+        self._differs: exp.Expr | None = None
 
     def whole(self, node: exp.Union, env: Mapping[str, Named]) -> Relation:
         """The rows of all parts, ordered and cut; raises as `union_of` does."""
@@ -73,7 +74,7 @@ class _Union:
             for k, c in enumerate(columns)
         )
         hidden = tuple(Column(exp.column(called(id_)), id=id_) for id_ in totals.values())
-        whole = Relation(query, found, hidden, at=first.at)
+        whole = Relation(query, found, hidden, differs=self._differs, at=first.at)
         return self._cut_union(node, whole)
 
     def _cut_union(self, node: exp.Union, whole: Relation) -> Relation:
@@ -130,11 +131,7 @@ class _Union:
         if not isinstance(node, exp.Union):
             return [self._shell.relation(node, env)]
         if node.args.get("distinct"):
-            raise self._source.refuse(
-                "say ALL after UNION: released numbers of the same rows differ",
-                node.expression,
-                hint="Nearest: UNION ALL.",
-            )
+            self._differs = node.expression
         if not is_whole and others_of(node, {"this", "expression", "distinct", "with_"}):
             raise self._source.refuse("order and cut all rows of a UNION at once, at its end", node)
         inner = node.args.get("with_")

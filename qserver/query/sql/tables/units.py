@@ -100,8 +100,11 @@ def unit_of(node: exp.Expr, item: Item, names: Names) -> Unit:
 
 
 def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
-    if isinstance(node, exp.Corr):
+    if isinstance(node, exp.Corr | exp.RegrR2):
         return PURE
+    if isinstance(node, exp.RegrSlope | exp.RegrIntercept):
+        y, x = (_of_aggregate(exp.Avg(this=of), names) for of in (node.this, node.expression))
+        return y if isinstance(node, exp.RegrIntercept) else y.times(x, -1)
     if isinstance(node, exp.Count | exp.CountIf | exp.Anonymous) and not _is_of_values(node):
         return COUNTS
     axes = {names.any_axis(column) for column in _values(node)}
