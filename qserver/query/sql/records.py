@@ -20,8 +20,8 @@ from qserver.query.sql.functions import (
     RecordFunction,
     constant_function,
 )
-from qserver.query.sql.periods.derived import Derived, derived
 from qserver.query.sql.regions import ALL, Region, Regions
+from qserver.query.sql.values.derived import Derived, derived
 
 # A union of at most this many boxes has no fewer terms as a complement.
 _FEW = 2

@@ -29,7 +29,6 @@ from qserver.query.sql.combined.meaning import (
 )
 from qserver.query.sql.conditions.branches import has_value
 from qserver.query.sql.functions import Functions, ProductTerm
-from qserver.query.sql.periods.derived import remarks_on
 from qserver.query.sql.plain.reads import JOINED
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.counted import with_some_record
@@ -49,6 +48,7 @@ from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.tables.units import unit_of
 from qserver.query.sql.text import SqlText
+from qserver.query.sql.values.derived import remarks_on
 
 _UNRANKED = (
     "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
