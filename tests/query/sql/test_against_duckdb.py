@@ -42,6 +42,8 @@ LINEAR = [
     "SUM(POWER(age, 2))",
     "SUM(LENGTH(region) * (age // 3))",
     "SUM(GREATEST(age % 3, LENGTH(region)))",
+    "SUM(LENGTH(region) * 8.0 / (age % 2 + 1))",
+    'SUM(GREATEST(age % 4, LENGTH(region), LENGTH("sex-at-birth")))',
     "SUM(SIGN(age - 23) + ROUND(LN(age), 2))",
     "COUNT(NULLIF(region || age, 'East22'))",
     "SUM(REGEXP_MATCHES(region, 'o')::int)",

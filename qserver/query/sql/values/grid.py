@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from itertools import product
-from math import isfinite, prod
+from math import ceil, isfinite, lcm, prod
 from typing import Literal
 
 from sqlglot import exp
@@ -36,7 +36,7 @@ _OF_NUMBERS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Floor, exp.Ceil),
     *(exp.Round, exp.Trunc, exp.WidthBucket, exp.Abs, exp.Sign, exp.Sqrt, exp.Pow, exp.Ln, exp.Exp),
 )
-_PRECISION = 1 << 48
+_PRECISION, _PARTS_OF_ERROR = 1 << 48, 1 << 20
 PARTS: dict[str, Unit] = {
     "year": "year",
     "isoyear": "week",
@@ -282,20 +282,26 @@ def _read(
     """The values by the places of their points."""
     sizes = [names.domain.sizes[axis] for axis in axes]
     exact = {at: _exact(value, node, names, near=near) for at, value in values.items()}
+    numbers = [value for value in exact.values() if isinstance(value, Fraction)]
+    error = Fraction(0)
+    if near == "round" and lcm(*(value.denominator for value in numbers)) > SMALLEST_PART:
+        exact, error = _rounded(exact)
     keys = list[Value | Beside | None]()
     for place, point in enumerate(product(*map(range, sizes))):
         no_value = [a for a, i in zip(axes, point, strict=True) if beside.get(a) == i]
         keys.append(Beside(no_value[0]) if no_value else exact.get(place))
-    found = from_keys(axes, keys, names)
-    far = (_distance(value, exact[at]) for at, value in values.items())
-    return replace(found, error=max(far, default=Fraction(0)))
+    return replace(from_keys(axes, keys, names), error=error)
 
 
-def _distance(value: object, exact: object) -> Fraction:
-    """How far a number was moved, with the last places of what it was calculated from."""
-    if not isinstance(value, float) or not isinstance(exact, Fraction) or float(exact) == value:
-        return Fraction(0)
-    return abs(Fraction(value) - exact) + abs(Fraction(value)) / _PRECISION
+def _rounded(exact: Mapping[object, Value | None]) -> tuple[dict[object, Value | None], Fraction]:
+    """Numbers to one small part, and the most that one was moved, with its own last places."""
+    rounded = dict[object, Value | None]()
+    most = Fraction(0)
+    for at, value in exact.items():
+        if isinstance(value, Fraction):
+            rounded[at] = near = Fraction(round(value * SMALLEST_PART), SMALLEST_PART)
+            most = max(most, abs(value - near) + abs(value) / _PRECISION)
+    return rounded, Fraction(ceil(most * _PARTS_OF_ERROR), _PARTS_OF_ERROR)
 
 
 def _exact(value: object, node: exp.Expr, names: Names, *, near: Near) -> Value | None:
@@ -316,10 +322,8 @@ def _small(value: float, node: exp.Expr, names: Names, *, near: Near) -> Fractio
     small = Fraction(value).limit_denominator(SMALLEST_PART)
     if float(small) == value:
         return small
-    if near == "keep":
+    if near != "refuse":
         return Fraction(value)
-    if near == "round":
-        return Fraction(round(value * SMALLEST_PART), SMALLEST_PART)
     raise names.source.refuse(
         "give numbers that can be written out",
         node,
