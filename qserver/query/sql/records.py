@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError, SqlError
+from qserver.query.boxes import Box
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.conditions.branches import Branching, branches_of, is_branching
 from qserver.query.sql.conditions.predicates import Predicates
@@ -20,8 +22,9 @@ from qserver.query.sql.functions import (
     RecordFunction,
     constant_function,
 )
-from qserver.query.sql.periods.derived import Derived, derived
 from qserver.query.sql.regions import ALL, Region, Regions
+from qserver.query.sql.values.derived import derived
+from qserver.query.sql.values.grid import is_point
 
 # A union of at most this many boxes has no fewer terms as a complement.
 _FEW = 2
@@ -38,6 +41,10 @@ def _condition(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node, exp.Cast) and node.args["to"].this in _NUMBERS:
         node = node.this.unnest()
     return node if isinstance(node, _CONDITIONS) else None
+
+
+def _bits(mask: int) -> list[int]:
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
 
 
 class RecordExpressions:
@@ -137,26 +144,34 @@ class RecordExpressions:
             return self._arithmetic(node)
         if (condition := _condition(node)) is not None:
             return self._truth(condition)
-        found = derived(node, self._names, self._regions, near="round")
-        if found is not None and found.of == "number":
-            return self._numbers(found)
-        raise self._refused(node)
+        return self._calculated(node)
 
-    def _numbers(self, found: Derived) -> RecordFunction:
+    def _calculated(self, node: exp.Expr) -> RecordFunction:
         """A number for each value of some attributes; none for all others."""
-        numbers = [(found.regions[text], Fraction(at)) for text, at in found.places.items()]
-        if len(found.axes) == 1:
-            [axis] = found.axes
-            everything = (1 << self._regions.sizes[axis]) - 1
-            masks = {box.get(axis, everything): n for region, n in numbers for box in region}
-            whole = self._functions.of_values(axis, masks)
-        else:
-            whole = ABSENT
-            for region, number in numbers:
-                part = self._functions.restricted(constant_function(number), region)
-                whole = self._functions.joined(whole, part)
+        found = derived(node, self._names, self._regions, near="round")
+        if found is None or found.of != "number":
+            raise self._refused(node)
+        *others, last = sorted(found.axes, key=self._regions.sizes.__getitem__)
+        rows = dict[tuple[int, ...], dict[int, Fraction]]()
+        for text, number in found.places.items():
+            for box in found.regions[text]:
+                mask = self._mask(box, last)
+                for point in product(*(_bits(self._mask(box, axis)) for axis in others)):
+                    rows.setdefault(point, {})[mask] = Fraction(number)
+        same = dict[tuple[tuple[int, Fraction], ...], list[Region]]()
+        for point, row in rows.items():
+            box = {axis: 1 << i for axis, i in zip(others, point, strict=True)}
+            same.setdefault(tuple(row.items()), []).append((box,))
+        whole = ABSENT
+        for masks, parts in same.items():
+            values = self._functions.of_values(last, dict(masks))
+            part = self._functions.restricted(values, self._regions.either(parts))
+            whole = self._functions.joined(whole, part)
         low, high = whole.low - found.error, whole.high + found.error
         return replace(whole, low=low, high=high, error=found.error)
+
+    def _mask(self, box: Box, axis: int) -> int:
+        return box.get(axis, (1 << self._regions.sizes[axis]) - 1)
 
     def _truth(self, node: exp.Expr) -> RecordFunction:
         """1 where a condition is true, 0 where it is false; no value where it is unknown."""
@@ -185,6 +200,10 @@ class RecordExpressions:
             return self._functions.scaled(left, Fraction(-1))
         if isinstance(node, exp.Div):
             divisor = constant(node.expression, self._source)
+            if divisor is None and all(
+                is_point(column, self._names) for column in node.find_all(exp.Column)
+            ):
+                return self._calculated(node)
             if divisor is None:
                 raise self._source.refuse("divide what it sums by numbers only", node)
             if divisor == 0:

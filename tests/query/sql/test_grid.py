@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 
@@ -11,10 +13,11 @@ from hypothesis import strategies as st
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.sql.grid import MOST_POINTS, regions_of
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.statement import Binning, Ratio, Sum
-from tests.query.sql.people import read
+from qserver.query.sql.statement import Ratio, Sum
+from qserver.query.sql.values.found import regions_of
+from qserver.query.sql.values.grid import MOST_POINTS
+from tests.query.sql.people import AGES, read
 
 
 @given(st.data())
@@ -61,12 +64,25 @@ def test_a_cast_of_a_quotient_of_whole_numbers_drops_its_rest() -> None:
     assert [row.group for row in one] == [("6",), ("7",), ("8",), ("9",)]
 
 
-@pytest.mark.parametrize("item", ["SUM(SQRT(age))", "SUM(LN(age) * 2)"])
-def test_a_number_without_an_end_is_rounded_and_its_error_is_said(item: str) -> None:
-    [[cell]] = [row.cells for row in read(f"SELECT {item} FROM people").rows]
+@pytest.mark.parametrize(
+    ("item", "of"),
+    [
+        ("SQRT(age)", math.sqrt),
+        ("LN(age) * 2", lambda age: 2 * math.log(age)),
+        ("ROUND(LN(age), 2)", lambda age: round(math.log(age), 2)),
+        ("EXP(age / 9.0)", lambda age: math.exp(age / 9)),
+    ],
+)
+def test_a_number_without_an_end_is_rounded_and_its_error_is_said(
+    item: str, of: Callable[[int], float]
+) -> None:
+    [[cell]] = [row.cells for row in read(f"SELECT SUM({item}) FROM people").rows]
     assert isinstance(cell, Sum)
-    factor = 2 if "2" in item else 1
-    assert cell.binning == Binning(Fraction(factor, 1 << 13), "record")
+    error = Fraction(0) if cell.binning is None else cell.binning.error
+    far = [abs(float(cell.query.value_at((i, 0, 0, 0, 0))) - of(age)) for i, age in enumerate(AGES)]
+    assert max(far) <= float(error) + 1e-12
+    assert error < Fraction(1, 4000)
+    assert (error == 0) == item.startswith("ROUND")
 
 
 def test_an_average_of_rounded_numbers_has_bounds_of_the_true_ones() -> None:

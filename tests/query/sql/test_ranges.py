@@ -16,10 +16,10 @@ from sqlglot import parse_one
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.ranges import compared_on_bins, is_of_bins, values_on_bins
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import Words
+from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins, values_on_bins
 
 Number = Callable[[Fraction], Fraction]
 SIGNS: dict[str, Callable[[Fraction, Fraction], bool]] = {

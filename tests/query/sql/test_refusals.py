@@ -68,7 +68,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM people WHERE age = 3 XOR age = 4": ("XOR", "AND NOT (a AND b)"),
     "SELECT COUNT(*) FROM people TABLESAMPLE (10 PERCENT)": ("TABLESAMPLE", "WITHIN"),
     "SELECT SUM(COUNT(*)) FROM people": ("COUNT(*", "inside another"),
-    "SELECT SUM(1 / age) FROM people": ("1 / age", "by numbers only"),
+    "SELECT SUM(1 / age) FROM people": ("1 / age", "rest of a quotient"),
     "SELECT COUNT(*) FROM humans": ("humans", "`people`"),
     "SELECT COUNT(*) FROM people JOIN other": ("other", "one dataset"),
     "SELECT COUNT(*) FROM people, people": ("people", "one dataset"),

@@ -41,6 +41,9 @@ GROUPED = [
     "(age % 3) * LENGTH(region)",
     "GREATEST(age % 4, LENGTH(region))",
     "LENGTH(region) > age - 20",
+    "FLOOR(income / 60) + LENGTH(region) * age",
+    "(income // 60) || region",
+    "POWER(FLOOR(height * 2 / 3), 2) + age % 2",
     "CASE WHEN CONTAINS(region, 'o') THEN REVERSE(region) ELSE region || 1 END",
 ]
 SHAPED = [

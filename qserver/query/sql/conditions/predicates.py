@@ -30,12 +30,12 @@ from qserver.query.sql.conditions.branches import (
     made,
 )
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
-from qserver.query.sql.periods.comparing import compared_values
 from qserver.query.sql.periods.conditions import compared as compared_period
-from qserver.query.sql.periods.derived import derived, is_derived, named, truth_of
 from qserver.query.sql.periods.last import is_last, last
-from qserver.query.sql.ranges import compared_on_bins, is_of_bins
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
+from qserver.query.sql.values.comparing import compared_values
+from qserver.query.sql.values.derived import derived, is_derived, named, truth_of
+from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,

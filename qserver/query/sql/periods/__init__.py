@@ -1,5 +1,1 @@
-"""Dates, periods and levels in SQL.
-
-`conditions` compares dates and periods with texts. `derived` has what follows from them and from
-labels, such as months and regions, and `comparing` compares that.
-"""
+"""Periods in SQL: `conditions` compares them with texts, and `last` reads LAST 4 WEEKS."""

@@ -15,10 +15,10 @@ from sqlglot import exp
 
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.grid import fixed
-from qserver.query.sql.periods.derived import CALLED
 from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK
 from qserver.query.sql.rewriting.written import keep_written
+from qserver.query.sql.values.derived import CALLED
+from qserver.query.sql.values.grid import fixed
 
 _MIDNIGHT = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[ T]00:00(?::00(?:\.0{1,9})?)?(?:Z|\+00(?::?00)?)?)?"

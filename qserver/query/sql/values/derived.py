@@ -21,9 +21,10 @@ from qserver.query.calendar.units import UNITS, Unit, first_day, longer, text_of
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.conditions.truth import Truth
-from qserver.query.sql.grid import PARTS, Near, OnGrid, is_point, on_grid
-from qserver.query.sql.ranges import is_of_bins, values_on_bins
 from qserver.query.sql.regions import NOTHING, Region, Regions
+from qserver.query.sql.values.found import Values
+from qserver.query.sql.values.grid import PARTS, Near, is_point, on_grid
+from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
 _FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
@@ -251,7 +252,7 @@ def _of_masks(
     )
 
 
-def named(found: OnGrid, node: exp.Expr, names: Names) -> Derived:
+def named(found: Values, node: exp.Expr, names: Names) -> Derived:
     """Values by their names, numbers and days in rising order."""
     regions, places = dict[str, Region](), dict[str, Fraction]()
     values = list(found.found)

@@ -19,9 +19,9 @@ from qserver.errors import SqlError
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.conditions.branches import made
-from qserver.query.sql.grid import Beside, OnGrid, check_quotients, from_keys
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.text import SqlText
+from qserver.query.sql.values.found import Beside, Values, check_quotients, from_keys
 
 _STEPS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg),
@@ -188,7 +188,7 @@ def _ranges(attribute: Attribute) -> list[_Range | None]:
     return [*found, *([None] * attribute.has_other)]
 
 
-def values_on_bins(node: exp.Expr, names: Names, regions: Regions) -> OnGrid:
+def values_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Values:
     """The number that such an expression is on each bin.
 
     Raises:
@@ -198,7 +198,7 @@ def values_on_bins(node: exp.Expr, names: Names, regions: Regions) -> OnGrid:
     return names.remembered("values", node, lambda: _values(node, names, regions))
 
 
-def _values(node: exp.Expr, names: Names, regions: Regions) -> OnGrid:
+def _values(node: exp.Expr, names: Names, regions: Regions) -> Values:
     check_quotients(node, names)
     bins = _Bins.of(node, names, regions)
     of, keys = bins.table(node), list[Fraction | Beside | None]()
@@ -210,7 +210,7 @@ def _values(node: exp.Expr, names: Names, regions: Regions) -> OnGrid:
     return from_keys(bins.axes, keys, names)
 
 
-def compared_on_bins(node: exp.Expr, names: Names, regions: Regions) -> OnGrid:
+def compared_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Values:
     """Where a comparison of such expressions, or BETWEEN, is true, false and unknown.
 
     Raises:
@@ -220,7 +220,7 @@ def compared_on_bins(node: exp.Expr, names: Names, regions: Regions) -> OnGrid:
     return names.remembered("compared", node, lambda: _compared(node, names, regions))
 
 
-def _compared(node: exp.Expr, names: Names, regions: Regions) -> OnGrid:
+def _compared(node: exp.Expr, names: Names, regions: Regions) -> Values:
     check_quotients(node, names)
     bins = _Bins.of(node, names, regions)
     tests = [

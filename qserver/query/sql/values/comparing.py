@@ -11,7 +11,7 @@ from sqlglot import exp
 from qserver.query.calendar.ends import check_sealed, first_and_last
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, constant, known_text
-from qserver.query.sql.periods.derived import Derived
+from qserver.query.sql.values.derived import Derived
 
 _ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
     exp.EQ: operator.eq,
