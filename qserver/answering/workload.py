@@ -17,10 +17,13 @@ from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
 from qserver.query.looking import Ends
 from qserver.query.question import Question, Workload
+from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.records.answer import Answer, Offer, Source, WorkloadAnswer
 from qserver.records.history import Estimator
 from qserver.records.statement import OF_ESTIMATOR, Simultaneous
 
+_ROOM: Final = 1.0 + 1e-6
+"""A length that is known is asked for with so much room, so that rounding costs nothing."""
 MOST_OFFERED: Final = 64
 """Most questions whose free intervals are posteriors; each takes some tens of milliseconds."""
 
@@ -222,11 +225,13 @@ def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, .
     questions it is that of the estimate's error: nobody asked for an answer, and posteriors take
     long.
     """
-    knows = engine if len(workload.questions) <= MOST_OFFERED else None
-    return tuple(
-        offer(question, None if question.row.is_zero else estimate_of(engine, question), knows)
-        for question in each_alone(workload)
-    )
+    alone = each_alone(workload)
+    found = [None if one.row.is_zero else estimate_of(engine, one) for one in alone]
+    if len(alone) > MOST_OFFERED:
+        return tuple(offer(*pair) for pair in zip(alone, found, strict=True))
+    known = [(one.row.row, e) for one, e in zip(alone, found, strict=True) if e is not None]
+    engine.ahead([row for row, _ in known], [estimate for _, estimate in known])
+    return tuple(offer(*pair, engine) for pair in zip(alone, found, strict=True))
 
 
 def known_numbers(
@@ -237,6 +242,29 @@ def known_numbers(
     each = _each(engine, workload, free, version)
     asked = zip(each, each_alone(workload), workload.questions, strict=True)
     return tuple(one.known(alone, question) for one, alone, question in asked)
+
+
+def as_known(engine: InferenceEngine, workload: Workload) -> tuple[Question | None, ...]:
+    """Each question as it is, or as exactly as history knows its number if that is less.
+
+    None where history says nothing finite of it.
+    """
+    pairs = zip(each_alone(workload), workload.questions, strict=True)
+    return tuple(_as_known(engine, *pair) for pair in pairs)
+
+
+def _as_known(engine: InferenceEngine, alone: Question, asked: Question) -> Question | None:
+    if asked.row.is_zero:
+        return asked
+    found = estimate_of(engine, alone)
+    if found is None or not math.isfinite(found.half_width):
+        return None
+    if found.half_width <= alone.row_half_width:
+        return asked
+    length = 2.0 * found.half_width * abs(float(asked.row.multiplier)) * _ROOM
+    if not MIN_LENGTH <= length <= MAX_LENGTH:
+        return None
+    return asked.with_requirement(Requirement(length, asked.confidence))
 
 
 def _estimate(engine: InferenceEngine, alone: Question, joint: Estimator | None) -> RowEstimate:

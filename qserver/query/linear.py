@@ -85,6 +85,13 @@ class LinearQuery:
             del self.__dict__["_document"]
             return terms
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.sizes, self.terms))
+
     def __deepcopy__(self, memo: dict[int, object]) -> LinearQuery:
         # It never changes, so copies share it.
         return self

@@ -46,6 +46,9 @@ class Primitive:
     high: Fraction
     exact: bool
 
+    def __hash__(self) -> int:
+        return hash((self.key, self.multiplier))
+
     @property
     def sensitivity(self) -> Fraction:
         """S of the query: max abs over cells (an upper bound where not `exact`)."""

@@ -71,7 +71,7 @@ class Question:
         """The confidence that the answer's interval must have."""
         return self.requirement.confidence
 
-    @property
+    @cached_property
     def row_half_width(self) -> float:
         """The half-width that the row's interval may have, in the row's units, rounded down."""
         return self.requirement.half_width / float(self.row.sensitivity) * (1 - _EVALUATION)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from qserver.answering.decide import Free, ToAnswer, still_to_do, to_answer
@@ -28,6 +30,7 @@ from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store, Submission
 
 _A = TypeVar("_A", Answer, WorkloadAnswer, ModelAnswer)
+_F = TypeVar("_F")
 # A measurement takes some 15 ms: let it be at first, then look often, then ever less.
 _LEAST_WAIT_S = 0.007
 _FIRST_WAIT_S = 0.0015
@@ -90,11 +93,41 @@ class Asking:
         most_nano: int | None = None,
     ) -> AnyAnswer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it; see Service.ask."""
+        request = Request(name, "", asked, by, most_nano=most_nano)
+        return self._waited(
+            request,
+            wait_s,
+            lambda: self._found(name, asked, wait_s, idempotency, by, most_nano),
+        )
+
+    def known(
+        self, name: str, workload: Workload, *, wait_s: float | None, by: str
+    ) -> WorkloadAnswer | JobStatus | None:
+        """The answers of history, or after `wait_s` seconds the job that is computing them.
+
+        None where they take no longer than that, or history does not answer all: nothing is asked.
+
+        Args:
+            wait_s: None for answers that were computed already, or else None.
+        """
+        if wait_s is None:
+            job = self._later(name, workload, math.inf, by)
+            if job is None or self._store.job_state(job.id) != "done":
+                return None
+            return narrowed(self._outcome(job.id), WorkloadAnswer)
+        find = partial(self._later, name, workload, wait_s, by)
+        found = self._waited(Request(name, "", workload, by), wait_s, find)
+        return None if found is None else narrowed(found, WorkloadAnswer)
+
+    def _waited(
+        self, request: Request, wait_s: float, find: Callable[[], _F | JobStatus]
+    ) -> _F | AnyAnswer | JobStatus:
+        """What is found, or after `wait_s` seconds the job that is finding it."""
         visit = present_visit() if wait_s > _LEAST_WAIT_S else None
-        digest = _digest(Request(name, "", asked, by, most_nano=most_nano)) if visit else ""
+        digest = _digest(request) if visit else ""
         if visit and digest in visit.jobs:
             return self._parked(visit.jobs[digest], wait_s, visit)
-        found = self._found(name, asked, wait_s, idempotency, by, most_nano)
+        found = find()
         if not isinstance(found, JobStatus):
             return found
         if visit is None:

@@ -8,7 +8,7 @@ from qserver.answering.answer import answer_from, as_read, exact_answer, offer_f
 from qserver.answering.decide import to_answer
 from qserver.answering.longer import told
 from qserver.answering.reading import known_total, reading_on
-from qserver.answering.workload import KnownNumber, known_numbers
+from qserver.answering.workload import KnownNumber, as_known, known_numbers
 from qserver.errors import NotEstimableError
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
 from qserver.inference.posterior.read import AsRead, read
@@ -156,6 +156,15 @@ class Insight:
                 remaining_nano=present.remaining_nano,
                 version=present.n_shown,
             )
+
+    def as_known(self, name: str, workload: Workload) -> tuple[Question | None, ...]:
+        """Each question as it is, or as exactly as history knows its number if that is less.
+
+        None where history says nothing finite of it.
+        """
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            return as_known(opened.replica.engine, workload)
 
     def total(self, name: str) -> int | None:
         """The number of records of a dataset where that is public; NotFoundError."""

@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import overload
 
 from qserver.answering.explain import explain_question, explain_workload, priced
+from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.query.asking.reading import AS_EVER, Reading
@@ -265,6 +267,42 @@ class Service:
             name, workload, wait_s=wait_s, idempotency=idempotency, by=by, most_nano=most_nano
         )
         return narrowed(found, WorkloadAnswer)
+
+    @overload
+    def known_workload(
+        self, name: str, workload: Workload, *, by: str = ""
+    ) -> tuple[KnownNumber | None, ...]: ...
+
+    @overload
+    def known_workload(
+        self, name: str, workload: Workload, *, by: str = "", wait_s: float
+    ) -> tuple[KnownNumber | None, ...] | JobStatus: ...
+
+    def known_workload(
+        self, name: str, workload: Workload, *, by: str = "", wait_s: float | None = None
+    ) -> tuple[KnownNumber | None, ...] | JobStatus:
+        """What history says of each question, or after `wait_s` seconds the job that computes it.
+
+        There is a job where history answers all questions as exactly as they are asked, and that
+        takes longer.
+
+        Args:
+            wait_s: None where there shall be no job.
+        """
+        found = self._asking.known(name, workload, wait_s=wait_s, by=by)
+        if isinstance(found, JobStatus):
+            return found
+        if found is None:
+            return self.insight.known_numbers(name, workload)
+        ends = found.ends or (None,) * len(found.answers)
+        return tuple(KnownNumber(*pair) for pair in zip(found.answers, ends, strict=True))
+
+    def known_job(
+        self, name: str, workload: Workload, *, wait_s: float, by: str = ""
+    ) -> JobStatus | None:
+        """The job that computes what history answers, if that takes longer than `wait_s`."""
+        found = self._asking.known(name, workload, wait_s=wait_s, by=by)
+        return found if isinstance(found, JobStatus) else None
 
     def workload_before(
         self, name: str, idempotency: Idempotency, *, wait_s: float

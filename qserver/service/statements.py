@@ -137,7 +137,15 @@ class Statements:
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
         may_spend = spends or is_explained
         if not statement.has_lengths or (not may_spend and says_none(said)):
-            return from_history(self, self._questions, name, said, is_priced=is_explained, by=by)
+            return from_history(
+                self,
+                self._questions,
+                name,
+                said,
+                is_priced=is_explained,
+                wait_s=wait_s,
+                by=by,
+            )
         if is_explained:
             return self.explain(name, statement, by=by)
         if not spends:

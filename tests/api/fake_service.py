@@ -225,6 +225,19 @@ class FakeService:
         self._enter("known_numbers", name, workload=workload)
         return [None for _ in workload.questions]
 
+    def known_workload(
+        self, name: str, workload: Workload, *, by: str = "", wait_s: float | None = None
+    ) -> list[None]:
+        self._enter("known_workload", name, workload=workload, by=by, wait_s=wait_s)
+        return [None for _ in workload.questions]
+
+    def known_job(self, name: str, workload: Workload, *, wait_s: float, by: str = "") -> None:
+        self._enter("known_job", name, workload=workload, wait_s=wait_s, by=by)
+
+    def as_known(self, name: str, workload: Workload) -> list[None]:
+        self._enter("as_known", name, workload=workload)
+        return [None for _ in workload.questions]
+
     def explain_workload(
         self, name: str, workload: Workload, *, by: str = ""
     ) -> WorkloadExplanation:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus, WorkloadAnswer
 from qserver.service import ask
+from qserver.service.insight import Insight
 from qserver.service.service import Service
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
@@ -117,3 +122,55 @@ def test_accounts_have_jobs_of_their_own(town: Deployment, asked: Workload) -> N
     jobs = [town.service().ask_workload("people", asked, wait_s=0, by=by) for by in ("ann", "bob")]
     ids = {job.id for job in jobs if isinstance(job, JobStatus)}
     assert len(ids) == 2
+
+
+BOTH = "SELECT COUNT_IF(age BETWEEN 20 AND 22), COUNT_IF(age BETWEEN 23 AND 25) FROM people"
+
+
+def run(service: Service, text: str, *, wait_s: float) -> Any:
+    return Statements(service).run("people", text, wait_s=wait_s)
+
+
+def values(found: StatementAnswer) -> list[float | None]:
+    numbers = [cell.value for row in found.cells for cell in row]
+    return [x for n in numbers for x in (n.estimate, n.interval.low, n.interval.high)]
+
+
+def test_a_statement_without_a_length_is_a_job_where_it_takes_long(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its numbers are as exact as they are known, however long that is."""
+    before = town.service().dataset("people")
+    job = run(town.service(), BOTH, wait_s=0.0)
+    assert isinstance(job, JobStatus)
+    town.work_off()
+    found = run(town.service(), BOTH, wait_s=0.0)
+    assert isinstance(found, StatementAnswer)
+    assert town.service().dataset("people").spent_nano == before.spent_nano
+    monkeypatch.setattr(ask, "_LAW_S", 0.0)
+    assert values(found) == pytest.approx(values(run(town.service(), BOTH, wait_s=0.0)), abs=1e-9)
+
+
+def test_a_statement_without_a_length_is_answered_where_its_asker_waits(town: Deployment) -> None:
+    assert isinstance(run(town.service(), BOTH, wait_s=60.0), StatementAnswer)
+
+
+@pytest.mark.slow
+def test_a_page_of_a_table_that_takes_long_leads_to_its_job(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = urlencode({"text": f"{BOTH} WITHIN 15", "length": "30", "confidence": "95"})
+    page = f"/portal/datasets/people/answer?{fields}"
+    web = town.web()
+    sent = web.get(page)
+    assert sent.status_code == 303
+    assert sent.location.startswith("/portal/jobs/")
+    town.work_off()
+    shown = web.get(sent.location)
+    assert shown.status_code == 200
+    # What the job computed is not computed again by another process.
+    monkeypatch.setattr(Insight, "known_numbers", lambda *_: pytest.fail("computed again"))
+    assert town.web().get(page).status_code == 200
+    monkeypatch.undo()
+    monkeypatch.setattr(ask, "_LAW_S", 0.0)
+    assert town.web().get(page).status_code == 200

@@ -36,6 +36,7 @@ from qserver.portal.pages.tables import (
     TableView,
     heading_of,
     kept_view,
+    known_job,
     known_view,
     table_csv,
     table_quote,
@@ -133,17 +134,23 @@ class AskPages:
             set_cookie(response, request, PAID_COOKIE, _payment(fields, found.charged_nano))
             set_cookie(response, request, STEPS_COOKIE, "")
             return response
-        response = redirect(f"/portal/jobs/{found.id}" + (f"?{fields}" if is_short else ""), 303)
-        set_cookie(response, request, JOBS_COOKIE, with_job(jobs_of(request), found.id))
+        response = _to_job(found, fields if is_short else "")
         if token:
             set_cookie(response, request, STEPS_COOKIE, with_steps(mark_of(fields), token))
         return response
 
-    def show_answer(self, dataset: str) -> str:
-        """The answer that history gives to the question in the address; nothing is spent."""
+    def show_answer(self, dataset: str) -> BaseResponse:
+        """The answer that history gives to the question in the address; nothing is spent.
+
+        A table that takes long to compute is shown by the job that does it.
+        """
         question = FormQuestion.of(request.args, self._service.domain(dataset))
         g.asked = Asked(dataset, fields := question.encoded())
-        return self._answer_page(dataset, question, paid=paid_for(request, mark_of(fields)))
+        job = job_of(self._service, dataset, question)
+        if job is not None:
+            return _to_job(job, fields)
+        paid = paid_for(request, mark_of(fields))
+        return make_response(self._answer_page(dataset, question, paid=paid))
 
     def download_answer(self, dataset: str, ending: str) -> Response:
         """The same as a file."""
@@ -232,6 +239,25 @@ class AskPages:
         return page(template, dataset=status, view=view, tab="ask")
 
 
+def job_of(service: Service, dataset: str, question: FormQuestion) -> JobStatus | None:
+    """The job that computes the table that `view_of` shows; None where that takes no longer."""
+    key = StatementKey.of_form(dataset, service.state(dataset), question.encoded(), "")
+    if kept_view(service, key) is not None:
+        return None
+    asked = read_question(service, dataset, question)
+    if isinstance(asked, OneQuestion):
+        return None
+    by = g.caller.account
+    return known_job(service, dataset, asked.statement, wait_s=NO_TIME_S, by=by)
+
+
+def _to_job(job: JobStatus, fields: str) -> BaseResponse:
+    """The page of a job, for the question of these fields."""
+    response = redirect(f"/portal/jobs/{job.id}" + (f"?{fields}" if fields else ""), 303)
+    set_cookie(response, request, JOBS_COOKIE, with_job(jobs_of(request), job.id))
+    return response
+
+
 def view_of(
     service: Service, dataset: str, question: FormQuestion, *, at: str = ""
 ) -> AnswerView | TableView:
@@ -250,7 +276,8 @@ def view_of(
         return kept
     asked = read_question(service, dataset, question, at=at)
     if not isinstance(asked, OneQuestion):
-        table = known_view(service, dataset, asked.statement, query=fields)
+        by = g.caller.account
+        table = known_view(service, dataset, asked.statement, query=fields, by=by)
         if key.keeps(table.answer):
             service.kept_statements.keep(key, table.answer)
         return table

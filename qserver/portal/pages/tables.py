@@ -20,7 +20,7 @@ from qserver.query.sql.combined.smooth import function_cells
 from qserver.query.sql.statement import Binning, Statement, Sum
 from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.relative import confidence_of
-from qserver.records.answer import Answer, CurvePoint, WorkloadAnswer
+from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency
 from qserver.service.cells.answered import workload_of
 from qserver.service.cells.kept import StatementKey
@@ -343,12 +343,14 @@ def table_quote(
     return TableQuote(found, stops, chosen, query)
 
 
-def known_view(service: Service, dataset: str, statement: Statement, *, query: str) -> TableView:
+def known_view(
+    service: Service, dataset: str, statement: Statement, *, query: str, by: str = ""
+) -> TableView:
     """The table that history gives for a statement; nothing is spent."""
     statements = Statements(service)
     questions = statements.asked(dataset, statement)
     status = service.dataset(dataset)
-    known = service.insight.known_numbers(dataset, workload_of(questions))
+    known = service.known_workload(dataset, workload_of(questions), by=by)
     answer = statements.known_table(
         dataset,
         with_known_lengths(questions, known),
@@ -357,6 +359,14 @@ def known_view(service: Service, dataset: str, statement: Statement, *, query: s
         version=status.version,
     )
     return _view_of(dataset, answer, query)
+
+
+def known_job(
+    service: Service, dataset: str, statement: Statement, *, wait_s: float, by: str
+) -> JobStatus | None:
+    """The job that computes what `known_view` shows, if that takes longer than `wait_s`."""
+    questions = Statements(service).asked(dataset, statement)
+    return service.known_job(dataset, workload_of(questions), wait_s=wait_s, by=by)
 
 
 def kept_view(service: Service, key: StatementKey) -> TableView | None:

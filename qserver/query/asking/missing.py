@@ -35,6 +35,8 @@ def remarks_on_missing(domain: Domain, axes: Iterable[int]) -> tuple[str, ...]:
 def _keeps(query: LinearQuery, axis: int, missing: int) -> bool:
     if all(_is_only(term.by_axis.get(axis), missing) for term in query.terms):
         return False  # the missing ones are what is asked for
+    if all(_is_without(term.by_axis.get(axis), missing) for term in query.terms):
+        return False
     among = linear_query(query.sizes, (at_value(term, axis, missing) for term in query.terms))
     return not among.is_zero
 
@@ -49,3 +51,8 @@ def at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Wei
 def _is_only(weights: Weights | None, value: int) -> bool:
     """Whether weights are 0 but for the last value."""
     return weights is not None and weights.stops[:-1] == (value,) and weights.values[0] == 0
+
+
+def _is_without(weights: Weights | None, value: int) -> bool:
+    """Whether weights are 0 at a value."""
+    return weights is not None and weights.at(value) == 0

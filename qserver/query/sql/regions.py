@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from qserver.errors import CapacityError
 from qserver.query.boxes import Box, check_mask_bits, disjoint_union
@@ -78,7 +79,7 @@ class Regions:
         return [*joined, *others]
 
     def _n_bits(self, *regions: Region) -> int:
-        return sum(self.sizes[axis] for axis in {a for r in regions for box in r for a in box})
+        return sum(self.sizes[axis] for axis in set().union(*chain.from_iterable(regions)))
 
     def _checked(self, region: Region) -> Region:
         if len(region) > MAX_TERMS:

@@ -14,6 +14,7 @@ from qserver.query.sql.tables.unconfirmed import (
     stated,
     unconfirmed,
 )
+from qserver.records.answer import JobStatus
 from qserver.service.cells.answered import workload_of
 from qserver.service.cells.of_questions import only_question
 from qserver.service.statement_answers import StatementAnswer
@@ -30,9 +31,10 @@ def from_history(
     statement: Statement,
     *,
     is_priced: bool,
+    wait_s: float,
     by: str,
-) -> StatementAnswer:
-    """The table that history gives at no cost.
+) -> StatementAnswer | JobStatus:
+    """The table that history gives at no cost, or after `wait_s` the job that computes it.
 
     Args:
         is_priced: whether the price is asked for, and no table.
@@ -43,19 +45,25 @@ def from_history(
     if not says_none(statement):
         raise priced(statements, service, name, statement, by=by)
     questions = statements.asked(name, stated(statement, service.within(name)))
-    known = service.insight.known_numbers(name, workload_of(questions))
-    typed = _typed(statement, questions)
-    asked = zip(questions.questions, known, strict=True)
+    workload, typed = workload_of(questions), _typed(statement, questions)
+    # What need not be as exact as stated is asked as exactly as it is known.
+    known = service.insight.as_known(name, workload)
     is_known = all(
-        one is not None and (i not in typed or one.meets(question))
-        for i, (question, one) in enumerate(asked)
+        one is not None and (i not in typed or one == workload.questions[i])
+        for i, one in enumerate(known)
     )
     if is_known and not is_priced:
+        asked = tuple(one for one in known if one is not None)
+        numbers = service.known_workload(
+            name, replace(workload, questions=asked), wait_s=wait_s, by=by
+        )
+        if isinstance(numbers, JobStatus):
+            return numbers
         status = service.dataset(name)
         return statements.known_table(
             name,
             questions,
-            known,
+            numbers,
             remaining_nano=status.remaining_nano,
             version=status.version,
             is_asked=False,

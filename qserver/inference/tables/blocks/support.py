@@ -41,6 +41,7 @@ class ExactSupport:
     def __init__(self, lattice: Lattice) -> None:
         self._lattice = lattice
         self._factors: dict[tuple[int, Weights], tuple[Whole, ...]] = {}
+        self._levels: dict[tuple[int, Weights], list[tuple[int, int]]] = {}
 
     def of(self, query: LinearQuery) -> frozenset[BlockKey]:
         """The components of the query that are not zero."""
@@ -71,11 +72,18 @@ class ExactSupport:
 
     def _keys(self, term: Term) -> list[BlockKey]:
         """The components of one term that are not zero."""
-        levels = [
-            [(axis, i) for i, factor in enumerate(self.factors(axis, weights)) if factor.any()]
-            for axis, weights in term.by_axis.items()
-        ]
+        levels = [self._levels_of(*one) for one in term.by_axis.items()]
         return [tuple(p for p in picked if p[1]) for picked in product(*levels)]
+
+    def _levels_of(self, axis: int, weights: Weights) -> list[tuple[int, int]]:
+        """The levels of an axis on which weights are not zero."""
+        key = (axis, weights)
+        if key not in self._levels:
+            if len(self._levels) >= _CACHED:
+                self._levels.clear()
+            factors = enumerate(self.factors(axis, weights))
+            self._levels[key] = [(axis, i) for i, factor in factors if factor.any()]
+        return self._levels[key]
 
 
 class _Energies:
