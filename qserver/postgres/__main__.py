@@ -33,8 +33,6 @@ def main(descriptor: int) -> None:
 
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))
-    # What it warns of has the text in it, and no log shall.
-    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
     store = open_store(settings)
     service = Service(store, settings, starting_s=STARTING_S)
     house = House(service, access_of(store, settings), settings.wait_s, _tls(settings))

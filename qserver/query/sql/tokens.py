@@ -5,6 +5,7 @@ Everything else in SQL is refused here, with the reason, before it reaches the p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -17,6 +18,9 @@ from qserver.query.calendar.units import unit_of
 from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK, with_calls
 from qserver.query.sql.plain.reads import EXPLAIN, bounded, check_beginning, explains
 from qserver.query.sql.text import SqlText, TextPlace
+
+# It would log what it cannot read, with the text; refusals say it.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 MAX_TOKENS = 1 << 14
 MAX_NESTING = 32

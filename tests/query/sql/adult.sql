@@ -83,7 +83,6 @@ WITH a AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex), b AS (SELECT sex,
 WITH a AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex), b AS (SELECT sex, AVG(age) AS m FROM adult GROUP BY sex) SELECT a.sex, a.n, b.m FROM a LEFT JOIN b USING (sex)
 SELECT sex, race, COUNT(*) FROM adult GROUP BY ROLLUP (sex, race)
 SELECT sex, race, COUNT(*), GROUPING(sex) AS gs FROM adult GROUP BY GROUPING SETS ((sex), (race), ())
-SELECT education, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM adult GROUP BY education
 SELECT * FROM (SELECT sex, occupation, COUNT(*) AS n, ROW_NUMBER() OVER (PARTITION BY sex ORDER BY COUNT(*) DESC) AS rn FROM adult GROUP BY sex, occupation) t WHERE rn <= 3
 SELECT sex, occupation, COUNT(*) AS n FROM adult GROUP BY sex, occupation QUALIFY ROW_NUMBER() OVER (PARTITION BY sex ORDER BY n DESC) = 1
 SELECT COUNT(*) FILTER (WHERE sex = 'Female') AS f, COUNT(*) FILTER (WHERE sex = 'Male') AS m FROM adult
@@ -147,10 +146,8 @@ SELECT 'F' AS what, COUNT(*) FROM adult WHERE sex='Female' UNION SELECT 'M', COU
 SELECT sex, income, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER (PARTITION BY sex) AS pct FROM adult GROUP BY sex, income
 SELECT race, SUM(CASE WHEN sex='Male' THEN 1 END) AS m, SUM(CASE WHEN sex='Female' THEN 1 END) AS f FROM adult GROUP BY race
 SELECT race, COUNT(CASE WHEN sex='Male' THEN 1 END) * 1.0 / NULLIF(COUNT(CASE WHEN sex='Female' THEN 1 END), 0) AS ratio FROM adult GROUP BY race
-SELECT "education", COUNT(*) AS "count" FROM "public"."adult" GROUP BY "education" ORDER BY "count" DESC LIMIT 10000
 SELECT "adult"."education" AS "education", COUNT(*) AS "count" FROM "adult" GROUP BY "adult"."education" ORDER BY "adult"."education" ASC
 SELECT "source"."sex" AS "sex", AVG("source"."age") AS "avg" FROM (SELECT * FROM "adult" WHERE "adult"."age" > 25) "source" GROUP BY "source"."sex" ORDER BY "source"."sex"
-SELECT SUM(1) AS "sum:Number of Records:ok", "adult"."sex" AS "sex" FROM "public"."adult" "adult" GROUP BY 2
 SELECT CAST("adult"."age" AS TEXT) AS a, COUNT(1) FROM "adult" GROUP BY 1
 SELECT FLOOR(("adult"."age" / 12.5)) * 12.5 AS "age", COUNT(*) AS "count" FROM "adult" GROUP BY FLOOR(("adult"."age" / 12.5)) * 12.5 ORDER BY 1
 SELECT FLOOR(((age - 0.0) / 10.0)) * 10 + 0.0 AS "age", COUNT(*) FROM adult GROUP BY 1 ORDER BY 1

@@ -179,7 +179,10 @@ REFUSED = {
         "PROBABILITY(COUNT(*) >= 9",
         "probabilities",
     ),
-    "SELECT COUNT(*) FROM people UNION SELECT COUNT(*) FROM people": ("COUNT(*", "UNION ALL"),
+    "SELECT COUNT(*) FROM people UNION SELECT COUNT(*) FROM people": (
+        "COUNT(*) FROM people",
+        "UNION ALL",
+    ),
     "SELECT COUNT(*), FROM people": ("SELECT", "between commas"),
     "DROP TABLE people": ("DROP", "no part of a question"),
     "SELECT COUNT(*) FROM people; SELECT 1": (";", "one statement"),

@@ -10,7 +10,6 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.combined.meaning import Several
-from qserver.query.sql.periods.derived import remarks_on
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.spelling import respelt
 from qserver.query.sql.rewriting.tidy import tidied
@@ -35,6 +34,7 @@ from qserver.query.sql.statement import Bounds
 from qserver.query.sql.tables.exactness import UNSAID
 from qserver.query.sql.tables.missing import remarks_on_null
 from qserver.query.sql.text import SqlText
+from qserver.query.sql.values.derived import remarks_on
 
 _ONCE = "Nearest: LIMIT at the end of the whole text."
 Env = Mapping[str, Named]
