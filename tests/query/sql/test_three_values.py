@@ -199,6 +199,12 @@ class Grammar:
             f"{text} = {self._one_of('NULL', EMPTY)}",
             f"{text} {self._maybe_not()}IN ('{a}', NULL)",
             f"'{a}' IS {self._maybe_not()}DISTINCT FROM region",
+            f"LENGTH(region) % 2 IS {self._maybe_not()}DISTINCT FROM age % 2",
+            f"REGEXP_MATCHES({text}, '{a[1:3]}')",
+            f"LEFT({text}, 1) {self._one_of('=', '<>')} RIGHT({text}, 1)",
+            f"CONCAT({text}, age % 2) {self._maybe_not()}LIKE '%{a[-1]}1'",
+            f"LENGTH({text}) + age {self._sign()} 26",
+            f"SQRT(age) + LENGTH({text}) {self._sign()} 9.5",
         )
 
     def _other(self, _: int) -> str:
@@ -261,6 +267,10 @@ class Grammar:
             "ROUND(age / 2.0)",
             "TRUNC(age / 3)",
             "GREATEST(age, 22)",
+            "GREATEST(age % 3, LENGTH(region))",
+            "region || age % 2",
+            "age // 2",
+            "POWER(age - 22, 2)",
             "LEAST(23, age)",
             "hours + 46 < 4 * age",
             "age > 22",

@@ -114,6 +114,8 @@ class Predicates:
     def _compared(self, node: exp.Expr, asked: Truth) -> Region:
         """A comparison of something with constants."""
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
+            if self._is_subject(node.this.unnest()) and self._is_subject(node.expression.unnest()):
+                return self._evaluated(node, asked)
             asked = asked if isinstance(node, exp.NullSafeEQ) else asked.of_opposite
             return self._is(_same(node), asked)
         if not isinstance(node, (*_COMPARISONS, *_SETS)):
@@ -173,12 +175,14 @@ class Predicates:
         if self._is_subject(right) and self._is_subject(left):
             self._check_alike(left, right, node)
             return self._evaluated(node, asked)
+        if not self._is_subject(left):
+            return self._evaluated(node, asked)
         asked = asked.of_opposite if kind is exp.NEQ else asked
         if (found := derived(left, self._names, self._regions)) is not None:
             true = compared_values(found, kind, right, self._names)
             return found.where(true, asked, self._names, self._regions)
         if not isinstance(left, exp.Column):
-            return self._evaluated(node, asked if kind is not exp.NEQ else asked.of_opposite)
+            raise self._no_condition(node)
         axis = self._names.axis(left)
         if self._is_period(axis, right):
             periods = compared_period(self._domain.attributes[axis], kind, right, self._source)
@@ -324,7 +328,8 @@ class Predicates:
         if found is None:
             raise self._no_condition(node)
         # What is no number is different from any.
-        true = found.regions.keys() - {"false"} if isinstance(node, exp.NEQ) else {"true"}
+        differs = isinstance(node, exp.NEQ | exp.NullSafeNEQ)
+        true = found.regions.keys() - {"false"} if differs else {"true"}
         return found.where(true, asked, self._names, self._regions)
 
     def _is_null(self, node: exp.Is, subject: exp.Expr, asked: Truth) -> Region:
@@ -382,11 +387,6 @@ class Predicates:
     def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
         """Whether an expression is what a condition is about: an attribute, or what follows."""
         return isinstance(node, exp.Column) or is_derived(node, self._names)
-
-    def _axis(self, subject: exp.Expr) -> int:
-        if not isinstance(subject, exp.Column):
-            raise self._source.refuse(_ONE_ATTRIBUTE, subject)
-        return self._names.axis(subject)
 
     def _is_period(self, axis: int, value: exp.Expr) -> bool:
         """Whether a value is compared with times; NULL and columns are refused elsewhere."""

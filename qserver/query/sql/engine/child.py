@@ -18,7 +18,7 @@ MOST_SECONDS = 2.0
 """Of the processor, for one request."""
 MOST_WAITED = 60.0
 """Seconds by the clock, in which a process that waits for nothing is through."""
-MOST_ADDRESSES = 1280 << 20
+MOST_ADDRESSES = 1536 << 20
 """Bytes; an idle DuckDB takes about 750 MB of addresses, of which 50 MB of memory."""
 MOST_ROWS = 1 << 22
 MOST_CHARACTERS = 1 << 27

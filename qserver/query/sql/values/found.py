@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
+from itertools import groupby
 from typing import Literal, TypeVar
 
 from sqlglot import exp
@@ -93,12 +94,13 @@ def regions_of(
 ) -> dict[_Key, Region]:
     """The points of each key as boxes; `keys` has one per point, the last attribute fastest."""
     [axis, *others], [size, *rest] = axes, sizes
+    if not others:
+        return _of_one(axis, keys)
     step = len(keys) // size
     masks = dict[_Key, dict[tuple[tuple[tuple[int, int], ...], ...], int]]()
     for i in range(size):
         part = keys[i * step : (i + 1) * step]
-        inner = regions_of(others, rest, part) if others else {part[0]: ALL}
-        for key, region in inner.items():
+        for key, region in regions_of(others, rest, part).items():
             by_region = masks.setdefault(key, {})
             boxes = tuple(tuple(box.items()) for box in region)
             by_region[boxes] = by_region.get(boxes, 0) | 1 << i
@@ -111,3 +113,14 @@ def regions_of(
         )
         for key, by_region in masks.items()
     }
+
+
+def _of_one(axis: int, keys: Sequence[_Key]) -> dict[_Key, Region]:
+    """The values of one attribute of each key: neighbours with the same one are joined at once."""
+    masks, at = dict[_Key, int](), 0
+    for key, run in groupby(keys):
+        n = sum(1 for _ in run)
+        masks[key] = masks.get(key, 0) | ((1 << n) - 1) << at
+        at += n
+    everything = (1 << at) - 1
+    return {key: ALL if mask == everything else ({axis: mask},) for key, mask in masks.items()}

@@ -281,15 +281,17 @@ def _read(
 ) -> Values:
     """The values by the places of their points."""
     sizes = [names.domain.sizes[axis] for axis in axes]
-    exact = {at: _exact(value, node, names, near=near) for at, value in values.items()}
+    known = {value: _exact(value, node, names, near=near) for value in set(values.values())}
+    exact = {at: known[value] for at, value in values.items()}
     numbers = [value for value in exact.values() if isinstance(value, Fraction)]
     error = Fraction(0)
     if near == "round" and lcm(*(value.denominator for value in numbers)) > SMALLEST_PART:
         exact, error = _rounded(exact)
-    keys = list[Value | Beside | None]()
-    for place, point in enumerate(product(*map(range, sizes))):
+    keys: list[Value | Beside | None] = [exact.get(place) for place in range(prod(sizes))]
+    for place, point in enumerate(product(*map(range, sizes)) if beside else ()):
         no_value = [a for a, i in zip(axes, point, strict=True) if beside.get(a) == i]
-        keys.append(Beside(no_value[0]) if no_value else exact.get(place))
+        if no_value:
+            keys[place] = Beside(no_value[0])
     return replace(from_keys(axes, keys, names), error=error)
 
 

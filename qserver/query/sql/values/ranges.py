@@ -56,8 +56,7 @@ class _End(NamedTuple):
 _ZERO = _End(Fraction(0))
 
 
-@dataclass(frozen=True)
-class _Range:
+class _Range(NamedTuple):
     """What a number can be, between two ends."""
 
     low: _End
@@ -142,6 +141,11 @@ class _Bins:
 
     def table(self, node: exp.Expr) -> Callable[[tuple[int, ...]], _Range | None]:
         """What an expression can be on each of them, calculated once for its own attributes."""
+        column = node.unnest()
+        if isinstance(column, exp.Column):
+            k = self.axes.index(self.names.axis(column))
+            ranges = self.ranges[self.axes[k]]
+            return lambda whole: ranges[whole[k]]
         own = {self.names.axis(column) for column in node.find_all(exp.Column)}
         places = [k for k, axis in enumerate(self.axes) if axis in own]
         found = dict[tuple[int, ...], _Range | None]()
@@ -179,12 +183,12 @@ class _Bins:
 
 
 def _ranges(attribute: Attribute) -> list[_Range | None]:
-    # The last whole number of a bin is one below its end.
-    is_whole = attribute.kind == "integer"
-    found: list[_Range | None] = [
-        _Range(_End(low), _End(high - 1) if is_whole else _End(high, -1))
-        for low, high in pairwise(attribute.edges)
-    ]
+    found = list[_Range | None]()
+    for low, high in pairwise(attribute.edges):
+        # The last whole number of a bin is one below its end.
+        is_whole = attribute.kind == "integer"
+        last = _End(int(high) - 1) if is_whole else _End(high, -1)
+        found.append(_Range(_End(int(low) if is_whole else low), last))
     return [*found, *([None] * attribute.has_other)]
 
 
