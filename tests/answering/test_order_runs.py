@@ -29,12 +29,19 @@ ASKED = {
     "least": Asked(Fraction(0), 50.0, CONFIDENCE),
     "greatest": Asked(Fraction(1), 50.0, CONFIDENCE),
 }
-COUNTED = {
+COUNTED: dict[str, tuple[int, int, float]] = {
     "often": (20, 40, 2.0),
     "one record": (20, 1, 20.0),
     "one age": (1, 20, 0.4),
 }
 """How many ages, how many records are enough, and the half-width."""
+NEAR: dict[str, tuple[int, int, int, float]] = {
+    "one group": (19, 1, 20, 0.4),
+    "twenty groups": (39, 20, 40, 2.0),
+    "three groups without a record": (0, 3, 1, 20.0),
+    "twenty groups without a record": (0, 20, 1, 20.0),
+}
+"""How many records each age has, and what `COUNTED` says."""
 
 
 def ages(rng: random.Random, n: int) -> list[int]:
@@ -71,6 +78,19 @@ def test_numbers_of_groups_miss_no_more_often_than_they_say(
     people, misses = ages(rng, size), 0
     for _ in range(n):
         counted = Counted(Measured(people, OTHERS, relation, rng), *COUNTED[kind])
+        misses += not counted.holds(counted.answered())
+    assert misses <= most_misses(n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", NEAR)
+def test_groups_at_the_constant_are_judged_wrongly_no_more_often_than_said(kind: str) -> None:
+    """Where each look at each group is as likely to be wrong as may be."""
+    at, n_ages, enough, within = NEAR[kind]
+    n, rng, misses = n_of(N_WHOLE, share=N_SHARE), random.Random(f"{SEED} {kind}"), 0
+    people = [LEAST_AGE + i for i in range(20) for _ in range(at)]
+    for _ in range(n):
+        counted = Counted(Measured(people, OTHERS, "add-remove", rng), n_ages, enough, within)
         misses += not counted.holds(counted.answered())
     assert misses <= most_misses(n)
 

@@ -1,7 +1,15 @@
 """The number of groups that pass a test, by what history knows of their counts.
 
-All groups are measured roughly, and then only those that are still in doubt, until so few are left
-as WITHIN allows. Where it is about counts, a group whose counts are surely under 2 w is left, too.
+All groups are measured roughly, and then more and more exactly, until so few are still in doubt as
+WITHIN allows. They are disjoint, so one costs as much as all. Where WITHIN is about counts, a group
+whose counts are surely under 2 w is in doubt no more.
+
+So the last look judges all groups, and it errs with nearly all that the number may miss with. The
+looks before have the rest. One of them ends the search too early only if all groups but 2 w are
+judged, and at least one of 2 w + 1 wrongly, that only chance could judge. So they judge by
+intervals that are `caution` times as long. With h the half-width of an error at miss probability d,
+the error passes k h with d^k at most, since the logarithm of the tail of a log-concave law is
+concave, and 0 at 0.
 """
 
 from __future__ import annotations
@@ -20,13 +28,15 @@ from qserver.inference.posterior.posterior import Posterior
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.sql.combined.function import KnownPart
-from qserver.query.sql.combined.passing import Passing
+from qserver.query.sql.combined.passing import LAST_LOOK, Passing
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
 
 _FIRST = 16.0
 """The first step asks for intervals this many times as long as the shortest that are asked."""
 _FACTORS = (0.8, 0.64, 0.5, 0.4, 0.32, 0.25)
 """A step shortens intervals to the largest of these parts by which it may end, or the least."""
+_LOOKS = 4.0
+"""So many looks are before the last in nearly all cases."""
 _ROUNDING = 1.0 + 1e-6
 _UNKNOWN = KnownPart(0.0, -math.inf, math.inf)
 
@@ -45,8 +55,12 @@ class GroupsAsked:
 
     def number(self, half_width: float, _least: float) -> Groups:
         """The number that is sought."""
-        missed = self.of.part_missed(1.0 - self.confidence)
-        return Groups(self.of, half_width, self.of.width(half_width), -math.log(missed))
+        unit = -math.log(self.of.part_missed(1.0 - self.confidence))
+        allowed = math.floor(2.0 * half_width) if self.of.has_steps else 0
+        by_chance = min(allowed + 1, self.of.n_groups) / self.of.n_groups
+        more = max(_LOOKS * by_chance * LAST_LOOK / (1.0 - LAST_LOOK), 1.0)
+        caution = 1.0 + math.log(more) / unit
+        return Groups(self.of, half_width, self.of.width(half_width), unit, caution)
 
     @property
     def unknown(self) -> GroupsKnown:
@@ -74,20 +88,29 @@ class Groups:
         half_width: of the number, or of the counts where WITHIN is about these.
         least_half: no count is asked more exactly.
         unit: the half-width of a count times the loss of a record by it, in epsilon.
+        caution: intervals are so many times as long for looks before the last.
     """
 
     of: Passing
     half_width: float
     least_half: float
     unit: float
+    caution: float
 
     def open_groups(self, parts: Sequence[KnownPart]) -> list[int]:
         """The groups to measure further; none where so few are in doubt as may be."""
-        judged, size = self.of.judged(parts), len(self.of.columns)
-        doubtful = [i for i, one in enumerate(judged) if one.is_open]
+        judged = self.of.judged([self._cautious(part) for part in parts])
+        size, doubtful = len(self.of.columns), [i for i, one in enumerate(judged) if one.is_open]
         if self.of.has_steps and len(doubtful) <= 2.0 * self.half_width:
             return []
         return [i for i in doubtful if self._is_open(parts[i * size : (i + 1) * size])]
+
+    def _cautious(self, part: KnownPart) -> KnownPart:
+        """A count with the interval by which a look judges it."""
+        if part.half_width <= self.least_half * _ROUNDING or math.isinf(part.half_width):
+            return part
+        half = part.half_width * self.caution
+        return KnownPart(part.estimate, part.estimate - half, part.estimate + half)
 
     def _is_open(self, group: Sequence[KnownPart]) -> bool:
         if all(part.half_width <= self.least_half * _ROUNDING for part in group):
@@ -143,13 +166,9 @@ class GroupsKnown:
 
     def next_halves(self, number: Groups) -> tuple[float, ...]:
         """The half-widths of the counts to ask for next."""
-        chosen, size = set(number.open_groups(self.parts)), len(self.of.columns)
         ends = (f for f in _FACTORS if not number.open_groups(number.shortened(self.parts, f)))
         factor = next(ends, _FACTORS[-1])
-        return tuple(
-            number.next_half(part, factor) if i // size in chosen else part.half_width
-            for i, part in enumerate(self.parts)
-        )
+        return tuple(number.next_half(part, factor) for part in self.parts)
 
 
 @dataclass(frozen=True)

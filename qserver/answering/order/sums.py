@@ -43,7 +43,8 @@ class Term:
         The number of values behind a quantile follows from tables: it is asked for nothing.
         """
         if isinstance(self.number, Groups) and isinstance(known, GroupsKnown):
-            return known.next_halves(self.number)
+            is_open = known.state(self.number) == "open"
+            return known.next_halves(self.number) if is_open else known.halves
         return (math.inf,)
 
     def last_halves(self, known: TermKnown) -> tuple[float, ...]:

@@ -24,6 +24,9 @@ from qserver.query.sql.combined.function import (
 from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 
 _STATED_SHARE = Fraction(1, 20)
+LAST_LOOK = 0.85
+"""Part of what the number may miss with that is left for the last look at each count. The looks
+before have the rest."""
 _LEAST_WIDTH = 0.5
 """Whole numbers are told apart by intervals that are this long to each side."""
 
@@ -70,14 +73,15 @@ class Passing:
         return self.n_groups * len(self.columns)
 
     def part_missed(self, missed: float) -> float:
-        """What each count's interval may miss with, so that all groups are judged rightly.
+        """What each count's interval may miss with at last, so that all groups are judged rightly.
 
         Args:
             missed: what the number's may miss with.
         """
+        last = LAST_LOOK * missed
         if _is_one_sided(self.test):
-            return min(2.0 * missed / self.n_groups, missed)
-        return missed / self.n_counts
+            return min(2.0 * last / self.n_groups, missed)
+        return last / self.n_counts
 
     def width(self, half_width: float) -> float:
         """The half-width of each count that groups need which are spread evenly.
