@@ -12,7 +12,7 @@ from qserver.inference.given.known_sums import Reduced
 from qserver.inference.given.line import law_on_a_line
 from qserver.inference.given.matter import Parts
 from qserver.inference.given.mixture import N_PLACES, mixture
-from qserver.inference.given.nodes import DROPPED, MOST_FEW, Few, by_nodes
+from qserver.inference.given.nodes import DROPPED, MOST_FEW, STEPS, Few, by_nodes
 from qserver.inference.given.normal import NormalLaw
 from qserver.inference.given.points import SIZES
 from qserver.inference.given.sites import normal_law
@@ -57,7 +57,7 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
         return law_on_a_line(known)
     normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL
     parts = Parts.of(known, normal)
-    tried = _by_few(known, normal, [parts], effort)
+    tried = _by_few(known, normal, [parts], effort, enough)
     if tried and tried[0].largest_error <= enough:
         return tried[0]
     numbers, left_out = parts.that_matter(effort.left_out)
@@ -75,7 +75,7 @@ def laws_given(known: Reduced, *, enough: float = ENOUGH) -> list[TableOfLaw]:
     if known.is_on_a_line:
         return [law_given(one, enough=enough) for one in each]
     normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL
-    found = _by_few(known, normal, Parts.of_several(known, normal), effort)
+    found = _by_few(known, normal, Parts.of_several(known, normal), effort, enough)
     return [
         found[i]
         if i in found and found[i].largest_error <= enough
@@ -85,7 +85,11 @@ def laws_given(known: Reduced, *, enough: float = ENOUGH) -> list[TableOfLaw]:
 
 
 def _by_few(
-    known: Reduced, normal: NormalLaw, parts: Sequence[Parts], effort: _Effort
+    known: Reduced,
+    normal: NormalLaw,
+    parts: Sequence[Parts],
+    effort: _Effort,
+    enough: float,
 ) -> dict[int, TableOfLaw]:
     """By history the law, where few errors matter."""
     alike = dict[Few, dict[int, float]]()
@@ -96,7 +100,10 @@ def _by_few(
             alike.setdefault(few, {})[i] = _ROOM * left + one.of_rest + DROPPED
     found = dict[int, TableOfLaw]()
     for few, left_out in alike.items():
-        mixtures = by_nodes(known, normal, few, np.array(list(left_out)))
-        for (i, left), drawn in zip(left_out.items(), mixtures, strict=True):
-            found[i] = drawn.table(left_out=left, n_places=effort.n_places)
+        for step in STEPS:
+            open_ = [i for i in left_out if i not in found or found[i].largest_error > enough]
+            if open_:
+                mixtures = by_nodes(known, normal, few, np.array(open_), step=step)
+                for i, drawn in zip(open_, mixtures, strict=True):
+                    found[i] = drawn.table(left_out=left_out[i], n_places=effort.n_places)
     return found

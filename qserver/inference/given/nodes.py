@@ -35,8 +35,10 @@ from qserver.inference.given.variances import LAPLACE_VARIANCE, log_density, log
 MOST_FEW: Final = 4
 """Most errors that keep their factors: each further one takes 4 to 6 times as many points."""
 _N_CELLS = 400
-_STEP, _USUAL_SPREAD = 0.45, 1.1
-"""Distance of places, and the deviation of a logarithm of a variance for which it is enough."""
+STEPS: Final = (0.45, 0.3)
+"""Distances of places, of which the first is enough as a rule."""
+_USUAL_SPREAD = 1.1
+"""The deviation of a logarithm of a variance for which they are enough."""
 _TAIL = 1e-7
 _MUCH = 2e-3
 _FEW_NODES, _MANY_NODES = 4, 6
@@ -64,13 +66,22 @@ class Few:
         return cls(tuple(order.tolist()), tuple(sizes[1:]))
 
 
-def by_nodes(known: Reduced, normal: NormalLaw, few: Few, histories: Places) -> list[Mixture]:
-    """The law of W less its shift, of some of the histories of `known`."""
+def by_nodes(
+    known: Reduced, normal: NormalLaw, few: Few, histories: Places, *, step: float = STEPS[0]
+) -> list[Mixture]:
+    """The law of W less its shift, of some of the histories of `known`.
+
+    Args:
+        step: distance of places for the first error, one of `STEPS`.
+    """
     order = np.array(few.order)
     whole = normal.cavity.some(order)
     means, variances = (np.atleast_2d(of)[histories] for of in (whole.mean, whole.variance))
     cavity = Cavity(means, variances, whole.counts)
-    first, others = _even_places(cavity), [cavity.some(np.array([j])) for j in range(1, len(order))]
+    first, others = (
+        _even_places(cavity, step),
+        [cavity.some(np.array([j])) for j in range(1, len(order))],
+    )
     found = []
     for i in range(2):
         nodes = [_nodes(one, n - i) for one, n in zip(others, few.n_nodes, strict=True)]
@@ -161,7 +172,7 @@ class _State:
         return np.asarray(-0.5 * (logs + np.log(divisor) + square / divisor))
 
 
-def _even_places(cavity: Cavity) -> _Axis:
+def _even_places(cavity: Cavity, step: float) -> _Axis:
     """Those of the first error, where its variance is likely if only it kept its factor."""
     edges = log_edges(cavity.counts[:1], _N_CELLS)
     shares = cavity.some(np.array([0])).shares(0.5 * (edges[:, 1:] + edges[:, :-1]))[:, 0]
@@ -170,7 +181,7 @@ def _even_places(cavity: Cavity) -> _Axis:
     high = edges[0, np.minimum((sums < 1.0 - _TAIL).sum(axis=1) + 1, _N_CELLS)]
     mean = shares @ middles
     spread = np.sqrt(np.maximum(shares @ np.square(middles) - np.square(mean), 0.0))
-    steps = _STEP * np.minimum(1.0, spread / _USUAL_SPREAD)
+    steps = step * np.minimum(1.0, spread / _USUAL_SPREAD)
     n = 2 * int(np.ceil(0.5 * ((high - low) / steps).max()))
     logs = low[:, None] + (high - low)[:, None] * (np.arange(n) + 0.5) / n
     return _Axis(logs, log_density(logs, cavity.counts[:1]))
