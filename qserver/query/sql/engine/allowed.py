@@ -33,7 +33,16 @@ _EXPRESSIONS = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Like, exp.ILike, exp.Escape),
     *(exp.SimilarTo, exp.RegexpLike, exp.RegexpILike),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe),
-    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.TryCast, exp.SafeDivide),
+    *(
+        exp.Case,
+        exp.If,
+        exp.Coalesce,
+        exp.Nullif,
+        exp.DecodeCase,
+        exp.Cast,
+        exp.TryCast,
+        exp.SafeDivide,
+    ),
 )
 _NUMBERS = (
     *(exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.Sqrt, exp.Cbrt, exp.Pow),

@@ -24,7 +24,6 @@ _MIDNIGHT = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[ T]00:00(?::00(?:\.0{1,9})?)?(?:Z|\+00(?::?00)?)?)?"
 )
 _TIMES = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
-_WHOLE = frozenset({exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT})
 _TO_DATES = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
 _LENGTHS = re.compile(r"(\d{1,6})(?: +([a-z]+))?", re.IGNORECASE)
 _N_DAYS = {"day": 1, "week": 7}
@@ -78,8 +77,6 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
         case exp.Anonymous() if node.name.upper() == "DATE_PART" and len(node.expressions) == 2:
             part, of = node.expressions
             return exp.Extract(this=exp.var(part.name), expression=of)
-        case exp.Cast() if node.args["to"].this in _WHOLE:
-            return _whole(node.this.unnest())
         case exp.DateTrunc():
             return _turned(node, names)
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
@@ -88,15 +85,6 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
         text = fixed(node, names)
         return exp.null() if text is None else exp.Literal.string(str(text))
     return _cut_at(node, names) or _part(node) or _day(node)
-
-
-def _whole(node: exp.Expr) -> exp.Expr | None:
-    """CAST(a / 10 AS INTEGER) is a // 10: the rest of whole numbers is dropped, in PostgreSQL."""
-    if not isinstance(node, exp.Div) or not node.find(exp.Column) or node.find(exp.AggFunc):
-        return None
-    if any("." in one.name for one in node.find_all(exp.Literal)):
-        return None
-    return exp.IntDiv(this=node.this, expression=node.expression)
 
 
 def _part(node: exp.Expr) -> exp.Expr | None:

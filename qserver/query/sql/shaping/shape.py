@@ -149,6 +149,7 @@ class Shape:
         unnamed: the rows of the whole table with NULL among their groups. They are shown with all
             others, and are no choice: where some are left out by their numbers, these are.
         tops: which rows stay by their ranks, once the test is passed.
+        shown: what the rows that are shown are ordered by, where that differs from `keys`.
     """
 
     test: Test | None = None
@@ -157,6 +158,7 @@ class Shape:
     offset: int = 0
     unnamed: frozenset[int] = frozenset()
     tops: tuple[Top, ...] = ()
+    shown: tuple[SortKey, ...] = ()
 
     @property
     def is_public(self) -> bool:
@@ -180,7 +182,10 @@ class Shape:
             shown = top.kept(shown, table)
         for key in reversed(self.keys):
             shown = key.sort(shown, table)
-        return shown[self.offset : stop]
+        shown = shown[self.offset : stop]
+        for key in reversed(self.shown):
+            shown = key.sort(shown, table)
+        return shown
 
     def selection(self, m: int) -> Selection | None:
         """The choice among m rows that is made by their numbers; None where all are shown.

@@ -139,6 +139,13 @@ class Core:
                 return k
         return None
 
+    def has_labels(self, k: int) -> bool:
+        """Whether the values of a grouping are labels or other texts, not bins or periods."""
+        one = self.groupings[k]
+        if one.axis is not None:
+            return self.names.domain.attributes[one.axis].kind == "labels"
+        return not one.course
+
     def atom(self, node: exp.Expr) -> int:
         """The place of an aggregate among the atoms.
 

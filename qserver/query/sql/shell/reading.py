@@ -355,8 +355,11 @@ class Shell:
             cut.offset,
             at=select.expressions[0] if select.expressions else select,
         )
-        if inner is not None and inner.is_cut and not found.is_cut:
-            found = replace(found, limit=inner.limit, offset=inner.offset)
+        if inner is not None and inner.is_cut:
+            # What cuts comes first, and then how the rest is ordered.
+            found = replace(
+                found, keys=inner.keys, limit=inner.limit, offset=inner.offset, shown=keys
+            )
         found = found.merged()
         query = self._query(found, place, base, reader.public)
         if select.args.get("distinct") and not any(c.is_number for c in columns):
@@ -442,7 +445,8 @@ class Shell:
         self, select: exp.Select, inner: Relation, columns: Sequence[Column], *, tests: bool
     ) -> None:
         """Refuse what comes in another order than HAVING, windows, ORDER BY and LIMIT do."""
-        again = tests or any(select.args.get(key) for key in ("order", "limit", "offset", "where"))
+        again = tests or any(select.args.get(key) for key in ("limit", "offset", "where"))
+        again = again or bool(inner.shown)
         if inner.is_cut and again:
             raise self.source.refuse(
                 "filter and order before it cuts by LIMIT", select.expressions[0], hint=_ONCE

@@ -44,6 +44,7 @@ class Value:
         rank: it is no column of the engine, but this rank.
         order: the place of the grouping that it is.
         may_lack: whether it has no value where there is no record, as an average has not.
+        is_label: whether it is a label, whose order in the domain is not that of texts.
     """
 
     node: exp.Expr
@@ -56,6 +57,7 @@ class Value:
     order: int | None = None
     exactness: Exactness = UNSAID
     may_lack: bool = False
+    is_label: bool = False
 
     @property
     def alone(self) -> Value:
@@ -153,6 +155,7 @@ class Relation:
         tests: which rows stay by their numbers, once these are released; all of these.
         firsts: which rows stay by their ranks.
         keys, limit, offset: ORDER BY and LIMIT, where they are not done yet.
+        shown: what the rows that are left are ordered by.
         differs: the UNION that says that no two of its rows are the same.
         at: an item, for errors to point at.
     """
@@ -165,6 +168,7 @@ class Relation:
     keys: tuple[SortBy, ...] = ()
     limit: int | None = None
     offset: int = 0
+    shown: tuple[SortBy, ...] = ()
     differs: exp.Expr | None = field(default=None, compare=False)
     at: exp.Expr | None = field(default=None, compare=False)
 
@@ -187,6 +191,7 @@ class Relation:
             tests=tuple(renumbered(test, of) for test in self.tests),
             firsts=tuple(replace(one, rank=rank(one.rank)) for one in self.firsts),
             keys=tuple(replace(key, column=of.get(key.column, key.column)) for key in self.keys),
+            shown=tuple(replace(key, column=of.get(key.column, key.column)) for key in self.shown),
         )
 
     @property

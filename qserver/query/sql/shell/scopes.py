@@ -305,7 +305,7 @@ class Scope:
             "partition_by": [self._partition(one) for one in node.args.get("partition_by") or ()],
             "order": None
             if order is None
-            else exp.Order(expressions=[_sorted(one, value.node) for one, value in keys]),
+            else exp.Order(expressions=[_sorted(one, value) for one, value in keys]),
             "spec": node.args["spec"].copy() if node.args.get("spec") is not None else None,
             "over": "OVER",
         }
@@ -432,9 +432,13 @@ def _rebuilt(node: exp.Expr, parts: dict[int, exp.Expr]) -> exp.Expr:
     return exp.Paren(this=found) if is_operator else found
 
 
-def _sorted(node: exp.Ordered, of: exp.Expr) -> exp.Ordered:
+def _sorted(node: exp.Ordered, of: Value) -> exp.Ordered:
+    """A key of OVER; labels follow each other as texts do in SQL, not as in the domain."""
+    text = exp.Cast(this=of.node, to=exp.DataType.build("VARCHAR"))
     return exp.Ordered(
-        this=of, desc=node.args.get("desc"), nulls_first=node.args.get("nulls_first")
+        this=text if of.is_label else of.node,
+        desc=node.args.get("desc"),
+        nulls_first=node.args.get("nulls_first"),
     )
 
 

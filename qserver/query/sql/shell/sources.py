@@ -63,6 +63,7 @@ class CoreScope(Scope):
             together=self.together(k),
             course=one.course,
             order=k,
+            is_label=self.core.has_labels(k),
         )
 
     def together(self, k: int) -> int | None:

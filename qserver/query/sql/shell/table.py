@@ -31,7 +31,7 @@ from qserver.query.sql.shaping.shape import (
 )
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.reading import Env, Shell, no_event, same_rows
-from qserver.query.sql.shell.relations import PLACE, Column, Relation, called, renumbered
+from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import MAX_CELLS, Binning, Bounds, Cell, Course, Ratio, Row, Sum
 from qserver.query.sql.tables.exactness import UNSAID
@@ -312,18 +312,10 @@ class Tables:
         unnamed: frozenset[int],
         index: Mapping[int, int],
     ) -> Shape:
-        if relation.is_plain and not relation.keys:
+        if relation.is_plain and not (relation.keys or relation.shown):
             return PLAIN
         tests = tuple(renumbered(test, index) for test in relation.tests)
-        keys = tuple(
-            SortKey(
-                index[key.column] if key.is_number else None,
-                () if key.is_number else _ranks(rows.of(key.column), kept),
-                key.descending,
-                key.nulls_first,
-            )
-            for key in relation.keys
-        )
+        keys = self._keys(relation.keys, rows, kept, index)
         self._check_keys(relation, rows, kept)
         tops = tuple(
             Top(
@@ -335,7 +327,21 @@ class Tables:
             for first in relation.firsts
         )
         test = Every(tests) if tests else None
-        return Shape(test, keys, relation.limit, relation.offset, unnamed, tops)
+        shown = self._keys(relation.shown, rows, kept, index)
+        return Shape(test, keys, relation.limit, relation.offset, unnamed, tops, shown)
+
+    def _keys(
+        self, keys: Sequence[SortBy], rows: _Rows, kept: Sequence[int], index: Mapping[int, int]
+    ) -> tuple[SortKey, ...]:
+        return tuple(
+            SortKey(
+                index[key.column] if key.is_number else None,
+                () if key.is_number else _ranks(rows.of(key.column), kept),
+                key.descending,
+                key.nulls_first,
+            )
+            for key in keys
+        )
 
     def _check_keys(self, relation: Relation, rows: _Rows, kept: Sequence[int]) -> None:
         """Rows are ordered by a rank within parties only where all before it tells the parties."""
@@ -360,7 +366,7 @@ def _wanted(relation: Relation) -> list[int]:
     ranks += [c.rank for c in relation.columns if c.rank is not None]
     found = [i for test in relation.tests for i in _named(test)]
     found += [rank.number for rank in ranks]
-    found += [key.column for key in relation.keys if key.is_number]
+    found += [key.column for key in (*relation.keys, *relation.shown) if key.is_number]
     return list(dict.fromkeys(found))
 
 
