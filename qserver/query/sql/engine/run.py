@@ -65,17 +65,18 @@ class _Engine:
     """The process, started when it is needed; one request at a time."""
 
     def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Have no process: a fork must not share its parent's."""
-        streams = getattr(self, "_streams", ())
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._streams: tuple[IO[bytes], ...] = ()
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
-        for stream in streams:
-            os.close(stream.fileno())
+
+    def forget(self) -> None:
+        """Have no process: a fork must not share its parent's."""
+        for stream in self._streams:
+            os.close(stream.fileno())  # whatever is still to be written is the parent's
+        if self._process is not None:
+            self._process.returncode = 0  # no child of this process: nothing to wait for
+        _Engine.__init__(self)
 
     def reply(self, asked: bytes) -> bytes:
         """The reply to a request, by heart where it was asked before.

@@ -17,12 +17,13 @@ from typing import Literal
 from sqlglot import exp
 
 from qserver.query.calendar.periods import Periods
-from qserver.query.calendar.units import UNITS, Unit, first_day, longer, text_of
+from qserver.query.calendar.units import UNITS, Unit, first_day, longer, number_of, text_of
 from qserver.query.domain import Attribute, decimal_text
+from qserver.query.labels.levels import Level
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.conditions.truth import Truth
-from qserver.query.sql.regions import NOTHING, Region, Regions
-from qserver.query.sql.values.found import Values
+from qserver.query.sql.regions import Region, Regions
+from qserver.query.sql.values.found import Beside, Values, from_keys
 from qserver.query.sql.values.grid import PARTS, Near, is_point, on_grid
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
@@ -71,10 +72,10 @@ class Derived:
     of: Literal["text", "truth", "period", "number"]
     regions: Mapping[str, Region]
     places: Mapping[str, int | Fraction]
-    unit: Unit | None = None
-    null: Region = NOTHING
-    missing: str = ""
-    error: Fraction = Fraction(0)
+    unit: Unit | None
+    null: Region
+    missing: str
+    error: Fraction
 
     def where(
         self, true: Collection[str | None], asked: Truth, names: Names, regions: Regions
@@ -144,9 +145,7 @@ def derived(
         SqlError: the attribute has no dates, or longer bins than asked for.
     """
     if (level := names.level(node)) is not None:
-        axis, above = level
-        masks = above.masks(other=_value_beside(axis, names))
-        return _of_masks(axis, above.name, "text", masks, {}, names)
+        return _of_level(*level, node, names)
     if isinstance(node, exp.Extract):
         part = _part(node, names)
         _dates(node, node.expression.unnest(), PARTS[part], part, names)
@@ -156,19 +155,35 @@ def derived(
         if is_of_bins(node, names):
             return named(values_on_bins(node, names, regions), node, names)
         return named(on_grid(node, names, regions, near=near), node, names)
+    return _of_calendar(node, names)
+
+
+def _of_level(axis: int, level: Level, node: exp.Expr, names: Names) -> Derived:
+    """The groups of labels, in the order of the level; a missing one may be named."""
+    texts = [level.groups[group] for group in level.group_of]
+    found = from_keys((axis,), [*texts, *_beside(axis, names, of_texts=True)], names)
+    order = dict.fromkeys((*level.groups, *found.found))
+    ordered = replace(found, found={text: found.found[text] for text in order})
+    missing = names.domain.attributes[axis].other if found.null else ""
+    return replace(named(ordered, node, names), name=level.name, missing=missing)
+
+
+def _of_calendar(node: exp.Expr, names: Names) -> Derived:
+    """Longer periods, by their names or first days."""
     as_days, node = _is_day(node), node.this.unnest() if _is_day(node) else node
     unit = _unit(node, names)
     as_days = as_days or _format(node) == _FIRST_DAY
     axis, attribute, periods = _dates(node, node.this.unnest(), unit, unit, names)
-    found, places = dict[str, int](), dict[str, int]()
-    for i in range(attribute.n_regular):
-        number = _number(periods, i, unit)
-        day = first_day(unit, number)
-        text = day.isoformat() if as_days else text_of(unit, number)
-        found[text] = found.get(text, 0) | 1 << i
-        places[text] = day.toordinal()
-    found = _with_other(found, axis, names)
-    return _of_masks(axis, attribute.name, "period", found, places, names, unit)
+    days = [first_day(unit, _number(periods, i, unit)) for i in range(attribute.n_regular)]
+    found = from_keys((axis,), [*days, *_beside(axis, names)], names)
+    return named(found, node, names, unit=unit, is_named=not as_days)
+
+
+def _beside(axis: int, names: Names, *, of_texts: bool = False) -> list[str | Beside | None]:
+    """What is beside all other values, if anything."""
+    attribute = names.domain.attributes[axis]
+    other = attribute.other if of_texts else Beside(axis)
+    return [None if names.null(axis) else other] * attribute.has_other
 
 
 def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
@@ -228,36 +243,26 @@ def _of_all_years(node: exp.Expr, names: Names) -> str:
     )
 
 
-def _of_masks(
-    axis: int,
-    name: str,
-    of: Literal["text", "period", "number"],
-    masks: Mapping[str, int],
-    places: Mapping[str, int | Fraction],
+def named(
+    found: Values,
+    node: exp.Expr,
     names: Names,
-    unit: Unit | None = None,
+    *,
+    unit: Unit = "day",
+    is_named: bool = False,
 ) -> Derived:
-    """Values that follow from those of one attribute, by their masks."""
-    null, size = names.null(axis), names.domain.sizes[axis]
-    regions = Regions(names.domain.sizes)
-    return Derived(
-        (axis,),
-        name,
-        of,
-        {text: regions.of_mask(axis, mask) for text, mask in masks.items()},
-        places,
-        unit,
-        regions.of_mask(axis, null),
-        names.domain.attributes[axis].other if null >> size - 1 else "",
-    )
+    """Values by their names, numbers and days in rising order.
 
-
-def named(found: Values, node: exp.Expr, names: Names) -> Derived:
-    """Values by their names, numbers and days in rising order."""
+    Args:
+        unit: of the periods that begin with the days.
+        is_named: whether these are called as periods are, such as `2024-03`.
+    """
     regions, places = dict[str, Region](), dict[str, Fraction]()
     values = list(found.found)
     for value in values if found.kind == "text" else sorted(values):
         text = _text(value)
+        if is_named and isinstance(value, date):
+            text = text_of(unit, number_of(unit, value))
         regions[text] = found.found[value]
         if isinstance(value, Fraction | date):
             places[text] = value if isinstance(value, Fraction) else Fraction(value.toordinal())
@@ -270,7 +275,7 @@ def named(found: Values, node: exp.Expr, names: Names) -> Derived:
         "period" if found.kind == "day" else found.kind,
         regions | dict(found.beside),
         places,
-        "day" if found.kind == "day" else None,
+        unit if found.kind == "day" else None,
         found.null,
         "" if any(a.kind == "labels" for a in attributes) else missing,
         found.error,
@@ -297,18 +302,6 @@ def _part(node: exp.Extract, names: Names) -> str:
 def _number(periods: Periods, i: int, unit: Unit) -> int:
     number = periods.start + i
     return number if unit == periods.every else longer(periods.every, number, unit)
-
-
-def _with_other(masks: dict[str, int], axis: int, names: Names) -> dict[str, int]:
-    if (other := _value_beside(axis, names)) is not None:
-        masks[other] = 1 << names.domain.attributes[axis].n_regular
-    return masks
-
-
-def _value_beside(axis: int, names: Names) -> str | None:
-    """The value beside all others, where it is not that of missing ones."""
-    attribute = names.domain.attributes[axis]
-    return attribute.other if attribute.has_other and not names.null(axis) else None
 
 
 def _unit(node: exp.Expr, names: Names) -> Unit:
