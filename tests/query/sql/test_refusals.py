@@ -100,7 +100,7 @@ REFUSED = {
         "add up the numbers of an inner SELECT",
     ),
     "SELECT a FROM (SELECT age AS a, COUNT(*) AS n FROM people GROUP BY age ORDER BY 2 LIMIT 2) "
-    "AS t ORDER BY a": ("a", "before it cuts"),
+    "AS t WHERE a > 21": ("a", "before it cuts"),
     "SELECT SUM(n) FROM (SELECT age, COUNT(*) AS n FROM people GROUP BY age HAVING COUNT(*) > 3) "
     "AS t": ("SUM(n", "chosen by their numbers"),
     "WITH t AS (SELECT * FROM people), t2 (a, b) AS (SELECT age FROM people) "

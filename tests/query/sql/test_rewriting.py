@@ -132,6 +132,10 @@ SAME = [
     "SELECT STDDEV(age) / AVG(age) AS v, LN(COUNT(*)) AS l, COUNT(*) * AVG(age) AS p, "
     "SQRT(VAR_POP(age)) AS d, ABS(COUNT(*) - 400) AS a, 1000.0 / COUNT(*) AS i, "
     "POWER(COUNT(*), 2) / 1e4 AS w, GREATEST(COUNT(*), 7) AS g FROM people",
+    "SELECT * FROM (SELECT age, COUNT(*) AS n FROM people GROUP BY age ORDER BY n DESC LIMIT 3) "
+    "AS t ORDER BY age",
+    "SELECT region, SUM(COUNT(*)) OVER (ORDER BY region) AS c FROM people WHERE region IS NOT NULL "
+    "GROUP BY region ORDER BY c",
     "SELECT region, AVG(age) - (SELECT AVG(age) FROM people) AS d FROM people GROUP BY region "
     "ORDER BY d",
     "SELECT age, ROW_NUMBER() OVER (ORDER BY age DESC) AS k, COUNT(*) AS n FROM people "
