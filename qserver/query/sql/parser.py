@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from sqlglot import ParseError, exp
 
@@ -143,24 +143,9 @@ def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
 
 def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
     selection = part.shape.selection(len(part.rows))
-    return Statement(
-        sql.source,
-        sql.explains,
-        part.columns,
-        part.groups,
-        part.rows,
-        chosen(clauses, selection, sql.source),
-        part.bounds,
-        part.shape,
-        part.digits,
-        part.ranks,
-        part.exactness,
-        part.course,
-        part.remarks,
-        part.places,
-        part.units,
-        part.stops,
-    )
+    said = chosen(clauses, selection, sql.source)
+    own = {one.name: getattr(part, one.name) for one in fields(Part)}
+    return Statement(source=sql.source, explains=sql.explains, clauses=said, **own)
 
 
 def _unreadable(sql: TokenizedSql, exc: ParseError) -> SqlError:
