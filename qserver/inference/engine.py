@@ -16,8 +16,7 @@ from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.by_rows import Together
 from qserver.inference.posterior.posteriors import Estimates, Posteriors, Rows
 from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.posterior.stated import Stated
-from qserver.inference.posterior.to_state import ToState
+from qserver.inference.posterior.stated import Stated, ToState
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights

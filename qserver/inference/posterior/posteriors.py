@@ -31,8 +31,7 @@ from qserver.inference.posterior.cells_as_rows import (
 )
 from qserver.inference.posterior.merged import MOST_MERGED, finest_and_others, merged_rows
 from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.posterior.stated import Stated
-from qserver.inference.posterior.to_state import ToState
+from qserver.inference.posterior.stated import Stated, ToState
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
