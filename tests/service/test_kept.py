@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
+from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
 from qserver.errors import IdempotencyError
+from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.service.ask import Idempotency
 from qserver.service.insight import Insight
 from qserver.service.service import Service
+from qserver.service.smooth import numbers
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 from qserver.storage.keys import Keys
@@ -216,3 +219,25 @@ def test_the_table_of_a_form_is_computed_once_for_a_state(
     town.ask({"sex": "Male"}, length=10)
     assert web.get(page).data != first.data
     assert len(computed) == 3
+
+
+@pytest.mark.slow
+def test_the_draws_of_a_statement_serve_all_of_its_numbers(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By themselves, after looking at all of them, and in its steps."""
+    text = "SELECT sex, AVG(age) FROM people GROUP BY sex WITHIN 2 ASSUMING AT LEAST 100"
+    drawn = list[int]()
+
+    def counted(engine: InferenceEngine, ones: Sequence[SmoothOf], *, seed: str) -> KnownParts:
+        drawn.append(len(ones))
+        return known_parts(engine, ones, seed=seed)
+
+    while isinstance(run(town.service(), text), JobStatus):
+        town.work_off()
+    monkeypatch.setattr(numbers, "known_parts", counted)
+    found = run(town.service(), text)
+    assert isinstance(found, StatementAnswer)
+    assert found.charged_nano == 0
+    assert len(drawn) == 1
+    assert drawn[0] == len(found.cells) > 1

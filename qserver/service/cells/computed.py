@@ -21,8 +21,12 @@ class Computed(Generic[_K, _V]):
     """The last things that were computed, by key. Thread-safe: what two find at once is the same.
 
     A key names the version of the history.
+
+    Args:
+        most: how many are kept.
     """
 
+    most: int = MOST_KNOWN
     lock: Lock = field(default_factory=Lock)
     known: OrderedDict[_K, _V] = field(default_factory=OrderedDict)
 
@@ -33,6 +37,6 @@ class Computed(Generic[_K, _V]):
                 return self.known[key]
         found = compute()
         with self.lock:
-            trim(self.known, MOST_KNOWN)
+            trim(self.known, self.most)
             self.known[key] = found
         return found

@@ -16,6 +16,9 @@ _Key = tuple[_At, SmoothOf, float]
 
 
 _Cache = Computed[_Key, SmoothKnown]
+_Parts = dict[float, KnownParts]
+_MOST_STATEMENTS = 8
+"""Most statements whose draws are kept: a thousand sums have 4,000 each, 32 MB. Not measured."""
 
 
 class SmoothView:
@@ -27,9 +30,9 @@ class SmoothView:
         read: what history says now, by confidence of the numbers.
     """
 
-    def __init__(self, at: _At, cache: _Cache, read: Callable[[], dict[float, KnownParts]]) -> None:
+    def __init__(self, at: _At, cache: _Cache, read: Callable[[], _Parts]) -> None:
         self._at, self._cache, self._read = at, cache, read
-        self._parts: dict[float, KnownParts] | None = None
+        self._parts: _Parts | None = None
 
     def law(self, one: SmoothOf) -> PartLaw | None:
         """The law of a number's sums; None where history does not give them all."""
@@ -67,6 +70,9 @@ class SmoothNumbers:
     def __init__(self, datasets: OpenDatasets) -> None:
         self._datasets = datasets
         self._cache: _Cache = Computed()
+        self._parts: Computed[tuple[str, int, Sequence[SmoothOf]], _Parts] = Computed(
+            _MOST_STATEMENTS
+        )
 
     def view(self, name: str, ones: Sequence[SmoothOf]) -> SmoothView:
         """What is known of some numbers now."""
@@ -74,7 +80,7 @@ class SmoothNumbers:
         with opened.lock:
             at = opened.meta.snapshot, opened.replica.present.n_shown, hash(tuple(ones))
 
-        def read() -> dict[float, KnownParts]:
+        def read() -> _Parts:
             confidences = {one.confidence for one in ones}
             with opened.lock:
                 return {
@@ -86,7 +92,8 @@ class SmoothNumbers:
                     for c in sorted(confidences)
                 }
 
-        return SmoothView(at, self._cache, read)
+        key = (*at[:2], tuple(ones))
+        return SmoothView(at, self._cache, lambda: self._parts.of(key, read))
 
     def n_losses(self, name: str) -> int:
         """How often a person may lose what a record does: by their records, and by both relations.
