@@ -52,7 +52,14 @@ _ALLOWED = frozenset(
     | {TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
     | {TokenType.WITH, TokenType.UNION, TokenType.ALL, TokenType.OVER, TokenType.PARTITION_BY}
     | {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS, TokenType.DCOLON}
-    | {TokenType.DPIPE, TokenType.MOD, TokenType.FOR, TokenType.INTERVAL, TokenType.QUALIFY}
+    | {
+        TokenType.DPIPE,
+        TokenType.MOD,
+        TokenType.FOR,
+        TokenType.INTERVAL,
+        TokenType.CARET,
+        TokenType.QUALIFY,
+    }
     | {TokenType.ISNULL, TokenType.NOTNULL, TokenType.DIV}
     | {TokenType.RLIKE, TokenType.IRLIKE, TokenType.SIMILAR_TO, TokenType.ESCAPE}
     | {TokenType.JOIN, TokenType.ON, TokenType.USING, TokenType.INNER, TokenType.LEFT}

@@ -64,6 +64,8 @@ def respelt(select: exp.Select, names: Names) -> exp.Select:
 
 def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
     match node:
+        case exp.BitwiseXor():  # as PostgreSQL and DuckDB have it
+            return exp.Pow(this=node.this, expression=node.expression)
         case exp.SafeDivide():
             return exp.Div(this=node.this, expression=node.expression)
         case exp.StartsWith() if _is_text(node.expression):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _ALL_RANKS = (*(exp.Rank, exp.RowNumber, exp.DenseRank, exp.Ntile), exp.PercentRank, exp.CumeDist)
 _PASSED = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _WHOLE = frozenset({exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT})
+_TEXTS = frozenset({exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR})
 _REAL = frozenset({exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL})
 _OF_ALL = "Groups without a record are rows, too, with a count of 0."
 _WINDOW_HINT = "Nearest: COUNT(*) / SUM(COUNT(*)) OVER (), the share of each group."
@@ -240,6 +241,8 @@ class Scope:
         to = node.args["to"]
         if to.this in _WHOLE:
             return replace(of.alone, digits=0)
+        if to.this in _TEXTS:
+            return of.alone  # shown as it is
         if to.this in _REAL:
             return replace(of.alone, digits=_scale(to) if to.expressions else of.digits)
         raise self._no_number(node)
