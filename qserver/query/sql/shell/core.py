@@ -191,11 +191,7 @@ class Core:
     def adds_up(self, rows: tuple[int, ...]) -> bool:
         """Whether several groups have no record in common."""
         together = {tuple(place == ALL_OF_IT for place in self.rows[i].places) for i in rows}
-        return len(together) == 1 and len(set(rows)) == len(rows) and not self._overlapping
-
-    @cached_property
-    def _overlapping(self) -> bool:
-        return False
+        return len(together) == 1 and len(set(rows)) == len(rows)
 
     def table(self, name: str) -> Table:
         """The groups and references to their numbers, for the engine.

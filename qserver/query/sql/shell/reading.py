@@ -149,8 +149,6 @@ class Shell:
         group = select.args.get("group")
         has_sums = any(
             isinstance(part, exp.AggFunc)
-            and not isinstance(part.parent, exp.Window)
-            and part.find_ancestor(exp.Window, exp.Select) is not None
             for item in items.found
             for part in _outside_windows(item.node)
         )
@@ -373,11 +371,11 @@ class Shell:
         base: exp.Select,
         wheres: Sequence[exp.Expr],
     ) -> exp.Select:
-        parts = list[exp.Expr]()
-        for column in (*found.columns, *found.hidden):
-            if column.rank is not None:
-                continue
-            parts.append(exp.alias_(column.node.copy(), column.sql))
+        parts = [
+            exp.alias_(column.node.copy(), column.sql)
+            for column in (*found.columns, *found.hidden)
+            if column.rank is None
+        ]
         query = exp.Select(expressions=[*parts, exp.alias_(place, PLACE)])
         query.args.update({k: v for k, v in base.args.items() if k != "expressions"})
         return query.where(*wheres, copy=False) if wheres else query
