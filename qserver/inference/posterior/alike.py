@@ -70,8 +70,8 @@ class Shapes:
 
     @cached_property
     def are_usable(self) -> bool:
-        """Whether sums of cells are exact, and each table has a cell for every record."""
-        return all(
+        """Whether rows leave room, sums are exact, and each table has a cell for every record."""
+        return len(self._rows) <= MOST_MERGED and all(
             not any(parts.leaves_out for parts in table.partition.axes)
             and max(map(abs, table.indices)) * len(table.indices) < _MOST_SUM
             for table in self._tables

@@ -117,7 +117,8 @@ class Posteriors:
             if _is_of_one_table(pair[1], ids):
                 self._known[key] = ToState(Stated(pair[0].known, OF_POSTERIOR))
             else:
-                alike.setdefault(self._kind(pair[0].row, ids) or key, []).append(key)
+                kind = self._kind(pair[0].row, ids) if len(new) > 1 else None
+                alike.setdefault(kind or key, []).append(key)
         for keys in alike.values():
             self._note([(key, *new[key]) for key in keys])
 
