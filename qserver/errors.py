@@ -136,6 +136,8 @@ class SqlError(QueryError):
 class EngineError(QueryError):
     """An expression that the engine does not evaluate."""
 
+    code = "not_calculable"
+
 
 class RequirementError(InputError):
     """A length, confidence, scale or interval is out of range."""

@@ -97,6 +97,8 @@ def test_every_error_of_the_tree_has_a_status_or_is_the_servers_own_fault() -> N
         "server_problem",
         "unreachable",
         "not_done",
+        # Told with its place, as `invalid_sql`.
+        "not_calculable",
     }
     assert codes - inner <= set(KINDS)
     assert not inner & set(KINDS)

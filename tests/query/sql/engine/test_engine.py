@@ -24,6 +24,12 @@ PEOPLE = Table(
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _new() -> None:
+    """An engine that other tests have not used: whoever ends one has used all that it has."""
+    engine._engine.end()
+
+
 def rows(sql: str, *tables: Table) -> list[tuple[object, ...]]:
     return run(parse_one(sql, read="duckdb"), tables)
 
