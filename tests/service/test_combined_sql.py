@@ -209,6 +209,18 @@ def test_extremes_hold_within_the_price_that_was_said_and_are_then_free(town: De
 
 
 @pytest.mark.slow
+def test_an_extreme_that_what_may_be_charged_does_not_tell_says_so(town: Deployment) -> None:
+    text = f"SELECT MIN(age) FROM people WITHIN 0.5 {SURE} AT MOST 0.28"
+    found = answered(town, text)
+    low, high = interval(found)
+    assert low == 20 <= high
+    [remark] = found.asked.statement.remarks
+    assert "known less exactly than WITHIN asks" in remark
+    assert "the rest would cost" in remark
+    assert spent(town) <= 280_000_000
+
+
+@pytest.mark.slow
 def test_extremes_of_groups_have_no_value_where_nobody_surely_is(town: Deployment) -> None:
     with pytest.raises(UnconfirmedError) as caught:
         Statements(town.service()).run("people", "SELECT MIN(age) FROM people", wait_s=0)
