@@ -177,7 +177,7 @@ def test_a_query_may_be_written_as_sql(browser: Browser) -> None:
 def test_a_refused_statement_shows_the_place(browser: Browser) -> None:
     fields = {"text": "SELECT EXP(age) FROM people"}
     part = browser.post(f"{PEOPLE}/price", fields, headers=HTMX).text
-    assert "SELECT EXP(age) FROM people\n       ^^^^^^^" in part
+    assert "SELECT EXP(age) FROM people\n           ^^^" in part
 
 
 def test_the_job_of_a_workload_shows_each_answer(browser: Browser) -> None:

@@ -76,7 +76,6 @@ SELECT CONCAT(sex, ' ', race) AS k, COUNT(*) FROM adult GROUP BY 1
 SELECT COUNT(*) FROM adult WHERE occupation IN ('Sales', NULL)
 SELECT COUNT(NULLIF(occupation, 'Sales')) FROM adult
 SELECT COUNT(*) * 100.0 / (SELECT COUNT(*) FROM adult) AS p FROM adult WHERE sex = 'Female'
-SELECT sex, COUNT(*) AS n, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS pct FROM adult GROUP BY sex ORDER BY pct DESC
 SELECT education, AVG(age) AS mean_age FROM adult GROUP BY education HAVING COUNT(*) > 500 ORDER BY 2 DESC LIMIT 5
 WITH g AS (SELECT education, COUNT(*) AS n FROM adult GROUP BY education) SELECT education, n, n * 1.0 / (SELECT SUM(n) FROM g) AS share FROM g ORDER BY n DESC
 WITH a AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex), b AS (SELECT sex, COUNT(*) AS rich FROM adult WHERE income = '>50K' GROUP BY sex) SELECT a.sex, b.rich * 1.0 / a.n AS rate FROM a JOIN b ON a.sex = b.sex

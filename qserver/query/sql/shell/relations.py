@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from typing import Protocol
 
 from sqlglot import exp
 
 from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
+from qserver.query.sql.shell.records import Named, Records
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
+from qserver.query.sql.text import SqlText
 
 PLACE = "o"
 """The column that keeps the order of rows."""
@@ -118,6 +121,28 @@ def renumbered(test: Test, of: Mapping[int, int]) -> Test:
     if isinstance(test, Every):
         return Every(tuple(renumbered(part, of) for part in test.parts))
     return Opposite(renumbered(test.of, of))
+
+
+class Reader(Protocol):
+    """What reads the SELECTs of one text, for the parts of one of them."""
+
+    records: Records
+    remarks: list[str]
+
+    @property
+    def source(self) -> SqlText:
+        """The text."""
+        ...
+
+    def next_id(self) -> int:
+        """A number for a new column."""
+        ...
+
+    def relation(
+        self, node: exp.Expr, env: Mapping[str, Named], *, has_record: bool = False
+    ) -> Relation:
+        """What a SELECT within another one gives; raises SqlError and CapacityError."""
+        ...
 
 
 def called(column: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -15,7 +14,7 @@ from qserver.query.sql.conditions.branches import made
 from qserver.query.sql.shaping.items import Items, written
 from qserver.query.sql.shaping.rounding import MOST_DIGITS
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Ranked, Value
+from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
 from qserver.query.sql.shell.values import (
     aliased,
     call,
@@ -24,9 +23,6 @@ from qserver.query.sql.shell.values import (
     of_all,
     operator_of,
 )
-
-if TYPE_CHECKING:
-    from qserver.query.sql.shell.reading import Shell
 
 _ALL_RANKS = (*(exp.Rank, exp.RowNumber, exp.DenseRank, exp.Ntile), exp.PercentRank, exp.CumeDist)
 _PASSED = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
@@ -47,7 +43,7 @@ class Scope:
         env: the SELECTs that may be read by names.
     """
 
-    def __init__(self, shell: Shell, items: Items, env: Mapping[str, Named]) -> None:
+    def __init__(self, shell: Reader, items: Items, env: Mapping[str, Named]) -> None:
         self.shell = shell
         self.env = env
         self.source = shell.source

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -14,12 +13,9 @@ from qserver.query.sql.shaping.groups import without_total
 from qserver.query.sql.shaping.items import Items
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Relation, Value
+from qserver.query.sql.shell.relations import Column, Reader, Relation, Value
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.values import of_all
-
-if TYPE_CHECKING:
-    from qserver.query.sql.shell.reading import Shell
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 
@@ -28,7 +24,7 @@ class CoreScope(Scope):
     """A SELECT over records: its groups, and aggregates of each."""
 
     def __init__(
-        self, shell: Shell, items: Items, env: Mapping[str, Named], core: Core, *, is_whole: bool
+        self, shell: Reader, items: Items, env: Mapping[str, Named], core: Core, *, is_whole: bool
     ) -> None:
         super().__init__(shell, items, env)
         self.core = core
@@ -120,7 +116,7 @@ class TableScope(Scope):
 
     def __init__(
         self,
-        shell: Shell,
+        shell: Reader,
         items: Items,
         env: Mapping[str, Named],
         tables: Sequence[tuple[str, Relation]],
@@ -178,7 +174,7 @@ class GroupedScope(Scope):
 
     def __init__(
         self,
-        shell: Shell,
+        shell: Reader,
         items: Items,
         env: Mapping[str, Named],
         inner: TableScope,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -12,17 +11,14 @@ from qserver.errors import CapacityError
 from qserver.query.sql.shaping.reading import cut_of
 from qserver.query.sql.shell.ordering import is_null, ordered
 from qserver.query.sql.shell.records import Named, others_of
-from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called
+from qserver.query.sql.shell.relations import PLACE, Column, Reader, Relation, SortBy, called
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.tables.exactness import UNSAID
-
-if TYPE_CHECKING:
-    from qserver.query.sql.shell.reading import Shell
 
 MOST_PARTS = 64
 
 
-def union_of(shell: Shell, node: exp.Union, env: Mapping[str, Named]) -> Relation:
+def union_of(shell: Reader, node: exp.Union, env: Mapping[str, Named]) -> Relation:
     """The rows of a UNION ALL.
 
     Raises:
@@ -33,7 +29,7 @@ def union_of(shell: Shell, node: exp.Union, env: Mapping[str, Named]) -> Relatio
 
 
 class _Union:
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Reader) -> None:
         self._shell, self._source = shell, shell.source
         self._differs: exp.Expr | None = None
 
