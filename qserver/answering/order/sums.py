@@ -13,6 +13,7 @@ from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import State
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.function import Order
+from qserver.query.sql.combined.passing import Passing
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.records.statement import Statement, joined
 
@@ -78,7 +79,7 @@ class OrderOf:
             term: TermAsked
             if isinstance(of, QuantileOf):
                 term = QuantileAsked(queries[place], of, own)
-            else:
+            elif isinstance(of, Passing):
                 term = GroupsAsked(tuple(queries[place : place + of.n_counts]), of, own)
             terms.append((factor, term))
         return cls(tuple(terms), order.by, confidence)

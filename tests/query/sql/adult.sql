@@ -82,11 +82,8 @@ WITH a AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex), b AS (SELECT sex,
 WITH a AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex), b AS (SELECT sex, AVG(age) AS m FROM adult GROUP BY sex) SELECT a.sex, a.n, b.m FROM a LEFT JOIN b USING (sex)
 SELECT sex, race, COUNT(*) FROM adult GROUP BY ROLLUP (sex, race)
 SELECT sex, race, COUNT(*), GROUPING(sex) AS gs FROM adult GROUP BY GROUPING SETS ((sex), (race), ())
-SELECT * FROM (SELECT sex, occupation, COUNT(*) AS n, ROW_NUMBER() OVER (PARTITION BY sex ORDER BY COUNT(*) DESC) AS rn FROM adult GROUP BY sex, occupation) t WHERE rn <= 3
-SELECT sex, occupation, COUNT(*) AS n FROM adult GROUP BY sex, occupation QUALIFY ROW_NUMBER() OVER (PARTITION BY sex ORDER BY n DESC) = 1
 SELECT COUNT(*) FILTER (WHERE sex = 'Female') AS f, COUNT(*) FILTER (WHERE sex = 'Male') AS m FROM adult
 SELECT SUM(IF(sex = 'Female', 1, 0)) AS f FROM adult
-SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS band, COUNT(*) FROM adult GROUP BY 1 ORDER BY 1
 SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) FROM adult GROUP BY 1 ORDER BY 1
 SELECT age // 10 AS d, COUNT(*) FROM adult GROUP BY 1
 SELECT COUNT(DISTINCT education) FROM adult
@@ -145,7 +142,6 @@ SELECT 'F' AS what, COUNT(*) FROM adult WHERE sex='Female' UNION SELECT 'M', COU
 SELECT sex, income, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER (PARTITION BY sex) AS pct FROM adult GROUP BY sex, income
 SELECT race, SUM(CASE WHEN sex='Male' THEN 1 END) AS m, SUM(CASE WHEN sex='Female' THEN 1 END) AS f FROM adult GROUP BY race
 SELECT race, COUNT(CASE WHEN sex='Male' THEN 1 END) * 1.0 / NULLIF(COUNT(CASE WHEN sex='Female' THEN 1 END), 0) AS ratio FROM adult GROUP BY race
-SELECT "adult"."education" AS "education", COUNT(*) AS "count" FROM "adult" GROUP BY "adult"."education" ORDER BY "adult"."education" ASC
 SELECT "source"."sex" AS "sex", AVG("source"."age") AS "avg" FROM (SELECT * FROM "adult" WHERE "adult"."age" > 25) "source" GROUP BY "source"."sex" ORDER BY "source"."sex"
 SELECT CAST("adult"."age" AS TEXT) AS a, COUNT(1) FROM "adult" GROUP BY 1
 SELECT FLOOR(("adult"."age" / 12.5)) * 12.5 AS "age", COUNT(*) AS "count" FROM "adult" GROUP BY FLOOR(("adult"."age" / 12.5)) * 12.5 ORDER BY 1

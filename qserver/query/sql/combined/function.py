@@ -15,7 +15,6 @@ from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.thresholds import QuantileOf
 
 if TYPE_CHECKING:
-    from qserver.query.sql.combined.passing import Passing
     from qserver.query.sql.statement import Binning
 
 
@@ -70,6 +69,19 @@ class Smooth:
     hides: bool = False
 
 
+class OfGroups(Protocol):
+    """How many groups pass a test of their counts."""
+
+    @property
+    def n_counts(self) -> int:
+        """How many counts there are of all groups."""
+        ...
+
+    def part_missed(self, missed: float) -> float:
+        """How often each count may miss so that the number does no more than this."""
+        ...
+
+
 @dataclass(frozen=True)
 class Order:
     """A number that is told by places in order: quantiles, extremes and numbers of groups, each
@@ -81,7 +93,7 @@ class Order:
         by: a number that is added.
     """
 
-    terms: tuple[tuple[Fraction, int, QuantileOf | Passing], ...]
+    terms: tuple[tuple[Fraction, int, QuantileOf | OfGroups], ...]
     by: Fraction = Fraction(0)
 
     @property

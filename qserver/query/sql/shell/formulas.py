@@ -15,10 +15,10 @@ from typing import Any
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.combined.formula import FUNCTIONS, applied
 from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.combined.smooth import of_sums
 from qserver.query.sql.shell.core import Core
+from qserver.query.sql.shell.functions import FUNCTIONS, applied
 from qserver.query.sql.tables.units import PURE, Unit
 from qserver.query.sql.text import SqlText
 
