@@ -142,6 +142,8 @@ REFUSED = {
         "m",
         "Columns: age, n",
     ),
+    "SELECT k * 2 FROM (SELECT age, RANK() OVER (ORDER BY COUNT(*)) AS k FROM people GROUP BY 1) "
+    "AS t": ("k", "not calculate with ranks"),
     "SELECT ROUND(COUNT(*), 1) * 2 FROM people": ("ROUND(COUNT(*), 1", "as they are shown"),
     "SELECT region, CASE WHEN COUNT(*) > 9 THEN 'big' ELSE 'small' END FROM people GROUP BY 1": (
         "COUNT(*) > 9",

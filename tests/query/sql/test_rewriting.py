@@ -134,6 +134,8 @@ SAME = [
     "POWER(COUNT(*), 2) / 1e4 AS w, GREATEST(COUNT(*), 7) AS g FROM people",
     "SELECT * FROM (SELECT age, COUNT(*) AS n FROM people GROUP BY age ORDER BY n DESC LIMIT 3) "
     "AS t ORDER BY age",
+    "SELECT age, n FROM (SELECT age, COUNT(*) AS n FROM people GROUP BY age) AS t QUALIFY "
+    "ROW_NUMBER() OVER (ORDER BY age DESC) <= 2 ORDER BY age",
     "SELECT region, SUM(COUNT(*)) OVER (ORDER BY region) AS c FROM people WHERE region IS NOT NULL "
     "GROUP BY region ORDER BY c",
     "SELECT region, AVG(age) - (SELECT AVG(age) FROM people) AS d FROM people GROUP BY region "

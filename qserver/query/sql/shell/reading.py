@@ -378,7 +378,12 @@ class Shell:
         ]
         query = exp.Select(expressions=[*parts, exp.alias_(place, PLACE)])
         query.args.update({k: v for k, v in base.args.items() if k != "expressions"})
-        return query.where(*wheres, copy=False) if wheres else query
+        plain = [one for one in wheres if one.find(exp.Window) is None]
+        later = [one for one in wheres if one.find(exp.Window) is not None]
+        query = query.where(*plain, copy=False) if plain else query
+        if later:
+            query.set("qualify", exp.Qualify(this=exp.and_(*later)))
+        return query
 
     def _distinct(self, query: exp.Select, found: Relation) -> exp.Select:
         """The different rows of what is public, each where it comes first."""

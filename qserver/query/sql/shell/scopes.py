@@ -95,12 +95,23 @@ class Scope:
             return self._sum(node)
         return self._calculated(node)
 
+    def part(self, node: exp.Expr) -> Value:
+        """A part of an expression; SqlError for a rank, which nothing is calculated with."""
+        found = self.value(node)
+        if found.rank is not None:
+            raise self.source.refuse(
+                "not calculate with ranks by released numbers, only show them, choose by them "
+                "(place <= 3) and order by them",
+                node,
+            )
+        return found
+
     def number(self, node: exp.Expr) -> exp.Expr:
         """The text of a number, released or not."""
         fixed = constant(node.unnest(), self.source)
         if fixed is not None:
             return constant_text(fixed)
-        found = self.value(node)
+        found = self.part(node)
         if found.digits is not None:
             raise self.source.refuse(
                 "round numbers as they are shown, not what is calculated or chosen by",
@@ -147,7 +158,7 @@ class Scope:
         while isinstance(at, exp.Add | exp.Sub) and self.own(at) is None:
             summands.append((type(at), at.expression))
             at = at.this
-        values = [self.value(at), *(self.value(one) for _, one in reversed(summands))]
+        values = [self.part(at), *(self.part(one) for _, one in reversed(summands))]
         if not any(value.is_number for value in values):
             found = values[0].node
             for (kind, _), value in zip(reversed(summands), values[1:], strict=True):
@@ -168,8 +179,8 @@ class Scope:
             raise self.unknown(node)
         if isinstance(node, exp.Round):
             self._digits(node)
-        parts = {id(part): self.value(part) for part in _expressions(node)}
-        if not any(value.is_number or value.rank is not None for value in parts.values()):
+        parts = {id(part): self.part(part) for part in _expressions(node)}
+        if not any(value.is_number for value in parts.values()):
             return Value(_rebuilt(node, {key: value.node for key, value in parts.items()}))
         if isinstance(node, exp.Cast | exp.Round | exp.Coalesce | exp.Nullif):
             return self._same(node)
@@ -259,7 +270,7 @@ class Scope:
         subject, default = node.this if isinstance(node, exp.Case) else None, node.args.get(key)
         results = [one.args["true"] for one in ifs]
         is_number = any(
-            self.value(one).is_number
+            self.part(one).is_number
             for one in (*results, *([default] if default is not None else []))
         )
         of = self.number if is_number else (lambda one: self.value(one).node)
