@@ -128,7 +128,9 @@ class Core:
         return found
 
     def key(self, node: exp.Expr) -> int | None:
-        """The grouping that an expression is; None for another."""
+        """The grouping that an expression is; None for another, and for one value."""
+        if isinstance(node, exp.Null | exp.Literal | exp.Boolean):
+            return None
         for k, grouping in enumerate(self.groupings):
             is_one = node == grouping.node
             if grouping.axis is not None and isinstance(node, exp.Column):

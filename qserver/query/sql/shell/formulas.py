@@ -60,6 +60,8 @@ class Formulas:
             found = self._of(json.loads(text), node)
         except RecursionError as exc:
             raise CapacityError("The text of SQL is nested too deep. Ask its parts.") from exc
+        except ValueError as exc:  # of a public value that is no number
+            raise self._source.refuse("calculate with numbers", node) from exc
         if isinstance(found.item, Fraction):  # what LAG gives where there is no other row
             return Linear((), offset=found.item), None
         return found.item, found.unit or PURE
