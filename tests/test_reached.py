@@ -16,6 +16,7 @@ PACKAGES = ("qserver", "worker")
 ENTRIES = (
     "qserver.wsgi",
     "qserver.postgres.__main__",
+    "qserver.query.sql.engine.child",
     "qserver.api.process.gunicorn",
     "qserver.api.process.parking",
     "qserver.client",

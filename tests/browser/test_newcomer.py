@@ -157,7 +157,7 @@ def test_a_bad_question_is_explained_and_can_be_mended(visit: Visit, demo_url: s
     text.fill("SELECT EXP(age) FROM adult")
     text.blur()
     expect(notice).to_contain_text("count or sum `age`")
-    expect(notice.locator("pre")).to_contain_text("^^^^")
+    expect(notice.locator("pre")).to_contain_text("^^^")
     visit.picture("sql-refused")
     assert visit.faults() == []
     text.fill("SELECT COUNT(*) FROM adult WHERE sex = 'Female' OR age >= 80")

@@ -217,7 +217,7 @@ def test_a_wrong_field_is_named_by_its_label_marked_and_described(
     text = page.get_by_label(TEXT_LABEL)
     text.fill("\n  SELECT EXP(age) FROM adult")
     expect(text).to_have_attribute("aria-describedby", "fault text-hint")
-    expect(notice).to_contain_text("(line 2, column 10)")
+    expect(notice).to_contain_text("(line 2, column 14)")
 
 
 def test_where_no_server_answers_the_page_says_so_and_can_try_again(

@@ -150,7 +150,7 @@ def test_the_engine_itself_runs_one_select() -> None:
         assert "not one SELECT" in engine._engine.reply(request(sql, (T,))).decode()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_an_attack_inside_another_statement_is_refused(data: st.DataObject) -> None:
     """Wherever it stands: as an item, in a subquery, in a condition, in a CTE."""
