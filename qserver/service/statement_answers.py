@@ -27,7 +27,7 @@ from qserver.query.sql.cells import (
     is_public,
 )
 from qserver.query.sql.shaping.ranks import Rank, ranked
-from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
+from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Bounds, Cell, Row, Statement, Sum
 from qserver.query.sql.tables.exactness import Exactness
@@ -303,21 +303,21 @@ def _without_binning(cell: Cell) -> Cell:
     return replace(cell, binning=None)
 
 
-def _rounded(cell: AnsweredCell, digits: int | None) -> AnsweredCell:
+def _rounded(cell: AnsweredCell, digits: Rounding | None) -> AnsweredCell:
     """A cell to so many digits, its intervals outward: they hold for both forms of the number."""
     if digits is None:
         return cell
 
     def outward(ends: CellInterval) -> CellInterval:
-        return CellInterval(rounded_down(ends.low, digits), rounded_up(ends.high, digits))
+        return CellInterval(digits.low(ends.low), digits.high(ends.high))
 
     looked = cell.after_looking
     if looked is not None:
         looked = CellReading(*map(outward, (looked.at_once, looked.largest, looked.least)))
     return replace(
         cell,
-        value=CellValue(rounded(cell.value.estimate, digits), outward(cell.value.interval)),
-        consistent=rounded(cell.consistent, digits),
+        value=CellValue(digits.number(cell.value.estimate), outward(cell.value.interval)),
+        consistent=digits.number(cell.consistent),
         after_looking=looked,
     )
 

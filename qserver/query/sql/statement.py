@@ -15,6 +15,7 @@ from qserver.query.measure import Measure
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.shaping.ranks import Rank
+from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.units import COUNTS, Unit, served
@@ -126,7 +127,7 @@ class Statement:
             groups; without GROUP BY one.
         clauses: how exact the answers shall be.
         bounds: per column what PROBABILITY asks about its sums; empty for a table of numbers.
-        digits: per column to how many digits it is shown, None for all; empty for all columns.
+        digits: per column how it is rounded, None for not at all; empty for all columns.
         shape: which rows are shown once their numbers are released, and in what order.
         ranks: columns that follow from the released numbers, behind the others.
         exactness: per column how exact it shall be where it differs from the clauses; empty where
@@ -150,7 +151,7 @@ class Statement:
     clauses: Clauses
     bounds: tuple[Bounds, ...] = ()
     shape: Shape = PLAIN
-    digits: tuple[int | None, ...] = ()
+    digits: tuple[Rounding | None, ...] = ()
     ranks: tuple[Rank, ...] = ()
     exactness: tuple[Exactness, ...] = ()
     course: Course | None = None

@@ -11,6 +11,7 @@ from qserver.query.domain_file import domain_from_document
 from qserver.query.looking import Selection
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN, Compare, Every, Shape, SortKey
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import People, read
@@ -229,5 +230,24 @@ def test_null_is_the_value_of_what_was_missing(people: People) -> None:
 def test_a_column_is_rounded_whether_others_are_or_not(
     columns: str, digits: tuple[int | None, ...]
 ) -> None:
-    assert read(f"SELECT {columns} FROM people").digits == digits
-    assert read(f"SELECT region, {columns} FROM people GROUP BY region").digits == digits
+    shown = tuple(None if n is None else Rounding(n) for n in digits)
+    assert read(f"SELECT {columns} FROM people").digits == shown
+    assert read(f"SELECT region, {columns} FROM people GROUP BY region").digits == shown
+
+
+@pytest.mark.parametrize(
+    ("item", "how", "of"),
+    [
+        ("FLOOR(AVG(age))", "down", [(-2.5, -3.0), (2.5, 2.0)]),
+        ("CEIL(AVG(age))", "up", [(-2.5, -2.0), (2.5, 3.0)]),
+        ("TRUNC(AVG(age), 1)", "cut", [(-2.55, -2.5), (2.55, 2.5)]),
+    ],
+)
+def test_steps_of_a_number_are_taken_at_its_ends_too(
+    item: str, how: str, of: list[tuple[float, float]]
+) -> None:
+    [shown] = read(f"SELECT {item} FROM people").digits
+    assert shown is not None
+    assert shown.how == how
+    for value, expected in of:
+        assert shown.number(value) == shown.low(value) == shown.high(value) == expected

@@ -3,9 +3,42 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 MOST_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How a number is shown.
+
+    Args:
+        digits: behind the point.
+        how: as ROUND, FLOOR, CEIL or TRUNC does it.
+    """
+
+    digits: int
+    how: Literal["nearest", "down", "up", "cut"] = "nearest"
+
+    def number(self, value: float | None) -> float | None:
+        """A number as it is shown; None and infinity stay."""
+        if self.how == "nearest":
+            return rounded(value, self.digits)
+        goes_up = self.how == "up" or (self.how == "cut" and value is not None and value < 0)
+        return (rounded_up if goes_up else rounded_down)(value, self.digits)
+
+    def low(self, value: float | None) -> float | None:
+        """The low end of an interval, so that it holds the number as it is and as it is shown.
+
+        FLOOR and its like never fall, so theirs holds the number that they make.
+        """
+        return rounded_down(value, self.digits) if self.how == "nearest" else self.number(value)
+
+    def high(self, value: float | None) -> float | None:
+        """The high end of an interval."""
+        return rounded_up(value, self.digits) if self.how == "nearest" else self.number(value)
 
 
 def rounded(value: float | None, digits: int) -> float | None:

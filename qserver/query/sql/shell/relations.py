@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 from qserver.query.sql.shell.records import Named, Records
 from qserver.query.sql.statement import Bounds
@@ -43,7 +44,7 @@ class Value:
         column: the column that it is, by its number; None where it is calculated.
         together: the column that says whether all values of it are together; None for none.
         course: all periods that it can be, in the order of time.
-        digits: to how many digits it is rounded once it is released.
+        digits: how it is rounded once it is released.
         rank: it is no column of the engine, but this rank.
         order: the place of the grouping that it is.
         may_lack: whether it has no value where there is no record, as an average has not.
@@ -55,7 +56,7 @@ class Value:
     column: int | None = None
     together: int | None = None
     course: tuple[str, ...] = ()
-    digits: int | None = None
+    digits: Rounding | None = None
     rank: Ranked | None = None
     order: int | None = None
     exactness: Exactness = UNSAID

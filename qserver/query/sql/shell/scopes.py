@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Literal
 
 from sqlglot import exp
 
@@ -12,7 +13,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import constant
 from qserver.query.sql.conditions.branches import made
 from qserver.query.sql.shaping.items import Items, written
-from qserver.query.sql.shaping.rounding import MOST_DIGITS
+from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
 from qserver.query.sql.shell.values import (
@@ -27,6 +28,13 @@ from qserver.query.sql.shell.values import (
 _ALL_RANKS = (*(exp.Rank, exp.RowNumber, exp.DenseRank, exp.Ntile), exp.PercentRank, exp.CumeDist)
 _PASSED = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _WHOLE = frozenset({exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT})
+_HOW: dict[type[exp.Expr], Literal["nearest", "down", "up", "cut"]] = {
+    exp.Round: "nearest",
+    exp.Floor: "down",
+    exp.Ceil: "up",
+    exp.Trunc: "cut",
+}
+_ROUNDS = exp.Round | exp.Floor | exp.Ceil | exp.Trunc
 _TEXTS = frozenset({exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR})
 _REAL = frozenset({exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL})
 _OF_ALL = "Groups without a record are rows, too, with a count of 0."
@@ -177,12 +185,12 @@ class Scope:
             return self._case(node)
         if isinstance(node, exp.AggFunc | exp.Star):
             raise self.unknown(node)
-        if isinstance(node, exp.Round):
+        if isinstance(node, _ROUNDS):
             self._digits(node)
         parts = {id(part): self.part(part) for part in _expressions(node)}
         if not any(value.is_number for value in parts.values()):
             return Value(_rebuilt(node, {key: value.node for key, value in parts.items()}))
-        if isinstance(node, exp.Cast | exp.Round | exp.Coalesce | exp.Nullif):
+        if isinstance(node, exp.Cast | exp.Coalesce | exp.Nullif | _ROUNDS):
             return self._same(node)
         lacks = any(value.may_lack for value in parts.values())
         if isinstance(node, exp.Neg):
@@ -243,18 +251,21 @@ class Scope:
             if constant(node.expression, self.source) != 0:
                 raise self._no_number(node)
             return of.alone
-        if isinstance(node, exp.Round):
-            return replace(of.alone, digits=self._digits(node))
+        if isinstance(node, _ROUNDS):
+            if of.digits is not None:
+                self.number(node.this)  # raises
+            digits = self._digits(node)
+            return replace(of.alone, digits=Rounding(digits, _HOW[type(node)]))
         to = node.args["to"]
         if to.this in _WHOLE:
-            return replace(of.alone, digits=0)
+            return replace(of.alone, digits=Rounding(0))
         if to.this in _TEXTS:
             return of.alone  # shown as it is
         if to.this in _REAL:
-            return replace(of.alone, digits=_scale(to) if to.expressions else of.digits)
+            return replace(of.alone, digits=Rounding(_scale(to)) if to.expressions else of.digits)
         raise self._no_number(node)
 
-    def _digits(self, node: exp.Round) -> int:
+    def _digits(self, node: exp.Expr) -> int:
         said = node.args.get("decimals")
         digits = Fraction(0) if said is None else constant(said, self.source)
         if digits is None or digits.denominator != 1 or abs(digits) > MOST_DIGITS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.query.sql.shaping.ranks import Rank
+from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.statement import Bounds, Course, Row
 from qserver.query.sql.tables.exactness import Exactness
@@ -26,7 +27,7 @@ class Part:
     rows: tuple[Row, ...]
     bounds: tuple[Bounds, ...] = ()
     shape: Shape = PLAIN
-    digits: tuple[int | None, ...] = ()
+    digits: tuple[Rounding | None, ...] = ()
     ranks: tuple[Rank, ...] = ()
     exactness: tuple[Exactness, ...] = ()
     places: tuple[tuple[int | None, int | None], ...] = ()
