@@ -99,68 +99,37 @@ class Tables:
     def part(self, relation: Relation) -> Part:
         """The table of a relation."""
         at = relation.at if relation.at is not None else exp.null()
-        numbers = self._numbers(relation)
-        groups = _groups(relation)
+        numbers, groups = self._numbers(relation), _groups(relation)
         rows = self._run(relation)
-        if len(rows.rows) * max(len(numbers), 1) > MAX_CELLS and numbers:
-            n = len(rows.rows) * len(numbers)
-            raise CapacityError(
-                f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one {n:,}. "
-                "Group by fewer values: WHERE leaves groups out."
-            )
-        place = {c.id: k for k, c in enumerate(numbers)}
-        same = self._same(relation, numbers)
+        _check_size(len(rows.rows), len(numbers))
         kept, cells, units = self._cells(rows, numbers, at)
-        names = [[_name(value) for value in rows.of(c.id)] for c in groups]
-        together = [
-            [False] * len(rows.rows) if c.together is None else rows.of(c.together) for c in groups
-        ]
-        found = tuple(
-            Row(
-                tuple(column[i] for column in names),
-                tuple(row),
-                tuple(k for k, flags in enumerate(together) if flags[i] and names[k][i] is None),
-            )
-            for i, row in zip(kept, cells, strict=True)
-        )
+        found = _named_rows(rows, groups, kept, cells)
         if relation.differs is not None and len({row.group for row in found}) < len(found):
             raise same_rows(self._source, relation.differs)
         unnamed = frozenset(i for i, row in enumerate(found) if row.is_unnamed)
-        index = {**place, **same}
+        place = {c.id: k for k, c in enumerate(numbers)}
+        index = {**place, **self._same(relation, numbers)}
         ranks = tuple(self._rank(c, rows, kept, unnamed, index) for c in relation.columns if c.rank)
         shape = self._shape(relation, rows, kept, unnamed, index)
         self._check_bounds(relation, numbers, shape, ranks)
         found, bounds = self._events(found, numbers, at)
-        remarks = []
-        if unnamed and (ranks or shape.chooses or shape.tops):
-            remarks.append(_UNRANKED)
-        if len(kept) < len(rows.rows):
-            left = len(rows.rows) - len(kept)
-            which = "A row is" if left == 1 else f"{left} rows are"
-            remarks.append(f"{which} left out for which LAG, LEAD or JOIN finds no other row.")
-        listed = [c for c in relation.columns if not c.is_extra]
+        chooses = bool(ranks or shape.chooses or shape.tops)
         exactness = tuple(c.exactness for c in numbers)
         digits = tuple(c.digits for c in numbers)
         return Part(
-            tuple(c.name or self._source.source(at) for c in numbers),
-            tuple(c.name for c in groups),
-            found,
-            bounds,
-            shape,
-            digits if any(d is not None for d in digits) else (),
-            ranks,
-            exactness if any(one != UNSAID for one in exactness) else (),
-            tuple(
-                (
-                    groups.index(c) if not c.is_number and c.rank is None else None,
-                    place.get(c.id) if c.is_number else None,
-                )
-                for c in listed
-            ),
-            _course(groups),
-            tuple(remarks),
-            tuple(units),
-            tuple(c.stop for c in numbers),
+            columns=tuple(c.name or self._source.source(at) for c in numbers),
+            groups=tuple(c.name for c in groups),
+            rows=found,
+            bounds=bounds,
+            shape=shape,
+            digits=digits if any(digits) else (),
+            ranks=ranks,
+            exactness=exactness if any(one != UNSAID for one in exactness) else (),
+            places=_places(relation, groups, place),
+            course=_course(groups),
+            remarks=_remarks(len(rows.rows) - len(kept), unnamed=bool(unnamed) and chooses),
+            units=tuple(units),
+            stops=tuple(c.stop for c in numbers),
         )
 
     def _check_bounds(
@@ -359,6 +328,51 @@ class Tables:
             if not key.is_number:
                 for one, i in zip(before, kept, strict=True):
                     one.append(rows.of(key.column)[i])
+
+
+def _check_size(n_rows: int, n_numbers: int) -> None:
+    """CapacityError if a table has too many numbers."""
+    if n_rows * n_numbers > MAX_CELLS:
+        raise CapacityError(
+            f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one {n_rows * n_numbers:,}. "
+            "Group by fewer values: WHERE leaves groups out."
+        )
+
+
+def _named_rows(
+    rows: _Rows, groups: Sequence[Column], kept: Sequence[int], cells: Sequence[Sequence[Cell]]
+) -> tuple[Row, ...]:
+    """The rows that are kept, with their names and cells."""
+    names = [[_name(value) for value in rows.of(c.id)] for c in groups]
+    together = [
+        [False] * len(rows.rows) if c.together is None else rows.of(c.together) for c in groups
+    ]
+    return tuple(
+        Row(
+            tuple(column[i] for column in names),
+            tuple(row),
+            tuple(k for k, flags in enumerate(together) if flags[i] and names[k][i] is None),
+        )
+        for i, row in zip(kept, cells, strict=True)
+    )
+
+
+def _places(
+    relation: Relation, groups: Sequence[Column], place: Mapping[int, int]
+) -> tuple[tuple[int | None, int | None], ...]:
+    """Per item of SELECT the place of its group, or of its number."""
+    listed = [c for c in relation.columns if not c.is_extra]
+    return tuple(
+        (None, place[c.id]) if c.is_number else (groups.index(c) if c.rank is None else None, None)
+        for c in listed
+    )
+
+
+def _remarks(n_left: int, *, unnamed: bool) -> tuple[str, ...]:
+    """What to know of the rows, a sentence each."""
+    which = "A row is" if n_left == 1 else f"{n_left} rows are"
+    left = f"{which} left out for which LAG, LEAD or JOIN finds no other row."
+    return (*([_UNRANKED] if unnamed else []), *([left] if n_left else []))
 
 
 def _wanted(relation: Relation) -> list[int]:
