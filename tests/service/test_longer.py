@@ -157,6 +157,7 @@ def test_every_face_of_sql_says_in_half_widths_that_numbers_are_longer(
     assert shown.rstrip(".") in said
 
 
+@pytest.mark.slow
 def test_an_average_says_nothing_of_the_lengths_of_its_parts(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_an_average_that_was_chosen_has_a_longer_interval(town: Deployment) -> N
     assert sum(reach(chosen)) > sum(reach(cell))
 
 
+@pytest.mark.slow
 def test_a_table_of_one_average_has_nothing_to_choose(town: Deployment) -> None:
     text = "SELECT AVG(age) FROM people WITHIN 1 ASSUMING AT LEAST 100"
     [[cell]] = answered(town, text).cells

@@ -178,6 +178,7 @@ def half(found: StatementAnswer, row: int = 0, column: int = 0) -> float:
 AVERAGE = "SELECT AVG(age) FROM people WITHIN {} CONFIDENCE 0.95 ASSUMING AT LEAST {}"
 
 
+@pytest.mark.slow
 def test_an_average_that_is_known_well_enough_is_free(town: Deployment) -> None:
     """However little is assumed: the interval that history gives is what counts."""
     known = half(answered(town, AVERAGE.format(0.5, 100)))

@@ -245,6 +245,7 @@ def test_a_default_that_no_average_can_miss_says_nothing(town: Deployment) -> No
     assert price.price_nano == explained(town, f"{text} WITHIN 1").price_nano
 
 
+@pytest.mark.slow
 def test_history_is_no_answer_where_it_is_less_exact_than_typed(town: Deployment) -> None:
     """The average has no length, so any is an answer; the count beside it has one."""
     answered(town, f"SELECT COUNT(*), SUM(age) WITHIN 3000 FROM people WITHIN 60 {SURE}")
@@ -257,6 +258,7 @@ def test_history_is_no_answer_where_it_is_less_exact_than_typed(town: Deployment
         run(f"SELECT {of} FROM people WITHIN 10 {SURE}")
 
 
+@pytest.mark.slow
 def test_a_number_of_which_no_more_is_known_than_what_is_public_is_empty(
     town: Deployment,
 ) -> None:
