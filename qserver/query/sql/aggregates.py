@@ -20,11 +20,11 @@ class Aggregates:
     """Aggregates of records on one domain, within the work limit of `regions`.
 
     Args:
-        counted: how many values of an expression have a record.
+        counted: how many values of an expression have a record; None where none can.
     """
 
     def __init__(
-        self, names: Names, regions: Regions, counted: Callable[[exp.Expr], Several]
+        self, names: Names, regions: Regions, counted: Callable[[exp.Expr], Several | None]
     ) -> None:
         self._source = names.source
         self._records = RecordExpressions(names, regions)
@@ -43,7 +43,7 @@ class Aggregates:
             return self._aggregate(node.this, self.condition(node.expression.this))
         return self._aggregate(node, ONE)
 
-    def _several_of(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Several | None:
+    def _several_of(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Item | None:
         """The function of several sums that an item is, of the records that meet a condition."""
         distinct = node.this if isinstance(node, exp.Count | exp.ApproxDistinct) else None
         if isinstance(node, exp.Count) and not isinstance(distinct, exp.Distinct):
@@ -60,7 +60,8 @@ class Aggregates:
             )
         present = self._functions.indicator(self._records.counted(value))
         kept = self._functions.multiplied(present, where)
-        return self._several.on(self._counted_values(value), kept)
+        counted = self._counted_values(value)
+        return Linear(()) if counted is None else self._several.on(counted, kept)
 
     def condition(self, node: exp.Expr | None) -> tuple[ProductTerm, ...]:
         """1 on the records that meet a condition, 0 elsewhere."""

@@ -177,9 +177,9 @@ class SeveralReader:
         if kind is None:
             return None
         y, x = self._numeric(node.this), self._numeric(node.expression)
-        if x.axis == y.axis or x.error or y.error:
+        if x.axis == y.axis or x.error or y.error or not (x.radius and y.radius):
             raise self._source.refuse(
-                "take two attributes there in which each bin is one value",
+                "take two attributes there of several values, in which each bin is one value",
                 node,
                 hint="Nearest: CORR(age, income).",
             )

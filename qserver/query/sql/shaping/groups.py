@@ -82,19 +82,6 @@ class Groups:
                 raise self._source.refuse("group by each attribute once", node)
         return tuple(found)
 
-    def is_of(self, node: exp.Expr, grouping: Grouping) -> bool:
-        """Whether an expression is what a grouping groups by."""
-        node = node.unnest()
-        if node != grouping.node:
-            node = without_total(node)[0]
-        if grouping.axis is None or not isinstance(node, exp.Column):
-            return node == grouping.node
-        return not isinstance(node.this, exp.Star) and self._names.is_axis(node, grouping.axis)
-
-    def index_of(self, node: exp.Expr, groupings: Sequence[Grouping]) -> int | None:
-        """The index of the grouping that an expression is; None for another."""
-        return next((k for k, g in enumerate(groupings) if self.is_of(node, g)), None)
-
     def _grouping(self, node: exp.Expr, items: Items, where: exp.Expr | None) -> Grouping:
         item = self._item(node, items)
         meant = self._without_total(node if item is None else item.node)

@@ -219,8 +219,8 @@ class Core:
             rows.append((i, *keys, *refs))
         return Table(name, tuple(columns), tuple(types), tuple(rows))
 
-    def _counted(self, of: exp.Expr) -> Several:
-        """How many values of an expression have a record, without NULL."""
+    def _counted(self, of: exp.Expr) -> Several | None:
+        """How many values of an expression have a record, without NULL; None where none can."""
         known = has_value(of.copy())
         where = self.where
         if where is not None:
@@ -228,7 +228,7 @@ class Core:
         select = exp.Select(expressions=[of.copy()], group=exp.Group(expressions=[of.copy()]))
         items = Items(self.names.source, ())
         core = Core(self.index, self.names, select, items, known, self.regions)
-        return core.with_a_record()
+        return core.with_a_record() if core.rows else None
 
     def with_a_record(self) -> Several:
         """How many groups have a record."""

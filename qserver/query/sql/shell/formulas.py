@@ -178,7 +178,8 @@ class Formulas:
         return Meaning(self._apply("/", [over, under], node), unit)
 
     def _function(self, name: str, parts: list[Meaning], node: exp.Expr) -> Meaning:
-        unit = FUNCTIONS[name].unit([part.unit for part in parts])
+        known = (part.unit for part in parts if part.unit is not None)
+        unit = PURE if FUNCTIONS[name].is_pure else next(known, None)
         return Meaning(self._apply(name, [part.item for part in parts], node), unit)
 
     def _apply(self, name: str, parts: Sequence[Item | Fraction], node: exp.Expr) -> Item:

@@ -23,7 +23,6 @@ from qserver.query.sql.combined.function import (
 )
 from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.combined.smooth import of_sums
-from qserver.query.sql.tables.units import PURE, Unit
 
 FloatArray = NDArray[np.float64]
 Range = tuple[float, float]
@@ -38,12 +37,12 @@ class Function:
     Args:
         values: from arrays of its arguments; not a number where it has none.
         ends: of its values, from those of its arguments.
-        unit: from those of its arguments; None for a number of the text.
+        is_pure: whether it has no unit, whatever its arguments have.
     """
 
     values: Callable[..., FloatArray]
     ends: Callable[..., Range]
-    unit: Callable[[Sequence[Unit | None]], Unit | None]
+    is_pure: bool = False
 
 
 def _rising(of: Callable[[FloatArray], FloatArray], low: float, high: float) -> Function:
@@ -57,7 +56,7 @@ def _rising(of: Callable[[FloatArray], FloatArray], low: float, high: float) -> 
             high if math.isnan(found[1]) else found[1],
         )
 
-    return Function(of, ends, lambda _: PURE)
+    return Function(of, ends, is_pure=True)
 
 
 def _corners(of: Callable[[float, float], float]) -> Callable[[Range, Range], Range]:
@@ -87,23 +86,19 @@ def _power_ends(one: Range, other: Range) -> Range:
     return _corners(lambda a, b: float(np.power(a, b)))(one, other)
 
 
-def _first(units: Sequence[Unit | None]) -> Unit | None:
-    return next((unit for unit in units if unit is not None), None)
-
-
 FUNCTIONS = {
-    "+": Function(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]), _first),
-    "*": Function(np.multiply, _corners(lambda a, b: a * b), _first),
-    "/": Function(np.divide, _over, _first),
-    "greatest": Function(np.maximum, lambda a, b: (max(a[0], b[0]), max(a[1], b[1])), _first),
-    "least": Function(np.minimum, lambda a, b: (min(a[0], b[0]), min(a[1], b[1])), _first),
-    "abs": Function(np.abs, _size, _first),
+    "+": Function(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1])),
+    "*": Function(np.multiply, _corners(lambda a, b: a * b)),
+    "/": Function(np.divide, _over),
+    "greatest": Function(np.maximum, lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
+    "least": Function(np.minimum, lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
+    "abs": Function(np.abs, _size),
     "ln": _rising(np.log, -math.inf, math.inf),
     "log10": _rising(np.log10, -math.inf, math.inf),
     "log2": _rising(np.log2, -math.inf, math.inf),
     "exp": _rising(np.exp, 0.0, math.inf),
     "sqrt": _rising(np.sqrt, 0.0, math.inf),
-    "power": Function(np.power, _power_ends, lambda _: PURE),
+    "power": Function(np.power, _power_ends, is_pure=True),
 }
 
 

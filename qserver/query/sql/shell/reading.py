@@ -15,6 +15,7 @@ from qserver.query.sql.rewriting.spelling import respelt
 from qserver.query.sql.rewriting.tidy import tidied
 from qserver.query.sql.shaping.items import Item, Items, check_parts, items_of
 from qserver.query.sql.shaping.reading import Having, cut_of
+from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.ordering import ordered, rank_of
 from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of
@@ -27,7 +28,6 @@ from qserver.query.sql.shell.relations import (
 )
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
-from qserver.query.sql.shell.tests import Tests
 from qserver.query.sql.shell.unions import union_of
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import Bounds
@@ -108,7 +108,7 @@ class Shell:
         self.cores.append(core)
         self.remarks += [*remarks_on(select, names), *remarks_on_null(select, names)]
         for column in (c for part in having.public for c in part.find_all(exp.Column)):
-            if core.groups.index_of(column, core.groupings) is None:
+            if core.key(column) is None:
                 raise self.source.refuse(
                     "group by each attribute that HAVING names",
                     column,
@@ -172,9 +172,7 @@ class Shell:
 
     def _keys(self, group: exp.Group | None, items: Items, inner: TableScope) -> list[exp.Expr]:
         nodes = [] if group is None else list(group.expressions)
-        if group is not None and (
-            others_of(group, {"expressions", "all"}) or group.args.get("all")
-        ):
+        if group is not None and others_of(group, {"expressions"}):
             raise self.source.refuse("group by names", group)
         found = list[exp.Expr]()
         for node in nodes:
@@ -326,7 +324,7 @@ class Shell:
     ) -> Relation:
         """A SELECT whose FROM is known."""
         inner = next((one for _, one in tables), None)
-        reader = Tests(scope)
+        reader = Choices(scope)
         columns = [self._column(item, scope) for item in scope.items.found]
         columns += self._extra(scope)
         check_parts(sum(c.rank is not None for c in columns), "SELECT, of ranks,")

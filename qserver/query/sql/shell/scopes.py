@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -42,7 +43,7 @@ _WINDOW_HINT = "Nearest: COUNT(*) / SUM(COUNT(*)) OVER (), the share of each gro
 _RANK_HINT = "Nearest: RANK() OVER (ORDER BY COUNT(*) DESC)."
 
 
-class Scope:
+class Scope(ABC):
     """What the names of one SELECT mean.
 
     Args:
@@ -63,13 +64,13 @@ class Scope:
 
     # What the kinds of SELECT differ in.
 
+    @abstractmethod
     def own(self, node: exp.Expr) -> Value | None:
         """What an expression is by itself, such as a column or an aggregate; None for another."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unknown(self, node: exp.Expr) -> SqlError:
         """The error of an expression that means nothing."""
-        raise NotImplementedError
 
     # What they have in common.
 
@@ -373,6 +374,7 @@ class Scope:
 
     def check_window(self, node: exp.Window) -> None:
         """SqlError if a sum over groups would be one over those that a number chooses."""
+        del node  # of most SELECTs no number chooses the rows
 
     def _passed(self, function: exp.Expr, frame: dict[str, object]) -> Value:
         """The value of another row."""

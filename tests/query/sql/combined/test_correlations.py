@@ -154,3 +154,11 @@ def test_what_is_unknown_or_the_same_for_all_may_be_anything() -> None:
 def test_what_is_no_correlation_of_two_attributes_is_refused(item: str, reason: str) -> None:
     with pytest.raises(SqlError, match=reason):
         parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people")
+
+
+@pytest.mark.parametrize("item", ["COVAR_POP(y, x)", "REGR_SLOPE(y, x)", "REGR_R2(x, y)"])
+def test_what_has_one_value_varies_with_nothing(item: str) -> None:
+    one, many = (tuple(map(Fraction, range(n))) for n in (2, 5))
+    domain = Domain((Attribute("x", "integer", edges=one), Attribute("y", "integer", edges=many)))
+    with pytest.raises(SqlError, match="two attributes there of several values"):
+        parse_statement(f"SELECT {item} FROM d", domain, dataset="d")

@@ -126,3 +126,9 @@ def test_within_is_about_groups_but_where_one_record_suffices() -> None:
     # Nothing is known of any group.
     found = function.value([KnownPart(0.0, -math.inf, math.inf)] * 20)
     assert (found.low, found.high) == (0, 20)
+
+
+def test_where_no_value_can_be_the_number_of_values_is_an_exact_zero() -> None:
+    text = "SELECT COUNT(DISTINCT region) FROM people WHERE region IS NULL"
+    statement = parse_statement(text, DOMAIN, dataset="people")
+    assert statement.only_query.is_zero

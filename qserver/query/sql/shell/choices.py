@@ -32,7 +32,7 @@ _HAVING = "Nearest: HAVING COUNT(*) > 100, by the released number."
 _TOPS = "Nearest: ORDER BY COUNT(*) DESC LIMIT 3."
 
 
-class Tests:
+class Choices:
     """The conditions of one SELECT: public ones, tests of numbers, and first ranks."""
 
     def __init__(self, scope: Scope) -> None:
