@@ -13,7 +13,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.service.statements import Statements
 from tests.deployment import Deployment
-from tests.service.test_statements import answered, explained, spent
+from tests.service.test_statements import answered, explained, remark_with, spent
 from tests.until_tables import next_that_buys
 
 COUNT = "SELECT COUNT(*) FROM people WHERE sex = 'Male' WITHIN 20"
@@ -76,8 +76,7 @@ def test_steps_stop_at_what_they_may_cost_and_say_what_was_reached(
 ) -> None:
     found = answered(town, f"{AVERAGE} AT MOST {most}")
     assert 0 < spent(town) <= float(most) * 1e9
-    [remark] = found.asked.statement.remarks
-    assert "longer than asked" in remark
+    remark_with(found, "longer than asked")
     before = spent(town)
     answered(town, f"{AVERAGE} AT MOST {most}")
     assert spent(town) == before

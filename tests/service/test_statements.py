@@ -52,6 +52,12 @@ def explained(town: Deployment, text: str) -> StatementExplanation:
     return found
 
 
+def remark_with(found: StatementAnswer, part: str) -> str:
+    """The one remark that says it: by luck of the noise others may stand beside it."""
+    [remark] = [each for each in found.asked.statement.remarks if part in each]
+    return remark
+
+
 def interval(found: StatementAnswer, row: int = 0, column: int = 0) -> tuple[float, float]:
     ends = found.cells[row][column].value.interval
     assert ends.low is not None
