@@ -90,6 +90,25 @@ def test_ranks_have_intervals_that_hold_at_once_and_cost_nothing(town: Deploymen
     assert missing[1].value == CellValue(None, CellInterval(None, None))
 
 
+def test_what_has_no_other_row_is_null_and_is_not_ranked(town: Deployment) -> None:
+    more = "COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY age)"
+    text = (
+        f"SELECT age, {more} AS more, RANK() OVER (ORDER BY {more}) AS place FROM people "
+        "WHERE age < 23 GROUP BY age WITHIN 20"
+    )
+    found = answered(town, text)
+    nothing = CellValue(None, CellInterval(None, None))
+    assert [row.group[0] for row in found.asked.statement.rows] == ["20", "21", "22"]
+    assert [cell.value for cell in found.cells[0]] == [nothing, nothing]
+    first = SqlBody.of(found).model_dump(mode="json")["table"]["rows"][0]["cells"][0]
+    assert (first["estimate"], first["interval"]) == (None, [None, None])
+    for row in found.cells[1:]:
+        low, high = row[0].value.interval.low, row[0].value.interval.high
+        assert low is not None
+        assert high is not None
+        assert high - low == pytest.approx(40)
+
+
 def test_a_rank_within_a_partition_is_among_its_rows_alone(town: Deployment) -> None:
     text = (
         "SELECT sex, age, ROW_NUMBER() OVER (PARTITION BY sex ORDER BY COUNT(*)) AS k "

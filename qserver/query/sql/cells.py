@@ -41,13 +41,13 @@ class CellQuestions:
 
     Args:
         main: the first of them.
-        offset: a number that is added to the answer of a count or sum.
+        offset: a number that is added to the answer of a count or sum; None makes it NULL.
         confidence: of its interval.
         several: all questions of a function of several sums, and the function.
     """
 
     main: int
-    offset: float = 0.0
+    offset: float | None = 0.0
     confidence: float = 0.95
     several: tuple[int, ...] = ()
     function: FunctionOfSums | None = None
@@ -154,7 +154,8 @@ def asked(
             half = of_sums.get(relative_of(cell, statement, k)) if of_sums else None
             length = 2 * _half_width(statement, k) if half is None else _length(half)
             place = collected.add(cell.query, length, confidence)
-            found.append(CellQuestions(place, offset=float(cell.offset), confidence=confidence))
+            offset = None if cell.offset is None else float(cell.offset)
+            found.append(CellQuestions(place, offset=offset, confidence=confidence))
         cells.append(tuple(found))
     return StatementQuestions(
         statement,
@@ -210,7 +211,8 @@ def cell_value(
         return _value_of_several(
             cell.function, [(estimates[i], intervals[i]) for i in cell.several]
         )
-    return CellValue(estimates[cell.main] + cell.offset, moved(intervals[cell.main], cell.offset))
+    estimate = None if cell.offset is None else estimates[cell.main] + cell.offset
+    return CellValue(estimate, moved(intervals[cell.main], cell.offset))
 
 
 def _value_of_several(
@@ -241,4 +243,4 @@ def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float |
     if cell.function is not None:
         exact = [KnownPart(estimates[i], estimates[i], estimates[i]) for i in cell.several]
         return cell.function.value(exact).estimate
-    return estimates[cell.main] + cell.offset
+    return None if cell.offset is None else estimates[cell.main] + cell.offset

@@ -45,12 +45,13 @@ class Sum:
 
     Args:
         binning: None if bins make no error.
-        offset: a number that is added once the query's number is released.
+        offset: a number that is added once the query's number is released; None makes it NULL
+            whatever the records are, as LAG of the first row is.
     """
 
     query: LinearQuery
     binning: Binning | None = None
-    offset: Fraction = Fraction(0)
+    offset: Fraction | None = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ class Statement:
     def is_processed(self) -> bool:
         """Whether something is done to the numbers once they are released."""
         has_offset = any(
-            isinstance(cell, Sum) and cell.offset for row in self.rows for cell in row.cells
+            isinstance(cell, Sum) and cell.offset != 0 for row in self.rows for cell in row.cells
         )
         return self.shape != PLAIN or bool(self.digits or self.ranks) or has_offset
 

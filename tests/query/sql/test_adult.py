@@ -63,7 +63,8 @@ class Records:
     def of_cell(self, cell: Cell) -> float | None:
         """A cell's true value; None without a record."""
         if isinstance(cell, Sum):
-            return self.value(cell.query) + float(cell.offset)
+            value = self.value(cell.query)
+            return None if cell.offset is None else value + float(cell.offset)
         if isinstance(cell, Ratio):
             under = self.value(cell.denominator)
             return self.value(cell.numerator) / under if under else None

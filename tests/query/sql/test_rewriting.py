@@ -163,7 +163,8 @@ def _value(people: People, cell: Sum | Ratio | Combined) -> float | None:
         exact = [KnownPart(x, x, x) for x in (float(people.value(q)) for q in cell.queries)]
         return cell.function.value(exact).estimate
     if isinstance(cell, Sum):
-        return float(people.value(cell.query) + cell.offset)
+        value = people.value(cell.query)
+        return None if cell.offset is None else float(value + cell.offset)
     under = people.value(cell.denominator)
     return float(people.value(cell.numerator) / under) if under else None
 

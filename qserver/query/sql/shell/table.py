@@ -40,6 +40,7 @@ from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.tables.units import COUNTS, Unit
 
+_NOTHING = Linear(())
 _UNRANKED = (
     "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
     "names them, so that they are."
@@ -102,15 +103,15 @@ class Tables:
         numbers, groups = self._numbers(relation), _groups(relation)
         rows = self._run(relation)
         _check_size(len(rows.rows), len(numbers))
-        kept, cells, units = self._cells(rows, numbers, at)
-        found = _named_rows(rows, groups, kept, cells)
+        cells, units = self._cells(rows, numbers, at)
+        found = _named_rows(rows, groups, cells)
         if relation.differs is not None and len({row.group for row in found}) < len(found):
             raise same_rows(self._source, relation.differs)
         unnamed = frozenset(i for i, row in enumerate(found) if row.is_unnamed)
         place = {c.id: k for k, c in enumerate(numbers)}
         index = {**place, **self._same(relation, numbers)}
-        ranks = tuple(self._rank(c, rows, kept, unnamed, index) for c in relation.columns if c.rank)
-        shape = self._shape(relation, rows, kept, unnamed, index)
+        ranks = tuple(self._rank(c, rows, found, index) for c in relation.columns if c.rank)
+        shape = self._shape(relation, rows, unnamed, index)
         self._check_bounds(relation, numbers, shape, ranks)
         found, bounds = self._events(found, numbers, at)
         chooses = bool(ranks or shape.chooses or shape.tops)
@@ -127,7 +128,7 @@ class Tables:
             exactness=exactness if any(one != UNSAID for one in exactness) else (),
             places=_places(relation, groups, place),
             course=_course(groups),
-            remarks=_remarks(len(rows.rows) - len(kept), unnamed=bool(unnamed) and chooses),
+            remarks=(_UNRANKED,) if unnamed and chooses else (),
             units=tuple(units),
             stops=tuple(c.stop for c in numbers),
         )
@@ -155,10 +156,11 @@ class Tables:
     def _events(
         self, rows: tuple[Row, ...], numbers: Sequence[Column], at: exp.Expr
     ) -> tuple[tuple[Row, ...], tuple[Bounds, ...]]:
-        """The rows that PROBABILITY asks about, and between which ends."""
+        """The rows that PROBABILITY asks about, and between which ends; it asks nothing of NULL."""
         ends = [c.bounds for c in numbers if c.bounds is not None]
         if not ends:
             return rows, ()
+        rows = tuple(row for row in rows if not any(_is_null(cell) for cell in row.cells))
         moved = {
             tuple(cell.offset if isinstance(cell, Sum) else None for cell in row.cells)
             for row in rows
@@ -213,16 +215,17 @@ class Tables:
 
     def _cells(
         self, rows: _Rows, numbers: Sequence[Column], at: exp.Expr
-    ) -> tuple[list[int], list[list[Cell]], list[Unit]]:
-        """The rows that have all numbers, their cells, and the unit of each column."""
-        columns = [rows.of(c.id) for c in numbers]
-        kept = [i for i in range(len(rows.rows)) if all(one[i] is not None for one in columns)]
-        found = [list[Cell]() for _ in kept]
+    ) -> tuple[list[list[Cell]], list[Unit]]:
+        """The cells of each row, and the unit of each column."""
+        found = [list[Cell]() for _ in rows.rows]
         units = list[Unit]()
-        for column, texts in zip(numbers, columns, strict=True):
+        for column in numbers:
             own, place = dict[Unit, None](), column.said or at
-            for row, i in zip(found, kept, strict=True):
-                item, unit = self._formulas.read(str(texts[i]), place)
+            for row, text in zip(found, rows.of(column.id), strict=True):
+                if text is None:  # what LAG gives where there is no other row
+                    row.append(Sum(self._query(_NOTHING, place), offset=None))
+                    continue
+                item, unit = self._formulas.read(str(text), place)
                 own |= {} if unit is None else {unit: None}
                 row.append(self._cell(item, place))
             if len(own) > 1:
@@ -233,7 +236,7 @@ class Tables:
                     hint="They need a WITHIN each: ask the SELECTs one by one.",
                 )
             units.append(next(iter(own), COUNTS))
-        return kept, found, units
+        return found, units
 
     def _cell(self, item: Item, at: exp.Expr) -> Cell:
         if isinstance(item, Several):
@@ -265,69 +268,74 @@ class Tables:
         self,
         column: Column,
         rows: _Rows,
-        kept: Sequence[int],
-        unnamed: frozenset[int],
+        found: Sequence[Row],
         index: Mapping[int, int],
     ) -> Rank:
+        """The rank of a column; NULL is not ranked."""
         rank = column.rank
         assert rank is not None  # noqa: S101 - the caller chose it so
-        parties = _parties(rank.parties, rows, kept, unnamed)
-        return Rank(column.name, index[rank.number], rank.descending, parties, rank.breaks_ties)
+        k = index[rank.number]
+        out = [i for i, row in enumerate(found) if row.is_unnamed or _is_null(row.cells[k])]
+        parties = _parties(rank.parties, rows, frozenset(out))
+        return Rank(column.name, k, rank.descending, parties, rank.breaks_ties)
 
     def _shape(
         self,
         relation: Relation,
         rows: _Rows,
-        kept: Sequence[int],
         unnamed: frozenset[int],
         index: Mapping[int, int],
     ) -> Shape:
         if relation.is_plain and not (relation.keys or relation.shown):
             return PLAIN
         tests = tuple(renumbered(test, index) for test in relation.tests)
-        keys = self._keys(relation.keys, rows, kept, index)
-        self._check_keys(relation, rows, kept)
+        keys = self._keys(relation.keys, rows, index)
+        self._check_keys(relation, rows)
         tops = tuple(
             Top(
                 index[first.rank.number],
                 first.rank.descending,
-                _parties(first.rank.parties, rows, kept, unnamed),
+                _parties(first.rank.parties, rows, unnamed),
                 first.n,
             )
             for first in relation.firsts
         )
         test = Every(tests) if tests else None
-        shown = self._keys(relation.shown, rows, kept, index)
+        shown = self._keys(relation.shown, rows, index)
         return Shape(test, keys, relation.limit, relation.offset, unnamed, tops, shown)
 
     def _keys(
-        self, keys: Sequence[SortBy], rows: _Rows, kept: Sequence[int], index: Mapping[int, int]
+        self, keys: Sequence[SortBy], rows: _Rows, index: Mapping[int, int]
     ) -> tuple[SortKey, ...]:
         return tuple(
             SortKey(
                 index[key.column] if key.is_number else None,
-                () if key.is_number else _ranks(rows.of(key.column), kept),
+                () if key.is_number else _ranks(rows.of(key.column)),
                 key.descending,
                 key.nulls_first,
             )
             for key in keys
         )
 
-    def _check_keys(self, relation: Relation, rows: _Rows, kept: Sequence[int]) -> None:
+    def _check_keys(self, relation: Relation, rows: _Rows) -> None:
         """Rows are ordered by a rank within parties only where all before it tells the parties."""
-        before = [list[object]() for _ in kept]
+        before = [list[object]() for _ in rows.rows]
         for key in relation.keys:
             if key.parties is not None:
                 told = {
-                    (*map(str, one), str(rows.of(key.parties)[i]))
-                    for one, i in zip(before, kept, strict=True)
+                    (*map(str, one), str(party))
+                    for one, party in zip(before, rows.of(key.parties), strict=True)
                 }
                 if len(told) > len({tuple(map(str, one)) for one in before}):
                     at = relation.at if relation.at is not None else exp.null()
                     raise self._source.refuse("order by the number that it ranks by", at)
             if not key.is_number:
-                for one, i in zip(before, kept, strict=True):
-                    one.append(rows.of(key.column)[i])
+                for one, value in zip(before, rows.of(key.column), strict=True):
+                    one.append(value)
+
+
+def _is_null(cell: Cell) -> bool:
+    return isinstance(cell, Sum) and cell.offset is None
 
 
 def _check_size(n_rows: int, n_numbers: int) -> None:
@@ -340,9 +348,9 @@ def _check_size(n_rows: int, n_numbers: int) -> None:
 
 
 def _named_rows(
-    rows: _Rows, groups: Sequence[Column], kept: Sequence[int], cells: Sequence[Sequence[Cell]]
+    rows: _Rows, groups: Sequence[Column], cells: Sequence[Sequence[Cell]]
 ) -> tuple[Row, ...]:
-    """The rows that are kept, with their names and cells."""
+    """The rows with their names and cells."""
     names = [[_name(value) for value in rows.of(c.id)] for c in groups]
     together = [
         [False] * len(rows.rows) if c.together is None else rows.of(c.together) for c in groups
@@ -353,7 +361,7 @@ def _named_rows(
             tuple(row),
             tuple(k for k, flags in enumerate(together) if flags[i] and names[k][i] is None),
         )
-        for i, row in zip(kept, cells, strict=True)
+        for i, row in enumerate(cells)
     )
 
 
@@ -366,13 +374,6 @@ def _places(
         (None, place[c.id]) if c.is_number else (groups.index(c) if c.rank is None else None, None)
         for c in listed
     )
-
-
-def _remarks(n_left: int, *, unnamed: bool) -> tuple[str, ...]:
-    """What to know of the rows, a sentence each."""
-    which = "A row is" if n_left == 1 else f"{n_left} rows are"
-    left = f"{which} left out for which LAG, LEAD or JOIN finds no other row."
-    return (*([_UNRANKED] if unnamed else []), *([left] if n_left else []))
 
 
 def _wanted(relation: Relation) -> list[int]:
@@ -406,16 +407,14 @@ def _course(groups: Sequence[Column]) -> Course | None:
     return next((Course(k, c.course) for k, c in enumerate(groups) if c.course), None)
 
 
-def _parties(
-    column: int | None, rows: _Rows, kept: Sequence[int], unnamed: frozenset[int]
-) -> tuple[int | None, ...]:
+def _parties(column: int | None, rows: _Rows, unnamed: frozenset[int]) -> tuple[int | None, ...]:
     """Per row whom it is ranked among; None for one with NULL among its groups."""
     of = [0] * len(rows.rows) if column is None else rows.of(column)
-    return tuple(None if k in unnamed else int(str(of[i])) for k, i in enumerate(kept))
+    return tuple(None if k in unnamed else int(str(party)) for k, party in enumerate(of))
 
 
-def _ranks(values: Sequence[object], kept: Sequence[int]) -> tuple[int | None, ...]:
-    return tuple(None if values[i] is None else int(str(values[i])) for i in kept)
+def _ranks(values: Sequence[object]) -> tuple[int | None, ...]:
+    return tuple(None if value is None else int(str(value)) for value in values)
 
 
 def _name(value: object) -> str | None:

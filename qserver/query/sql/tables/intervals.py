@@ -127,8 +127,14 @@ def _rounded(value: Fraction, towards: float) -> float:
     return math.nextafter(found, towards) if beyond else found
 
 
-def moved(interval: CellInterval, by: float) -> CellInterval:
-    """An interval of a number, of that number plus another; ends are rounded outward."""
+def moved(interval: CellInterval, by: float | None) -> CellInterval:
+    """An interval of a number, of that number plus another; ends are rounded outward.
+
+    Args:
+        by: the other; None is NULL, and leaves both ends open.
+    """
+    if by is None:
+        return CellInterval(None, None)
     if by == 0.0:
         return interval
     low, high = (None if end is None else Fraction(end) for end in (interval.low, interval.high))

@@ -29,7 +29,7 @@ def passing_groups(part: Part, source: SqlText) -> Several:
         )
     columns = () if shape.test is None else columns_of(shape.test)
     cells = [[row.cells[k] for k in columns] for row in rows]
-    sums = [[cell for cell in row if isinstance(cell, Sum) and not cell.offset] for row in cells]
+    sums = [[cell for cell in row if isinstance(cell, Sum) and cell.offset == 0] for row in cells]
     if shape.test is None or not columns or any(len(row) != len(columns) for row in sums):
         raise source.refuse(
             "count groups by counts and sums in HAVING, compared with numbers",
