@@ -167,3 +167,6 @@ SELECT sex, COVAR_SAMP(age, hours-per-week) FROM adult GROUP BY sex
 SELECT sex, REGR_INTERCEPT(hours-per-week, age), REGR_R2(hours-per-week, age) FROM adult GROUP BY sex
 SELECT 'F' AS what, COUNT(*) AS n FROM adult WHERE sex='Female' UNION SELECT 'M', COUNT(*) FROM adult WHERE sex='Male'
 SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex UNION SELECT 'all', COUNT(*) FROM adult ORDER BY n
+SELECT COUNT(*) FROM adult WHERE NOT occupation > 'M'
+SELECT COUNT(*) FROM adult WHERE occupation NOT BETWEEN 'A' AND 'M'
+SELECT occupation >= 'P' AS late, COUNT(*) AS n FROM adult GROUP BY 1

@@ -183,13 +183,19 @@ class Predicates:
             return found.where(true, asked, self._names, self._regions)
         if not isinstance(left, exp.Column):
             raise self._no_condition(node)
-        axis = self._names.axis(left)
-        if self._is_period(axis, right):
-            periods = compared_period(self._domain.attributes[axis], kind, right, self._source)
+        return self._of_attribute(self._names.axis(left), right, node, asked)
+
+    def _of_attribute(self, axis: int, value: exp.Expr, node: exp.Expr, asked: Truth) -> Region:
+        """A comparison of an attribute, of which `asked` is about = where it is <>."""
+        attribute = self._domain.attributes[axis]
+        if self._is_period(axis, value):
+            periods = compared_period(attribute, type(node), value, self._source)
             return self._of_mask(axis, _mask(periods), asked)
-        if kind in (exp.EQ, exp.NEQ):
-            return self._of_mask(axis, self._value_mask(axis, right), asked)
-        raise self._no_number(axis, right, node)
+        if isinstance(node, exp.EQ | exp.NEQ):
+            return self._of_mask(axis, self._value_mask(axis, value), asked)
+        if attribute.kind == "labels" and _is_text(value):
+            return self._evaluated(node, asked)  # in the order of texts
+        raise self._no_number(axis, value, node)
 
     def _is_of_bins(self, *parts: exp.Expr) -> bool:
         """Whether expressions are numbers, and of bins of numbers."""
