@@ -12,8 +12,7 @@ from qserver.inference.posterior.choice import (
     rule_that_holds,
     table_readings,
 )
-from qserver.inference.posterior.interval import CredibleInterval
-from qserver.inference.posterior.stated import AnyPosterior
+from qserver.inference.posterior.posterior import AnyPosterior, CredibleInterval
 from qserver.query.looking import Ends, Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Workload

@@ -9,11 +9,9 @@ from qserver.answering.replica import Replica
 from qserver.answering.retired import period_retired
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, CutPosterior, read
 from qserver.inference.posterior.choice import reading, rule_that_holds
-from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
-from qserver.inference.posterior.interval import CredibleInterval
-from qserver.inference.posterior.read import AsRead, read
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.posterior import CredibleInterval, Stated
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.calendar.refused import PeriodRetiredError

@@ -10,13 +10,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver.inference.tables.blocks.chain import default_chain, single_values
-from qserver.inference.tables.blocks.nested_chains import (
+from qserver.inference.tables.blocks.chain import (
     chain_through,
+    default_chain,
     has_levels,
     joined,
     labels_of,
     nested_levels,
+    single_values,
 )
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables

@@ -50,11 +50,12 @@ from numpy.typing import NDArray
 
 from qserver.errors import CapacityError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
-from qserver.inference.tables.blocks.nested_chains import (
+from qserver.inference.tables.blocks.chain import (
+    Chain,
     Labels,
     OverlaidChains,
     chain_through,
+    default_chain,
     firsts,
     has_levels,
     joined,
@@ -64,6 +65,7 @@ from qserver.inference.tables.blocks.nested_chains import (
     nested_levels,
     nests,
     partitions_of,
+    single_values,
 )
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import want_of

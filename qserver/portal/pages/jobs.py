@@ -9,8 +9,8 @@ from flask import Blueprint, Response, g, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
+from qserver.inference.posterior.by_method import ContradictedPriorError
 from qserver.inference.posterior.choice import table_readings
-from qserver.inference.posterior.cut import ContradictedPriorError
 from qserver.portal.describe import Heading, describe_terms, model_words
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question

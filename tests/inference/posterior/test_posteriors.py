@@ -9,8 +9,7 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import law_given
-from qserver.inference.posterior.given import GivenPosterior
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.posterior import GivenPosterior, Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
@@ -214,7 +213,7 @@ def test_what_an_estimate_uses_may_be_as_many_merged_cells_as_cells(
     events = (table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
     expected = _stated(_engine((40,), *events), row)
     monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_MERGED", 1)
-    monkeypatch.setattr("qserver.inference.posterior.merged.MOST_MERGED", 1)
+    monkeypatch.setattr("qserver.inference.posterior.cells_as_rows.MOST_MERGED", 1)
     monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_CELLS", 0)
     found = _stated(_engine((40,), *events), row)
     assert (found.statement.law, found.statement.disagreements) == ("posterior", 1)
