@@ -10,16 +10,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver.inference.tables.blocks.chain import (
+from qserver.inference.tables.blocks.chain import default_chain, single_values
+from qserver.inference.tables.blocks.pattern import Lattice
+from qserver.inference.tables.blocks.placement import (
     chain_through,
-    default_chain,
     has_levels,
     joined,
     labels_of,
     nested_levels,
-    single_values,
 )
-from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.planning.blocks.levels import Learner, seen_on
 from qserver.planning.blocks.needed_part import Answered, Need, need_of

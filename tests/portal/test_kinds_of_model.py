@@ -9,7 +9,7 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from qserver.answering.models.kinds import registry
-from qserver.answering.models.kinds.face import NETWORK_FACE, FormText, KindFace, RequestField
+from qserver.answering.models.kinds.kind import NETWORK_FACE, FormText, KindFace, RequestField
 from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.api.bodies.model import model_request
 from qserver.portal.describe import model_words

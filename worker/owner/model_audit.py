@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.network_kind import NetworkKind
-from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.chart import svg_of
 from qserver.answering.plots.tracing import tracing_chart
 from qserver.errors import ConfigError, InputError, NetworkError, PrivateDataError
 from qserver.models.network.bif import read_bif

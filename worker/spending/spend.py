@@ -14,7 +14,7 @@ from functools import partial
 from math import inf
 from typing import TypeVar
 
-from qserver.checkpoint.file import CheckpointFolder
+from qserver.answering.checkpoint import CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import (
     BudgetExhaustedError,

@@ -16,8 +16,7 @@ from pydantic import (
     create_model,
 )
 
-from qserver.answering.models.kinds.face import RequestField
-from qserver.answering.models.kinds.kind import ModelKind
+from qserver.answering.models.kinds.kind import ModelKind, RequestField
 from qserver.answering.models.kinds.registry import KINDS
 from qserver.answering.models.price import Verdict, Would
 from qserver.api.bodies.answers import (

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         check_svg_path(args.plot)
     report = structural_report(_request(args, _structure(args)))
     if args.plot is not None:
-        from qserver.answering.plots.render import svg_of
+        from qserver.answering.plots.chart import svg_of
         from qserver.answering.plots.tracing import tracing_chart
 
         write_svg(args.plot, svg_of(tracing_chart(report)))

@@ -31,10 +31,10 @@ from qserver.inference.tables.answer import (
     choices_at,
     sources_of,
 )
-from qserver.inference.tables.blocks.chain import lattice_through
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.blocks.placement import lattice_through
 from qserver.inference.tables.generation import TOTAL, Generation
 from qserver.inference.tables.measured import LiveTables, MeasuredTable, lattice_of
 from qserver.query.partition import ProductPartition

@@ -50,12 +50,12 @@ from numpy.typing import NDArray
 
 from qserver.errors import CapacityError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.tables.blocks.chain import (
-    Chain,
+from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.placement import (
     Labels,
     OverlaidChains,
     chain_through,
-    default_chain,
     firsts,
     has_levels,
     joined,
@@ -65,9 +65,7 @@ from qserver.inference.tables.blocks.chain import (
     nested_levels,
     nests,
     partitions_of,
-    single_values,
 )
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.star import price_left
 from qserver.planning.blocks.wants import Wants

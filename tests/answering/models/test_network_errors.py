@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from qserver.answering.models.kinds.network_errors import foretold_bounds, own_table
+from qserver.answering.models.kinds.network_kind import foretold_bounds, own_table
 from qserver.models.network.learning.noisy_table import NoisyTable, Scope
 from tests.models.structures import sized
 

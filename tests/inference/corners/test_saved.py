@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.checkpoint.file import CheckpointFolder
+from qserver.answering.checkpoint import CheckpointFolder
 from qserver.inference.corners import base
 from qserver.inference.corners.vectors import CornerNames
 from qserver.inference.rows import rows_in_play

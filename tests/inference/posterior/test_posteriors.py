@@ -196,9 +196,9 @@ def test_tables_that_tell_too_much_apart_keep_the_law_of_the_error(
     query = linear_query(SIZES, [(1, {0: interval(4, 0, 2)}), (1, {1: interval(3, 0, 1)})])
     tables = (_table(0, 0, values=np.arange(4.0)), _table(1, 1, values=np.arange(3.0)))
     assert _stated(_engine(SIZES, *tables), query).statement.law == "posterior"
-    for module in ("posteriors", "merged"):
+    for module in ("posteriors", "cells_as_rows"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_MERGED", 2)
-    for module in ("posteriors", "cells_as_rows", "merged"):
+    for module in ("posteriors", "cells_as_rows"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", 2)
     assert _stated(_engine(SIZES, *tables), query).statement.law == "estimator"
 

@@ -14,9 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from qserver.answering.checkpoint import facts_of
+from qserver.answering.checkpoint import CheckpointError, CheckpointFolder, facts_of
 from qserver.answering.replica import Replica
-from qserver.checkpoint.file import CheckpointError, CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.ledger.population import PopulationLoss

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
 
-from qserver.answering.checkpoint import Saved, found, kept
+from qserver.answering.checkpoint import CheckpointFolder, Saved, found, kept, shared_folder
 from qserver.answering.replica import Replica
-from qserver.checkpoint.file import CheckpointFolder, shared_folder
 from qserver.config import Settings
 from qserver.errors import (
     InputError,

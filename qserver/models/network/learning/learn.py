@@ -9,7 +9,7 @@
 
 The first three take one step: their tables are known before any data is read, and the rest is
 post-processing. The last two first spend a tenth on a sample (paper_allocation); the server
-runs them by `qserver.answering.models.kinds.network_stages`.
+runs them by `qserver.answering.models.kinds.network_kind`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from qserver.answering.checkpoint import CheckpointFolder
 from qserver.answering.decide import decide
-from qserver.checkpoint.file import CheckpointFolder
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State
