@@ -8,8 +8,8 @@ from typing import Any
 
 from werkzeug.exceptions import HTTPException
 
+from qserver.api.errors import INTERNAL, kind_of
 from qserver.api.headers import request_id
-from qserver.api.problem_kinds import INTERNAL, kind_of
 from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,

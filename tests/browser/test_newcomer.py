@@ -7,7 +7,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from qserver.api.problem_kinds import KINDS
+from qserver.api.errors import KINDS
 from qserver.portal.labels import LENGTH_LABEL, TEXT_LABEL
 from tests.browser.chromium_page import Visit, Visitor
 

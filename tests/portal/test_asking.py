@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from qserver.api.problem_kinds import KINDS
+from qserver.api.errors import KINDS
 from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.portal.labels import LENGTH_LABEL
