@@ -140,7 +140,7 @@ INTERNAL = KINDS["internal"]
 STORE_CODES = tuple(kind.code for kind in _ALL if kind.detail in (_STORE, _DAMAGED))
 
 
-def kind_of(code: str) -> ProblemKind:
+def kind_of_problem(code: str) -> ProblemKind:
     """The kind of problem with this code; the server's own failure where there is none."""
     return KINDS.get(code, INTERNAL)
 
@@ -225,13 +225,13 @@ def fields_problem(
 def job_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
     """A failed job's stored problem as the problem details that its question would have got."""
     error = error_from_problem(problem)
-    return problem_document(kind_of(error.code), str(error), _facts(error))
+    return problem_document(kind_of_problem(error.code), str(error), _facts(error))
 
 
 def early_response(exc: Exception, environ: dict[str, Any]) -> Response:
     """The problem of a request that never reached the app, with all of its headers."""
-    known = isinstance(exc, QServerError) and kind_of(exc.code) is not INTERNAL
-    kind = kind_of(exc.code) if known and isinstance(exc, QServerError) else INTERNAL
+    known = isinstance(exc, QServerError) and kind_of_problem(exc.code) is not INTERNAL
+    kind = kind_of_problem(exc.code) if known and isinstance(exc, QServerError) else INTERNAL
     if kind.status >= 500:
         _log.error("request %s failed at the gate", request_id_of(environ), exc_info=exc)
     facts = {} if kind is not INTERNAL else {"request_id": request_id_of(environ)}
@@ -250,7 +250,7 @@ def _add_challenge(response: Response, exc: Exception) -> None:
 
 
 def _on_known(exc: QServerError) -> Response:
-    kind = kind_of(exc.code)
+    kind = kind_of_problem(exc.code)
     if kind is INTERNAL:
         return _on_unexpected(exc)
     if kind.status >= 500:
@@ -262,7 +262,7 @@ def _on_http(exc: HTTPException) -> Response:
     status = exc.code or 500
     if status >= 500:
         return _on_unexpected(exc)
-    kind = kind_of(_HTTP_CODES.get(status, "bad_request"))
+    kind = kind_of_problem(_HTTP_CODES.get(status, "bad_request"))
     facts = {"kind": "page"} if status == 404 else {}
     response = _response(kind, exc.description or kind.title, facts)
     if isinstance(exc, MethodNotAllowed) and exc.valid_methods:

@@ -22,11 +22,9 @@ from qserver.answering.plots.figures import (
 )
 from qserver.client.errors import ServerProblemError
 from qserver.client.flows import Call, Flow, Patience, sent
-from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
-from qserver.client.from_json import FromJson, at
+from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing, Plot
 from qserver.client.http import Reply, problem_of
-from qserver.client.plots import Plot
-from qserver.client.results import Answer, Interval
+from qserver.client.results import Answer, FromJson, Interval, at
 from qserver.errors import ConfigError, NotEstimableError
 from qserver.text import cost_text, interval_text, left_text
 
