@@ -175,7 +175,7 @@ def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
-    from qserver.query.files.load import load_new_domain
+    from qserver.query.files.faults import load_new_domain
     from worker.coding.infer import infer_domain_document
     from worker.owner.domains.naming import domain_of_columns
 

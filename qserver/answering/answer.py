@@ -15,8 +15,8 @@ from qserver.inference.posterior.posterior import CredibleInterval, Stated
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.asking.reading import Reading
-from qserver.query.calendar.refused import PeriodRetiredError
 from qserver.query.calendar.sealed import periods_of
+from qserver.query.calendar.units import PeriodRetiredError
 from qserver.query.linear import total_query
 from qserver.query.looking import Selection
 from qserver.query.primitive import Primitive, primitive

@@ -11,8 +11,7 @@ from qserver.cli.conditions import where_document
 from qserver.cli.console import Console
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError, InputError
-from qserver.query.asking.prior import prior_of
-from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading
+from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading, prior_of
 from qserver.query.looking import RULES, Selection
 from qserver.query.measure import Measure
 

@@ -18,8 +18,7 @@ from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from qserver.answering.plots.intervals import Panel
 from qserver.client.frames import Column, Framed, Plot, plot_of_panels, row_of
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import reading_text
+from qserver.query.asking.reading import Prior, reading_text
 from qserver.query.looking import Selection, chosen_text
 from qserver.text import (
     ADDS_NOTHING,

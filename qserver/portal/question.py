@@ -28,15 +28,14 @@ from urllib.parse import urlencode
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError, QueryError, RequirementError
-from qserver.query.asking.prior import prior_of
-from qserver.query.asking.reading import Method, Reading
+from qserver.query.asking.reading import Method, Reading, prior_of
 from qserver.query.domain import Attribute, Domain, decimal_text
-from qserver.query.labels.spread import attribute_of
 from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.measure import Measure, measure_of
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA, Requirement
 from qserver.query.sql.tokens import written_name
+from qserver.query.structured import attribute_of
 
 MARK_FIELD = "priced"
 LENGTH_FIELD = "priced_length"

@@ -20,7 +20,7 @@ from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.charging import Lease
-from qserver.storage.encoding.records import reply_code
+from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import meta_text, sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys

@@ -20,8 +20,7 @@ from qserver.errors import InputError
 from qserver.query.domain import Domain
 from qserver.records.charge import NANO, charge_from_json, charge_json
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.storage.encoding.jobs import answer_from_json, answer_json
-from qserver.storage.encoding.records import measurement_json
+from qserver.storage.encoding.jobs import answer_from_json, answer_json, measurement_json
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.queue import Outcome
 from worker.journal.sections import Drawn

@@ -36,8 +36,7 @@ from qserver.api.bodies.requests import (
     TERMS_SCHEMA,
 )
 from qserver.api.wire import epsilon, wire_integer, wire_value
-from qserver.query.asking.prior import PriorKind
-from qserver.query.asking.reading import Method
+from qserver.query.asking.reading import Method, PriorKind
 from qserver.query.looking import Rule
 from qserver.query.measure import Measure
 from qserver.records.answer import PlanKind, Source

@@ -23,7 +23,6 @@ from pydantic_core import PydanticCustomError
 
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
-from qserver.query.asking.prior import WANTED, Prior, prior_of
 from qserver.query.asking.reading import (
     LEAST_DRAWS,
     LEAST_ERROR,
@@ -31,8 +30,11 @@ from qserver.query.asking.reading import (
     MOST_DRAWS,
     MOST_ERROR,
     USUAL_ERROR,
+    WANTED,
     Method,
+    Prior,
     Reading,
+    prior_of,
 )
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import MOST_AMONG, RULES, Looking, Rule, Selection

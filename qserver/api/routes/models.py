@@ -40,7 +40,7 @@ from qserver.api.replies import (
     read_request,
     terms_of_request,
 )
-from qserver.models.network.domain_structure import structure_of_document
+from qserver.models.network.bif import structure_of_document
 from qserver.models.tracing.bound import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.models.tracing.structure_proposal import proposed_structure

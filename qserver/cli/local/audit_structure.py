@@ -109,9 +109,8 @@ def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
 
 
 def _structure(args: argparse.Namespace) -> Structure:
-    from qserver.models.network.bif import read_bif
-    from qserver.models.network.domain_structure import structure_of_document
-    from qserver.query.files.load import load_domain
+    from qserver.models.network.bif import read_bif, structure_of_document
+    from qserver.query.files.faults import load_domain
 
     text = _text(args.network)
     if args.domain is None:

@@ -40,8 +40,7 @@ from qserver.inference.posterior.posterior import (
     Posterior,
     Stated,
 )
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import LEAST_DRAWS, MOST_DRAWS, Reading
+from qserver.query.asking.reading import LEAST_DRAWS, MOST_DRAWS, Prior, Reading
 from qserver.records.statement import Statement
 
 FAILURE: Final = 1e-9

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files.schema import domain_schema
+from qserver.query.files.keys import domain_schema
 from worker.cli import main
 from worker.owner.domains.draft import draft_text
 from worker.owner.domains.naming import attribute_name

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from qserver.errors import ConfigError
-from qserver.query.files.schema import domain_schema
+from qserver.query.files.keys import domain_schema
 from worker.owner.domains.draft import check_command, draft
 from worker.owner.domains.fitting import Report, check
 from worker.sources.address import Address, address_of

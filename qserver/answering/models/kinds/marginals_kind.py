@@ -24,12 +24,21 @@ from qserver.answering.models.kinds.reduced_history import (
     reduced_history,
 )
 from qserver.errors import CapacityError, InputError
-from qserver.models.marginals.estimate import AUTO_CELLS, Estimate, Oracle, Warm, estimate
+from qserver.models.marginals.estimate import (
+    AUTO_CELLS,
+    DRAW_BYTES,
+    DRAW_CELLS,
+    Estimate,
+    Oracle,
+    RecordSource,
+    Warm,
+    estimate,
+    record_source,
+)
 from qserver.models.marginals.fit.observations import Likelihood
 from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.selection import best_choice
-from qserver.models.marginals.tractable import DRAW_BYTES, DRAW_CELLS, RecordSource, record_source
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS

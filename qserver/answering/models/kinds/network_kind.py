@@ -28,9 +28,14 @@ from qserver.answering.models.kinds.marginal_tables import Marginal, marginals
 from qserver.errors import CapacityError, NetworkError
 from qserver.models.network.bif import read_bif, write_bif
 from qserver.models.network.error_bounds import ErrorBounds, even_error_bounds
-from qserver.models.network.learning.combined_tables import CombinedTables
+from qserver.models.network.learning.estimation import (
+    CombinedTables,
+    NoisyTable,
+    Scope,
+    n_cells,
+    scope_of,
+)
 from qserver.models.network.learning.learn import ALLOCATIONS, one_step_network, one_step_prices
-from qserver.models.network.learning.noisy_table import NoisyTable, Scope, n_cells, scope_of
 from qserver.models.network.learning.paper_methods import (
     SAMPLING_RATE,
     StageOne,
