@@ -1,7 +1,7 @@
 """The owner's operations on a store: replace a snapshot, raise a limit, recover.
 
 The worker decides the order in which journal, registry and store are written:
-worker/owner/rotate.py, worker/owner/changes.py, worker/owner/recovery.py.
+worker/owner/rotate.py, worker/owner/changes.py, worker/owner/restore.py.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.query.measure import DEFAULT_PHI
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO, Charge
-from qserver.records.history import Estimator, Measurement, lattice_step
+from qserver.records.history import Estimator, Measurement
+from qserver.records.noise_step import lattice_step
 
 from .many_streams import MANY_STREAMS, ManyStream
 from .play import Played, play

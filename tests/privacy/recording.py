@@ -21,13 +21,14 @@ from qserver.planning.planner import Plan
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
-from qserver.records.history import TableMeasurement, lattice_step
+from qserver.records.history import TableMeasurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedTable
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
 from worker.cli import _log
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.noise import mechanism
 from worker.private.registry import Registry
 from worker.spending import measure as measuring

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.records.history import lattice_step
+from qserver.records.noise_step import lattice_step
 
 units = st.fractions(min_value=Fraction(1, 10**9), max_value=1, max_denominator=10**9)
 limits = st.integers(min_value=1, max_value=10**15)

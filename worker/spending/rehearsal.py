@@ -24,7 +24,7 @@ from qserver.storage.encoding.jobs import answer_from_json, answer_json, measure
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.queue import Outcome
 from worker.journal.sections import Drawn
-from worker.spending.group.refining import next_request
+from worker.spending.group.answers import next_request
 from worker.spending.live import Live, Origin
 from worker.spending.measure import in_turn
 from worker.spending.reservation import answer_spent, charges_of

@@ -19,7 +19,7 @@ from tests.worker.owner.arrivals.crashes import Step, die_at, faults
 from tests.worker.owner.arrivals.test_retire import refused
 from worker import cli
 from worker.journal.journal import Journal
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.owner.checks.audit import audit
 from worker.owner.restore import restore
 from worker.private import parts
