@@ -26,7 +26,7 @@ from qserver.service.service import Service
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.witness import WitnessSettings
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
 from worker.spending.spend import Spender, Trusted

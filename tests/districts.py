@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qserver.query.calendar.periods import Periods
+from qserver.query.calendar.units import Periods
 from qserver.query.domain import Attribute, Domain
-from qserver.query.labels.levels import Level
+from qserver.query.labels import Level
 from tests.deployment import Deployment
 
 DISTRICTS = ("Ash", "Birch", "Cedar", "Elm")

@@ -8,13 +8,19 @@ from fractions import Fraction
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.query.calendar.periods import Periods
+from qserver.query.calendar.units import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.records.unit import THE_PERSON, Unit
 from tests.deployment import LOG, Deployment, Relation
-from worker.owner.arrivals.append import Appended, AppendRequest, append
+from worker.owner.arrivals.append import (
+    Appended,
+    AppendRequest,
+    RetiredPeriods,
+    RetireRequest,
+    append,
+    retire,
+)
 from worker.owner.arrivals.findings import Late
-from worker.owner.arrivals.retire import RetiredPeriods, RetireRequest, retire
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry

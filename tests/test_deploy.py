@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qserver.api import problem_kinds
+from qserver.api import errors
 from qserver.config import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -118,6 +118,6 @@ def test_every_documented_metric_exists_and_every_metric_is_documented() -> None
 
 def test_operations_names_every_reason_for_not_being_ready() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
-    for code in problem_kinds.STORE_CODES:
+    for code in errors.STORE_CODES:
         if code not in ("fenced", "stale_version"):
             assert f"`{code}`" in text, code

@@ -131,7 +131,7 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.arrivals.retire import RetireRequest, retire
+    from worker.owner.arrivals.append import RetireRequest, retire
 
     registry = _registry(settings)
     done = retire(
@@ -169,15 +169,15 @@ def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
-    from worker.owner.domains.command import run as run_domain
+    from worker.owner.domains.draft import run as run_domain
 
     return run_domain(arguments, show=_print, say=_say)
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
-    from qserver.query.files.load import load_new_domain
+    from qserver.query.files.faults import load_new_domain
     from worker.coding.infer import infer_domain_document
-    from worker.owner.domains.naming import domain_of_columns
+    from worker.owner.domains.draft import domain_of_columns
 
     if arguments.infer_domain == (arguments.domain is not None):
         raise ConfigError("domain", "be given, or else the flag --infer-domain")
@@ -212,7 +212,7 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.checks.doctor import examine
+    from worker.owner.checks.audit import examine
 
     findings = examine(_registry(settings), settings)
     lines = [f"{'ok  ' if f.ok else 'FAIL'} {f.check}: {f.text}" for f in findings]
@@ -221,7 +221,7 @@ def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.detach import detach
+    from worker.owner.changes import detach
 
     held = _registry(settings)
     detach(arguments.name, settings=settings, registry=held, log=_log(held, settings), say=_say)

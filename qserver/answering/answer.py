@@ -5,24 +5,49 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from qserver.answering.consistency import PUBLIC_CONFIDENCE, public_total
 from qserver.answering.replica import Replica
-from qserver.answering.retired import period_retired
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, CutPosterior, read
 from qserver.inference.posterior.choice import reading, rule_that_holds
-from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
-from qserver.inference.posterior.interval import CredibleInterval
-from qserver.inference.posterior.read import AsRead, read
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.posterior import CredibleInterval, Stated
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
-from qserver.query.calendar.refused import PeriodRetiredError
+from qserver.query.asking.reading import Reading
+from qserver.query.calendar.sealed import periods_of
+from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.linear import total_query
 from qserver.query.looking import Selection
-from qserver.query.primitive import Primitive
-from qserver.query.question import Question
+from qserver.query.primitive import Primitive, primitive
+from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claim import ClaimGuardError
+from qserver.records.plan import Planned, PlannedRow
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
+
+
+def period_retired(plan: Plan, replica: Replica) -> PeriodRetiredError | None:
+    """Why a plan cannot be carried out: it measures retired periods; None if it does not.
+
+    The caller adds the free interval.
+    """
+    n_retired = replica.present.n_retired
+    if not n_retired:
+        return None
+    meta = replica.meta
+    bought: tuple[Planned, ...] = (*plan.rows, *plan.tables)
+    if not any(_measures(one, meta.period_axis, n_retired) for one in bought):
+        return None
+    attribute = meta.domain.attributes[meta.period_axis]
+    return PeriodRetiredError(attribute=attribute.name, first_kept=attribute.value_names[n_retired])
+
+
+def _measures(planned: Planned, axis: int, n_retired: int) -> bool:
+    """Whether a row weighs one of the first periods, or a table has cells there."""
+    row = planned.row if isinstance(planned, PlannedRow) else planned.partition.inside
+    return any(run.start < n_retired for run in periods_of(row, axis))
+
 
 _DOWN = 1.0 - 1e-15
 
@@ -204,3 +229,39 @@ def offer(
     free = estimate.posterior.scaled(multiplier).interval(question.confidence)
     found = _offer(interval, question.confidence)
     return found and replace(found, length=free.high - free.low, law=told.statement.law)
+
+
+def with_ends(replica: Replica, asked: Question | Workload) -> Question | Workload:
+    """The request with the ends of its prior, if it is one question that has one.
+
+    Raises:
+        InputError: the prior says nothing true of the query or of the dataset.
+    """
+    if not isinstance(asked, Question) or asked.reading.prior is None:
+        return asked
+    return replace(asked, reading=reading_on(replica, asked.row, asked.reading))
+
+
+def reading_on(replica: Replica, row: Primitive, reading: Reading) -> Reading:
+    """The reading with the ends of its prior; raises as `with_ends` does."""
+    prior = reading.prior
+    needs_total = prior is not None and prior.kind == "known-total"
+    return reading.on(row, total=known_total(replica) if needs_total else None)
+
+
+def known_total(replica: Replica) -> int | None:
+    """The number of records where that is public."""
+    total = primitive(total_query(replica.meta.domain.sizes))
+    found = replica.engine.estimate(total, confidence=PUBLIC_CONFIDENCE)
+    if found is None:
+        return None
+    return public_total(offer_from(total, found, confidence=PUBLIC_CONFIDENCE))
+
+
+def most_records(replica: Replica) -> float:
+    """How many records there can be: by what was released of their number, or by the public cap."""
+    total = primitive(total_query(replica.meta.domain.sizes))
+    found = replica.engine.estimate(total, confidence=PUBLIC_CONFIDENCE)
+    cap = float(replica.meta.most_records)
+    offer = None if found is None else offer_from(total, found, confidence=PUBLIC_CONFIDENCE)
+    return cap if offer is None else max(1.0, min(cap, offer.high))

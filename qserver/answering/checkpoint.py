@@ -1,22 +1,246 @@
-"""A replica's state as a checkpoint, and its reading.
+"""A replica's state as a checkpoint: its bytes, its folder, and the code that wrote it.
 
 All of it is public: what charges, rows, released answers and paid questions lead to, which every
 reader of the store computes anew without one. The head names all that the figures depend on. What
 fits in no more is left, and the replica replays the history.
+
+A file is: magic, length of the head, head, arrays at multiples of 64 bytes, seal.
+The seal is a digest (HMAC-SHA256 where there is a key, so that only its owner can write one).
+Nothing in a file is executed, and whatever is not exactly so is refused.
+
+The version is a digest of the files that decide what the states mean. So any change of code makes
+older checkpoints strangers, and nobody has to think of a number.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import hmac
+import json
 import logging
-from collections.abc import Mapping
+import mmap
+import os
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from math import prod
+from pathlib import Path
 from typing import Any
 
-from qserver.checkpoint.file import CheckpointError, CheckpointFolder, code_version, name_of
+import numpy as np
+from numpy.typing import NDArray
+
 from qserver.config import Settings
 from qserver.records.dataset import DatasetMeta
 from qserver.records.state import State
 from qserver.storage.encoding.cursor import Cursor
+
+_ROOMS = (
+    "answering",
+    "inference",
+    "ledger",
+    "planning",
+    "query",
+    "records",
+    "storage/encoding",
+)
+
+
+@cache
+def code_version() -> str:
+    """The digest."""
+    found = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')}".encode())
+    root = Path(__file__).parents[1]
+    for room in _ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            found.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return found.hexdigest()[:32]
+
+
+MAGIC = b"qserver checkpoint 1\n"
+_ALIGNED = 64
+_SEAL_BYTES = 32
+_TYPES = frozenset(["<f8", "<i8", "<i4", "|u1", "|b1", "|S32"])
+
+
+class CheckpointError(Exception):
+    """A file is no checkpoint, or it was changed. It is never shown to a user."""
+
+
+def parts_of(state: State) -> Iterator[bytes | memoryview]:
+    """The file's bytes but for the seal."""
+    arrays = {name: np.require(a, requirements=["C"]) for name, a in state.arrays.items()}
+    index: dict[str, list[object]] = {}
+    place = 0
+    for name, array in arrays.items():
+        place += -place % _ALIGNED
+        index[name] = [array.dtype.str, list(array.shape), place]
+        place += array.nbytes
+    head = json.dumps({"head": state.head, "arrays": index}).encode()
+    start = MAGIC + len(head).to_bytes(8, "little") + head
+    yield start + bytes(-len(start) % _ALIGNED)
+    written = 0
+    for array in arrays.values():
+        yield bytes(-written % _ALIGNED)
+        written += -written % _ALIGNED + array.nbytes
+        yield array.ravel().view(np.uint8).data
+
+
+class Seal:
+    """The seal of a file, with a key or without."""
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._digest: Any = hmac.new(key, digestmod="sha256") if key else hashlib.sha256()
+
+    def update(self, part: bytes | memoryview) -> None:
+        """Take in the next bytes."""
+        self._digest.update(part)
+
+    @property
+    def value(self) -> bytes:
+        """The seal of all bytes so far."""
+        found: bytes = self._digest.digest()
+        return found
+
+
+def state_of(mapped: mmap.mmap | bytes, *, key: bytes = b"") -> State:
+    """The state in a file's bytes. Arrays are views of them, for reading only.
+
+    Raises:
+        CheckpointError: it was not written so, or not with this key.
+    """
+    view = memoryview(mapped)
+    body, seal = view[:-_SEAL_BYTES], Seal(key)
+    seal.update(body)
+    if not hmac.compare_digest(seal.value, bytes(view[-_SEAL_BYTES:])):
+        raise CheckpointError("the seal is not that of the content")
+    try:
+        return _read(body)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
+        raise CheckpointError("the content is of another form") from exc
+
+
+def _read(body: memoryview) -> State:
+    if bytes(body[: len(MAGIC)]) != MAGIC:
+        raise CheckpointError("the format is another")
+    begin = len(MAGIC) + 8
+    length = int.from_bytes(body[len(MAGIC) : begin], "little")
+    plain = json.loads(bytes(body[begin : begin + length]))
+    start = begin + length
+    start += -start % _ALIGNED
+    found = {name: _array(body, start, entry) for name, entry in plain["arrays"].items()}
+    return State(plain["head"], found)
+
+
+def _array(body: memoryview, start: int, entry: list[Any]) -> NDArray[Any]:
+    kind, shape, place = entry
+    if kind not in _TYPES or any(not isinstance(n, int) or n < 0 for n in (*shape, place)):
+        raise CheckpointError("an array is of another form")
+    array = np.frombuffer(body, kind, count=prod(shape), offset=start + place).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+_SUFFIX = ".checkpoint"
+_ROOM = 4
+"""A checkpoint is written only where this many would fit: journal and store need room more."""
+_OPEN_TO_OTHERS = 0o077
+
+
+@dataclass(frozen=True)
+class CheckpointFolder:
+    """The checkpoints of one reader.
+
+    Args:
+        path: made at the first write, closed to others.
+        key: of the seal; empty for a digest that anybody can form.
+    """
+
+    path: Path
+    key: bytes = b""
+
+    def load(self, snapshot: str) -> State | None:
+        """The newest checkpoint of a snapshot, mapped into memory; None if there is none.
+
+        Raises:
+            CheckpointError: it is damaged, or another's.
+        """
+        try:
+            found = self._files(snapshot)
+            if not found:
+                return None
+            with found[0].open("rb") as file:
+                if os.fstat(file.fileno()).st_uid != os.geteuid():
+                    raise CheckpointError("the file is another user's")
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as exc:
+            raise CheckpointError("the file cannot be read") from exc
+        return state_of(mapped, key=self.key)
+
+    def keep(self, snapshot: str, name: str, state: State) -> None:
+        """Write a checkpoint, durable before it takes the place of the one before.
+
+        Args:
+            name: of what it was made from; letters and digits.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        size = sum(array.nbytes for array in state.arrays.values())
+        if shutil.disk_usage(self.path).free < _ROOM * size:
+            raise OSError(errno.ENOSPC, "too little room beside a checkpoint", str(self.path))
+        path = self.path / f"{_folder_name(snapshot)}-{name}{_SUFFIX}"
+        # Two workers of one folder may write the same one.
+        aside = path.with_suffix(f".{os.getpid()}.new")
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                seal = Seal(self.key)
+                for part in parts_of(state):
+                    seal.update(part)
+                    file.write(part)
+                file.write(seal.value)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+        self._sync()
+        # Older ones, and what a death left half written.
+        for old in self.path.glob(f"{_folder_name(snapshot)}-*"):
+            if old != path:
+                old.unlink(missing_ok=True)
+
+    def _files(self, snapshot: str) -> list[Path]:
+        """The files of a snapshot, the newest first. A death between two leaves two."""
+        found = list(self.path.glob(f"{_folder_name(snapshot)}-*{_SUFFIX}"))
+        return sorted(found, key=lambda p: p.stat().st_mtime_ns, reverse=True)
+
+    def _sync(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def shared_folder(state_dir: Path) -> CheckpointFolder:
+    """The copies that HTTP processes read: those of the same user with the same state folder."""
+    return CheckpointFolder(state_dir / "checkpoints")
+
+
+def name_of(facts: Mapping[str, object]) -> str:
+    """A name for a checkpoint of these facts."""
+    return hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:32]
+
+
+def _folder_name(snapshot: str) -> str:
+    return hashlib.sha256(snapshot.encode()).hexdigest()[:16]
+
 
 _log = logging.getLogger("qserver.checkpoint")
 

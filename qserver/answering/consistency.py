@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.fit.cheapest_cells import CheapestCells
-from qserver.models.marginals.fit.nearest_table import nearest_table
+from qserver.models.marginals.fit.nearest_table import CheapestCells, nearest_table
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope
 from qserver.query.grid import ClassGrid, class_grid
 from qserver.query.linear import LinearQuery, Term

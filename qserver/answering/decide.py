@@ -13,8 +13,7 @@ from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload, offers, open_work
 from qserver.errors import MeasurementError
-from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.posterior.stated import ToState
+from qserver.inference.posterior.posterior import RowEstimate, ToState
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan

@@ -7,16 +7,13 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Generic, TypeVar
 
-from qserver.answering.answer import offer, refusal
-from qserver.answering.both_choices import choices_of_question
-from qserver.answering.longer import room_nano
-from qserver.answering.models.bounded_kind import foretold_error
-from qserver.answering.models.kinds.model_work import ModelWork, WeighedKind
+from qserver.answering.answer import offer, period_retired, refusal
+from qserver.answering.longer import choices_of_question, room_nano
+from qserver.answering.models.kinds.kind import ModelWork, WeighedKind
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
-from qserver.answering.models.purchase import learnt, plan_model
+from qserver.answering.models.purchase import foretold_error, learnt, plan_model
 from qserver.answering.replica import Replica
-from qserver.answering.retired import period_retired
 from qserver.answering.workload import each_alone, offers
 from qserver.errors import CapacityError
 from qserver.planning.effort import Effort

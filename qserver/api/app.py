@@ -12,11 +12,11 @@ from qserver.api.gate import AccessGate, register_roles
 from qserver.api.headers import finish_response
 from qserver.api.lanes import Lanes
 from qserver.api.repeated_questions import AnswerCache, RepeatedQuestions
+from qserver.api.replies import Views
 from qserver.api.routes.datasets import AuditViews, DatasetViews
 from qserver.api.routes.models import ModelId, ModelPriceViews, ModelStructureViews, ModelViews
 from qserver.api.routes.questions import JobViews, QuestionViews, SqlViews, WorkloadViews
 from qserver.api.routes.server import HealthViews, docs_blueprint
-from qserver.api.routes.views import Views
 from qserver.service.service import Service
 
 _VIEWS: tuple[type[Views], ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flask import Flask, Response
@@ -13,7 +14,6 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from qserver.api.headers import REQUEST_ID, SECURITY_HEADERS, request_id, request_id_of
 from qserver.api.metrics import PROBLEMS
-from qserver.api.problem_kinds import INTERNAL, ProblemKind, kind_of
 from qserver.api.wire import epsilon, free_document
 from qserver.errors import (
     AllowanceExhaustedError,
@@ -26,10 +26,124 @@ from qserver.errors import (
     RateLimitedError,
     SqlError,
 )
-from qserver.query.calendar.refused import PeriodRetiredError
+from qserver.query.calendar.units import PeriodRetiredError
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import error_from_problem
+
+
+@dataclass(frozen=True)
+class ProblemKind:
+    """One kind of problem.
+
+    Args:
+        code: stable; clients match on it.
+        status: the HTTP status.
+        title: the same for every occurrence.
+        detail: constant text in place of the error's own, where that may name the server's
+            insides.
+        retry_after_s: sent as Retry-After, in seconds.
+    """
+
+    code: str
+    status: int
+    title: str
+    detail: str | None = None
+    retry_after_s: int | None = None
+
+
+_STORE = "The store cannot serve this request now; without it nothing is answered."
+_DAMAGED = (
+    "The store's data are not as they were written, so nothing is answered from them. The server's "
+    "operator runs `qserver-worker restore`, or restores a backup."
+)
+
+_ALL = (
+    ProblemKind("malformed_json", 400, "The body is not the JSON that is asked for"),
+    ProblemKind("bad_request", 400, "The request is not well-formed HTTP"),
+    ProblemKind("unauthenticated", 401, "A token is needed"),
+    ProblemKind("forbidden", 403, "The account may not do this"),
+    ProblemKind("not_found", 404, "There is nothing of this name"),
+    ProblemKind("method_not_allowed", 405, "The method does not apply here"),
+    ProblemKind("budget_exhausted", 409, "The budget cannot pay for the answer"),
+    ProblemKind("over_at_most", 409, "The answer would cost more than it may"),
+    ProblemKind("allowance_exhausted", 409, "The analyst's allowance cannot pay for the answer"),
+    ProblemKind("pace_exceeded", 409, "The analyst's pace cannot pay for the answer today"),
+    ProblemKind("disclosure_guard", 409, "A cell would be known too well"),
+    ProblemKind("claim_guard", 409, "A claim would be known too well"),
+    ProblemKind("period_retired", 409, "The records of these periods are erased"),
+    ProblemKind("unconfirmed", 409, "The price has to be confirmed"),
+    ProblemKind("snapshot_replaced", 409, "The dataset has new data"),
+    ProblemKind("not_estimable", 409, "The released history cannot give this"),
+    ProblemKind("body_too_large", 413, "The body is too large"),
+    ProblemKind("unsupported_media_type", 415, "The body must be application/json"),
+    ProblemKind("invalid_input", 422, "A field is wrong"),
+    ProblemKind("invalid_query", 422, "The query is wrong"),
+    ProblemKind("invalid_sql", 422, "The SQL cannot be answered"),
+    ProblemKind("period_not_sealed", 422, "The period is not sealed yet"),
+    ProblemKind("invalid_requirement", 422, "The length or the confidence is out of range"),
+    ProblemKind("invalid_network", 422, "The network is wrong"),
+    ProblemKind("too_large", 422, "The question passes a bound on size"),
+    ProblemKind("idempotency_mismatch", 422, "The idempotency key belongs to another request"),
+    ProblemKind("rate_limited", 429, "Too many requests"),
+    ProblemKind(
+        "internal",
+        500,
+        "The server failed",
+        "The server failed. Its operator finds the cause under the request id.",
+    ),
+    ProblemKind("not_evaluated", 500, "An error's law could not be evaluated"),
+    ProblemKind(
+        "measurement_failed",
+        502,
+        "The measurement failed",
+        "The measurement failed. Its charge, if any was reserved, is kept.",
+    ),
+    ProblemKind(
+        "unanswerable",
+        502,
+        "The plan gives no answer",
+        "No answer comes of the plan. Nothing was charged or measured.",
+    ),
+    ProblemKind(
+        "books_differ",
+        502,
+        "The books do not agree",
+        "The books do not agree. Nothing was charged or measured.",
+    ),
+    ProblemKind(
+        "no_worker",
+        503,
+        "No worker can measure now",
+        "No worker is alive for this dataset. What history can answer is still answered.",
+        retry_after_s=5,
+    ),
+    ProblemKind(
+        "busy",
+        503,
+        "Too many questions wait",
+        "Too many questions wait for a worker. What history can answer is still answered.",
+        retry_after_s=5,
+    ),
+    ProblemKind("store_error", 503, "The store failed", _STORE, retry_after_s=5),
+    ProblemKind("store_unavailable", 503, "The store is unreachable", _STORE, retry_after_s=5),
+    ProblemKind("store_unsupported", 503, "The store is of another version", _STORE),
+    ProblemKind("store_not_durable", 503, "The store may forget", _STORE),
+    ProblemKind("store_behind", 503, "The store lost charges", _STORE),
+    ProblemKind("store_corrupt", 503, "The store's data are damaged", _DAMAGED),
+    ProblemKind("fenced", 503, "The worker was replaced", _STORE, retry_after_s=1),
+    ProblemKind("stale_version", 503, "The ledger moved meanwhile", _STORE, retry_after_s=1),
+)
+
+KINDS = {kind.code: kind for kind in _ALL}
+INTERNAL = KINDS["internal"]
+STORE_CODES = tuple(kind.code for kind in _ALL if kind.detail in (_STORE, _DAMAGED))
+
+
+def kind_of_problem(code: str) -> ProblemKind:
+    """The kind of problem with this code; the server's own failure where there is none."""
+    return KINDS.get(code, INTERNAL)
+
 
 PROBLEM_TYPE = "application/problem+json"
 MAX_SHOWN = 600
@@ -57,7 +171,7 @@ class RequestError(QServerError):
     """A fault of the request itself, before any use case is reached.
 
     Args:
-        code: a code of `qserver.api.problem_kinds`.
+        code: a code of `qserver.api.errors`.
         detail: what is wrong here.
         facts: further members of the problem.
     """
@@ -111,13 +225,13 @@ def fields_problem(
 def job_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
     """A failed job's stored problem as the problem details that its question would have got."""
     error = error_from_problem(problem)
-    return problem_document(kind_of(error.code), str(error), _facts(error))
+    return problem_document(kind_of_problem(error.code), str(error), _facts(error))
 
 
 def early_response(exc: Exception, environ: dict[str, Any]) -> Response:
     """The problem of a request that never reached the app, with all of its headers."""
-    known = isinstance(exc, QServerError) and kind_of(exc.code) is not INTERNAL
-    kind = kind_of(exc.code) if known and isinstance(exc, QServerError) else INTERNAL
+    known = isinstance(exc, QServerError) and kind_of_problem(exc.code) is not INTERNAL
+    kind = kind_of_problem(exc.code) if known and isinstance(exc, QServerError) else INTERNAL
     if kind.status >= 500:
         _log.error("request %s failed at the gate", request_id_of(environ), exc_info=exc)
     facts = {} if kind is not INTERNAL else {"request_id": request_id_of(environ)}
@@ -136,7 +250,7 @@ def _add_challenge(response: Response, exc: Exception) -> None:
 
 
 def _on_known(exc: QServerError) -> Response:
-    kind = kind_of(exc.code)
+    kind = kind_of_problem(exc.code)
     if kind is INTERNAL:
         return _on_unexpected(exc)
     if kind.status >= 500:
@@ -148,7 +262,7 @@ def _on_http(exc: HTTPException) -> Response:
     status = exc.code or 500
     if status >= 500:
         return _on_unexpected(exc)
-    kind = kind_of(_HTTP_CODES.get(status, "bad_request"))
+    kind = kind_of_problem(_HTTP_CODES.get(status, "bad_request"))
     facts = {"kind": "page"} if status == 404 else {}
     response = _response(kind, exc.description or kind.title, facts)
     if isinstance(exc, MethodNotAllowed) and exc.valid_methods:

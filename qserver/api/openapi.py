@@ -17,10 +17,9 @@ from pydantic.json_schema import models_json_schema
 
 from qserver import __version__
 from qserver.api.bodies.answers import FieldFault, Problem
-from qserver.api.bodies.query import JSON_REF, QUERY_COMPONENTS
-from qserver.api.errors import PROBLEM_TYPE
+from qserver.api.bodies.requests import JSON_REF, QUERY_COMPONENTS
+from qserver.api.errors import KINDS, PROBLEM_TYPE
 from qserver.api.operation import Operation, operation_of
-from qserver.api.problem_kinds import KINDS
 
 OPENAPI_VERSION = "3.1.1"
 _REF = "#/components/schemas/"

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeVar
 from flask import Request
 from pydantic import BaseModel
 
+from qserver.api.errors import KINDS, STORE_CODES
 from qserver.api.json_reader import JsonFaultError, parse_json
-from qserver.api.problem_kinds import KINDS, STORE_CODES
 from qserver.errors import InputError
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}\Z")

@@ -1,4 +1,4 @@
-"""Responses: JSON and files, and what the routes that ask have in common.
+"""What all views have in common: their routes, how a request is read, and their responses.
 
 Those have headers and problems of their own, and the reply of a job.
 """
@@ -6,18 +6,21 @@ Those have headers and problems of their own, and the reply of a job.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
-from flask import Response, request
+from flask import Blueprint, Response, request
 from pydantic import BaseModel
 
 from qserver.api.bodies.answers import AnswerBody
-from qserver.api.bodies.sql import SqlTableBody
-from qserver.api.bodies.workload import JobBody
+from qserver.api.bodies.requests import RequestBody
+from qserver.api.bodies.workload import JobBody, SqlTableBody
 from qserver.api.gate import caller_of_request
 from qserver.api.headers import Preference, idempotency_of, preference_of
-from qserver.api.operation import Parameter
+from qserver.api.json_reader import parse_object, read_body
+from qserver.api.operation import Parameter, operation_of, read_parameters
 from qserver.records.answer import Answer, JobStatus
 from qserver.service.ask import Idempotency
+from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 
 JSON_TYPE = "application/json"
@@ -127,3 +130,44 @@ def job_reply(job: JobStatus, preference: Preference) -> Response:
     if preference.is_async:
         reply.headers["Preference-Applied"] = "respond-async"
     return reply
+
+
+_Body = TypeVar("_Body", bound=RequestBody)
+
+
+class Views:
+    """The views of one resource, on one service; each method with an operation is a route.
+
+    Args:
+        service: the use cases.
+        wait_s: how long a request waits before it becomes a job, in seconds.
+    """
+
+    name: ClassVar[str]
+    place: ClassVar[str] = ""
+    """Where all paths of the resource begin."""
+
+    def __init__(self, service: Service, *, wait_s: float = 0.0) -> None:
+        self._service = service
+        self._wait_s = wait_s
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        routes = Blueprint(self.name, __name__)
+        for name, view in vars(type(self)).items():
+            found = operation_of(view)
+            if found is not None:
+                bound = getattr(self, name)
+                routes.add_url_rule(self.place + found.path, name, bound, methods=[found.method])
+        return routes
+
+
+def read_request(body: type[_Body]) -> _Body:
+    """The body of the present request, which takes no parameters.
+
+    Raises:
+        RequestError, BadRequest: it is no JSON object, or a field is wrong.
+        InputError: the address has parameters.
+    """
+    read_parameters(request)
+    return body.read(parse_object(read_body(request)))

@@ -74,8 +74,8 @@ def register(commands: Commands, runtime: Runtime) -> None:
 def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask for the tail probabilities around the free interval, and draw them."""
     # numpy is loaded only when a plot is drawn.
-    from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
-    from qserver.answering.plots.render import svg_of
+    from qserver.answering.plots.chart import svg_of
+    from qserver.answering.plots.figures import PosteriorCurve, posterior_chart, thresholds_about
     from qserver.client import requests
 
     check_svg_path(args.out)
@@ -100,8 +100,7 @@ def run_posterior(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask for the ledger, and draw it."""
-    from qserver.answering.plots.bars import svg_of_bars
-    from qserver.answering.plots.budget import BudgetFacts, budget_chart
+    from qserver.answering.plots.figures import BudgetFacts, budget_chart, svg_of_bars
 
     check_svg_path(args.out)
     ledger = driver_of(args, runtime).result(ledger_of(args))

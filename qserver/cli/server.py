@@ -11,13 +11,12 @@ from qserver.cli.conditions import where_document
 from qserver.cli.console import Console
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError, InputError
-from qserver.query.asking.prior import prior_of
-from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading
+from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading, prior_of
 from qserver.query.looking import RULES, Selection
 from qserver.query.measure import Measure
 
 if TYPE_CHECKING:
-    from qserver.client.drivers import SyncDriver
+    from qserver.client.clients import SyncDriver
     from qserver.client.flows import Exchange
     from qserver.client.http import Reply
 
@@ -195,7 +194,7 @@ def url_of(args: argparse.Namespace) -> str:
 
 def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
     """The driver that sends requests to the server of the command line, each once."""
-    from qserver.client.drivers import SyncDriver
+    from qserver.client.clients import SyncDriver
     from qserver.client.flows import Patience
     from qserver.client.http import HttpClient
 

@@ -1,10 +1,9 @@
 """Python clients of a qserver: `Client` waits for each answer, `AsyncClient` awaits it.
 
-Begin with `clients`, which lists the methods. `requests` and `model_requests` make the exchange of
-each method, `flows` has the steps that lead to its reply, and `drivers` carries them out. Results
-are in `results`, `tables` and `model_results`; those of `lookups` are budgets, histories, jobs and
-posteriors. `from_json` reads them, `frames` shows those of many rows, and `plots` draws them.
-`http` is the connection.
+Begin with `clients`, which lists the methods and carries them out. `requests` and `model_requests`
+make the exchange of each method, and `flows` has the steps that lead to its reply. Results are in
+`results`, `tables` and `model_results`; those of `lookups` are budgets, histories, jobs and
+posteriors. `frames` shows those of many rows, and draws them. `http` is the connection.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from qserver.client.errors import (
     ServerProblemError,
     ServerUnreachableError,
 )
+from qserver.client.frames import Plot
 from qserver.client.lookups import Budget, History, Job, Posterior, Released
 from qserver.client.model_requests import Gate
 from qserver.client.model_results import (
@@ -33,7 +33,6 @@ from qserver.client.model_results import (
     StructureProposal,
     SyntheticRecords,
 )
-from qserver.client.plots import Plot
 from qserver.client.results import (
     Answer,
     BothChoices,

@@ -1,21 +1,28 @@
-"""Results as columns and as rows: for data frames, Arrow's C stream, a terminal and a notebook.
+"""Results as columns, as rows and as plots: for data frames, a terminal and a notebook.
 
 pandas, polars and DuckDB take a result as it is, by `__arrow_c_stream__`. The columns are made by
 pyarrow where it is installed, which the whole package brings, else by nanoarrow, which is small.
+
+A plot as a notebook shows it: SVG that can be saved, without a plotting library.
+
+Numbers of an answer or a table stand each on the band of its interval.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
+from qserver.answering.plots.intervals import IntervalChart, Panel, Row, svg_of_intervals
 from qserver.errors import ConfigError
-from qserver.text import aligned
+from qserver.text import aligned, interval_text
 
 Kind = Literal["text", "number"]
 _ARROW_TYPES: Mapping[Kind, str] = {"text": "string", "number": "float64"}
@@ -140,3 +147,48 @@ def _lined_up(column: Sequence[str]) -> list[str]:
     shown = [name, *(aligned(texts) if is_number else texts)]
     width = max(map(len, shown))
     return [text.rjust(width) if is_number else text.ljust(width) for text in shown]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """An SVG document; a notebook shows it, `save` writes it."""
+
+    title: str
+    svg: str = field(repr=False)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; replaces an existing one.
+
+        Raises:
+            ConfigError: the name does not end in .svg, or the file cannot be written.
+        """
+        place = Path(path)
+        if place.suffix.lower() != ".svg":
+            raise ConfigError("path", "end in .svg", place.name)
+        try:
+            place.write_text(self.svg, encoding="utf-8")
+        except OSError as exc:
+            raise ConfigError("path", f"be a file that can be written ({exc.strerror})") from exc
+
+
+def plot_of_panels(title: str, panels: tuple[Panel, ...], notes: tuple[str, ...]) -> Plot:
+    """Each number on the band of its interval."""
+    said = [
+        f"{', '.join(part for part in (panel.label, row.name) if part)}: {row.text}".lstrip(": ")
+        for panel in panels
+        for row in panel.rows
+    ]
+    chart = IntervalChart(title, " ".join(("; ".join(said) + ".", *notes)), panels, notes)
+    return Plot(title, svg_of_intervals(chart))
+
+
+def row_of(name: str, estimate: float, ends: Iterable[float]) -> Row:
+    """A number with the ends of its interval."""
+    low, high = ends
+    known = None if math.isnan(estimate) else estimate
+    text = interval_text(estimate=known, low=low, high=high)
+    said = f"{text.estimate or '-'}  [{text.low} to {text.high}]"
+    return Row(name, known, low, high, said)

@@ -11,17 +11,20 @@ from dataclasses import dataclass, field
 from math import log
 from typing import Any
 
-from qserver.answering.plots.bars import svg_of_bars
-from qserver.answering.plots.budget import BudgetFacts, budget_chart
-from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
-from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.chart import svg_of
+from qserver.answering.plots.figures import (
+    BudgetFacts,
+    PosteriorCurve,
+    budget_chart,
+    posterior_chart,
+    svg_of_bars,
+    thresholds_about,
+)
 from qserver.client.errors import ServerProblemError
 from qserver.client.flows import Call, Flow, Patience, sent
-from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
-from qserver.client.from_json import FromJson, at
+from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing, Plot
 from qserver.client.http import Reply, problem_of
-from qserver.client.plots import Plot
-from qserver.client.results import Answer, Interval
+from qserver.client.results import Answer, FromJson, Interval, at
 from qserver.errors import ConfigError, NotEstimableError
 from qserver.text import cost_text, interval_text, left_text
 

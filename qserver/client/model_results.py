@@ -15,8 +15,7 @@ from math import inf
 from typing import Any
 
 from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
-from qserver.client.from_json import FromJson, at
-from qserver.client.results import Answer, Cost, Price
+from qserver.client.results import Answer, Cost, FromJson, Price, at
 from qserver.text import cost_text, left_text
 
 

@@ -21,10 +21,9 @@ from qserver.client.flows import (
     keyed,
     sent,
 )
-from qserver.client.from_json import FromJson
 from qserver.client.http import Reply
 from qserver.client.lookups import Budget, History, Job, Posterior, Released, check_points, tails
-from qserver.client.results import Answer, DatasetInfo, Price, Probability
+from qserver.client.results import Answer, DatasetInfo, FromJson, Price, Probability
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.query.asking.reading import Method

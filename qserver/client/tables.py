@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any, Self, TypeVar
 
 from qserver.answering.plots.intervals import Panel
-from qserver.client.frames import MOST_SHOWN, Column, Listing
-from qserver.client.from_json import FromJson, at
-from qserver.client.plots import Plot, plot_of_panels, row_of
+from qserver.client.frames import MOST_SHOWN, Column, Listing, Plot, plot_of_panels, row_of
 from qserver.client.results import (
     Cost,
+    FromJson,
     Interval,
     Statement,
+    at,
     number_columns,
     selection_of,
 )

@@ -14,9 +14,8 @@ from qserver.inference.corners.bias import Bias
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.live_rows import LiveRows
 from qserver.inference.posterior.by_rows import Together
+from qserver.inference.posterior.posterior import RowEstimate, Stated, ToState
 from qserver.inference.posterior.posteriors import Estimates, Posteriors, Rows
-from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.posterior.stated import Stated, ToState
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
 from qserver.inference.rows.refinement import Refined, RefinedRow, Weights

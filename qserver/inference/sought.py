@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from qserver.inference.posterior.row_estimate import RowEstimate
+from qserver.inference.posterior.posterior import RowEstimate
 
 _CACHE_SIZE = 4096
 

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.classes import from_classes
 from qserver.ledger.limits import LIMITS
-from qserver.ledger.loss_tables import LossTable, TableLayout
+from qserver.ledger.loss_tables import LossTable, TableLayout, from_classes
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 

@@ -3,7 +3,7 @@
 The sum of all losses is one dense table while the product of all classes has at most 2^22 entries;
 the maximum is then exact. A larger sum is kept as one table per row. Bucket elimination is still
 exact as long as no bucket must be split: the queries then touch a chain or a tree of attributes.
-Otherwise shifted tables (`upper_bound`) give an upper bound.
+Otherwise shifted tables (`proof`) give an upper bound.
 
 *Bucket elimination.* For one axis after the other, the tables that mention it are added up, and
 their sum is replaced by its greatest entries along the axis: a table over the other axes. The
@@ -23,22 +23,23 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.ledger.classes import Indices, Partition, common
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import Shape
 from qserver.ledger.loss_tables import (
+    Indices,
     LossTable,
+    Partition,
     RowUnits,
     SumTable,
     TableLayout,
+    common,
     state_of_tables,
     tables_of_state,
     total,
     zero_table,
 )
 from qserver.ledger.neighbours import Units, along, greatest_along
-from qserver.ledger.proof import greatest_within
-from qserver.ledger.upper_bound import ShiftedSum
+from qserver.ledger.proof import ShiftedSum, greatest_within
 from qserver.query.linear import LinearQuery
 from qserver.records.state import State
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from qserver.answering.plots.ticks import nice_ticks
+from qserver.answering.plots.chart import nice_ticks
 from qserver.portal import words
 from qserver.query.sql.statement import Course, Row
 from qserver.text import group_texts

@@ -1,15 +1,24 @@
-"""Errors as a page tells them: what happened, what it means, what to do."""
+"""Errors as a page tells them: what happened, what it means, what to do.
+
+The labels of a form's fields, for errors in a form.
+
+Errors name the fields of documents. Here each name is translated to the label in the form, with
+the names of the inputs that hold it.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from werkzeug.exceptions import HTTPException
 
+from qserver.answering.models.kinds.registry import kind_of
+from qserver.api.errors import INTERNAL, kind_of_problem
 from qserver.api.headers import request_id
-from qserver.api.problem_kinds import INTERNAL, kind_of
 from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
@@ -18,10 +27,167 @@ from qserver.errors import (
     QServerError,
     SqlError,
 )
-from qserver.portal.labels import FormFields
-from qserver.query.calendar.refused import PeriodRetiredError
+from qserver.portal.question import FormQuestion, form_attributes
+from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.domain import Domain
 from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError
+
+TEXT_LABEL = "What to count, in SQL or as JSON"
+LENGTH_LABEL = "Length of the interval"
+CONFIDENCE_LABEL = "Confidence, percent"
+MEASURE_LABEL = "What may be measured"
+AMONG_LABEL = "Numbers that were looked at"
+RULE_LABEL = "How it was picked out"
+FIRST_LABEL = "How many are reported"
+ASSUMING_LABEL = "of at least so many records"
+INDEPENDENT_LABEL = "measure anew, with fresh noise"
+METHOD_LABEL = "How probabilities are computed"
+PRIOR_LABEL = "What is known beforehand"
+THRESHOLD_LABEL = "How likely is a count of at least"
+AT_MOST_LABEL = "and at most"
+EPSILON_LABEL = "Tables may cost, ε"
+COUNT_LABEL = "In SQL, or as JSON for HTTP"
+RECORDS_LABEL = "Records"
+SEED_LABEL = "Seed"
+
+_QUOTED = re.compile(r"`([^`]*)`")
+_ALL = re.compile(r"(?s).*")
+_QUERY = re.compile(r"\Aquery\b\.?")
+_MODEL = re.compile(r"\A((network|structure|marginals)\b[., ]*)+")
+_PART = re.compile(r"[.\[][^.\[]*\Z")
+# How a condition that cuts through a bin is told what would fit.
+_BETWEEN = re.compile(r'\{"between": \["?([^,"]+)"?, "?([^\]"]+)"?\]\}')
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field as its form shows it.
+
+    Args:
+        label: the words beside it.
+        inputs: names of the inputs that hold it.
+    """
+
+    label: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FormFields:
+    """The fields of a form, by the names that errors have for them.
+
+    Args:
+        named: by name; of a longer name the longest beginning counts.
+        other: what any other name is about.
+        wrapping: what such a name has around a place in what was typed; all of it by default.
+        parts: places that are parts of every such field, in words.
+        mentions: labels of the fields that messages speak of, by name.
+    """
+
+    named: Mapping[str, Field]
+    other: Field
+    wrapping: re.Pattern[str] = _ALL
+    parts: Mapping[str, str] = field(default_factory=dict)
+    mentions: Mapping[str, str] = field(default_factory=dict)
+
+    def field_of(self, name: str) -> Field:
+        """The field that a name belongs to."""
+        while name and name not in self.named:
+            cut = _PART.search(name)
+            name = name[: cut.start()] if cut else ""
+        return self.named.get(name, self.other)
+
+    def told(self, error: InputError) -> str:
+        """The error's message with the form's labels."""
+        found = self.field_of(error.name)
+        place = self.wrapping.sub("", error.name) if found is self.other else ""
+        at = f", at `{place}`," if place else ""
+        if place in self.parts:
+            at = f": {self.parts[place]}"
+        rest = str(error).removeprefix(f"`{error.name}`")
+        return f"“{found.label}”{at}{self._in_words(rest)}"
+
+    def _in_words(self, text: str) -> str:
+        """A message with labels in place of names, and ranges as people write them."""
+
+        def label(found: re.Match[str]) -> str:
+            return f"“{self.mentions[found[1]]}”" if found[1] in self.mentions else found[0]
+
+        return _QUOTED.sub(label, _BETWEEN.sub(r"\1 to \2", text))
+
+
+def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
+    """The fields of the query builder."""
+    named = {
+        "length": Field(LENGTH_LABEL, ("length",)),
+        "confidence": Field(CONFIDENCE_LABEL, ("confidence",)),
+        "measure": Field(MEASURE_LABEL, ("measure",)),
+        "selected_from.m": Field(AMONG_LABEL, ("among",)),
+        "selected_from.rule": Field(RULE_LABEL, ("rule",)),
+        "selected_from.first": Field(FIRST_LABEL, ("first",)),
+        "independent": Field(INDEPENDENT_LABEL, ("independent", "among")),
+        "assuming": Field(ASSUMING_LABEL, ("assuming",)),
+        "method": Field(METHOD_LABEL, ("method",)),
+        "prior": Field(PRIOR_LABEL, ("prior", "prior_low", "prior_high")),
+    }
+    text = Field(TEXT_LABEL, ("text",))
+    if question.is_json:
+        return FormFields(named, text, wrapping=_QUERY)
+    if question.text:
+        if _says("WITHIN", question):
+            named["length"] = Field(f"{LENGTH_LABEL}, twice WITHIN", ("text",))
+        if _says("CONFIDENCE", question):
+            named["confidence"] = Field("CONFIDENCE", ("text",))
+        return FormFields(named, text)
+    for attribute in form_attributes(domain):
+        name, place = attribute.name, f"query.where.{attribute.name}"
+        if attribute.kind == "labels":
+            named[place] = Field(name, (f"is:{name}",))
+            continue
+        named[place] = Field(name, (f"from:{name}", f"to:{name}"))
+        named[f"{place}.from"] = Field(f"{name}, from", (f"from:{name}",))
+        end = "to below" if attribute.kind == "real" else "to"
+        named[f"{place}.to"] = Field(f"{name}, {end}", (f"to:{name}",))
+    return FormFields(named, text)
+
+
+def learning_fields(kind: str) -> FormFields:
+    """The fields of the form that learns a model of a kind."""
+    text = kind_of(kind).face.text
+    what = Field(text.label, (text.name,))
+    epsilon = Field(EPSILON_LABEL, ("epsilon",))
+    mentions = {"epsilon": EPSILON_LABEL}
+    parts = {"variables": "its variables", "edges": "its edges", "name": "the name of a variable"}
+    return FormFields({"epsilon": epsilon}, what, wrapping=_MODEL, parts=parts, mentions=mentions)
+
+
+def model_fields(names: tuple[str, ...], *, text: str = "") -> FormFields:
+    """The fields of the forms that ask a model.
+
+    Args:
+        names: of the attributes that the model has.
+        text: the count that was asked for, or ''.
+    """
+    if text:
+        wrapping = _QUERY if text.startswith("{") else _ALL
+        return FormFields({}, Field(COUNT_LABEL, ("count",)), wrapping=wrapping)
+    given = Field("Given", tuple(f"given:{name}" for name in names))
+    named = {name: Field(f"{name}, given", (f"given:{name}",)) for name in names}
+    named |= {"given": given, "evidence": given}
+    mentions = {"marginal": "Show", "given": "Given"}
+    return FormFields(named, Field("Show", ("show",)), mentions=mentions)
+
+
+THRESHOLD_FIELDS = FormFields(
+    {"at_most": Field(AT_MOST_LABEL, ("at_most",))}, Field(THRESHOLD_LABEL, ("at_least",))
+)
+RECORD_FIELDS = FormFields({"seed": Field(SEED_LABEL, ("seed",))}, Field(RECORDS_LABEL, ("n",)))
+
+
+def _says(clause: str, question: FormQuestion) -> bool:
+    return re.search(rf"\b{clause}\b", question.text, re.IGNORECASE) is not None
+
 
 _ADVICE = {
     "budget_exhausted": "Nothing was spent. Ask for a longer interval or less confidence, or take "
@@ -95,7 +261,7 @@ def fault_of(exc: Exception, fields: FormFields | None = None) -> Fault:
     Args:
         fields: of the form that was sent, in whose words the error is told.
     """
-    kind = kind_of(exc.code) if isinstance(exc, QServerError) else INTERNAL
+    kind = kind_of_problem(exc.code) if isinstance(exc, QServerError) else INTERNAL
     detail = kind.detail or str(exc)
     if kind is INTERNAL:
         detail += f" Request {request_id()}."

@@ -1,8 +1,8 @@
 """PostgreSQL's wire protocol: a client of the service, as the web pages are.
 
-`server` takes connections, `connection` speaks with one of them, and `startup` lets it in.
+`server` takes connections, `connection` lets one of them in and speaks with it.
 `session` has what a connection has set: nothing is spent until it says `SET qserver.spend = on`.
-`routing` finds out what a text is about: `asking` answers it from a dataset, `commands` from the
-session, `catalogue` from the public names of all datasets. `extended` keeps prepared statements.
-`wire` has the bytes.
+`routing` finds out what a text is about: it is answered from the session there, from a dataset by
+`asking`, and from the public names of all datasets by `catalogue`. `extended` keeps prepared
+statements. `wire` has the bytes.
 """

@@ -23,8 +23,7 @@ def main(descriptor: int) -> None:
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
     with loading():
-        from qserver.api.process.logs import logging_config
-        from qserver.api.process.opening import STARTING_S, access_of, open_store
+        from qserver.api.process.opening import STARTING_S, access_of, logging_config, open_store
         from qserver.config import Settings
         from qserver.postgres.connection import House, converse
         from qserver.postgres.server import Limits, PostgresServer

@@ -18,8 +18,7 @@ from qserver.postgres.wire.faults import (
     PostgresError,
     violation,
 )
-from qserver.postgres.wire.messages import Fields
-from qserver.postgres.wire.stream import Stream
+from qserver.postgres.wire.messages import Fields, Stream
 from qserver.postgres.wire.texts import Text, statements
 from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter, encoders
 from qserver.query.sql.plain.reads import MAX_CHARACTERS

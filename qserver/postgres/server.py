@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from qserver.postgres.wire import messages
 from qserver.postgres.wire.faults import TOO_MANY, PostgresError
-from qserver.postgres.wire.stream import Stream
+from qserver.postgres.wire.messages import Stream
 
 
 @dataclass(frozen=True)

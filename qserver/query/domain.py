@@ -19,10 +19,17 @@ from math import prod
 from typing import Literal, get_args
 
 from qserver.errors import DomainError
-from qserver.query.calendar.periods import Periods
-from qserver.query.labels.cells import PLAIN, Cells
-from qserver.query.labels.codes import check_codes, check_markers, index_of_boolean, recorded_texts
-from qserver.query.labels.levels import MAX_LEVELS, Level
+from qserver.query.calendar.units import Periods
+from qserver.query.labels import (
+    MAX_LEVELS,
+    PLAIN,
+    Cells,
+    Level,
+    check_codes,
+    check_markers,
+    index_of_boolean,
+    recorded_texts,
+)
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
 Kind = Literal["labels", "integer", "real", "date", "period"]

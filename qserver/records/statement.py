@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import Method
+from qserver.query.asking.reading import Method, Prior
 
 Law = Literal["posterior", "estimator", "exact"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from qserver.answering.answer import with_ends
 from qserver.answering.decide import Free, ToAnswer, still_to_do, to_answer
-from qserver.answering.reading import with_ends
 from qserver.config import Settings
 from qserver.errors import BusyError, NotFoundError, StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload

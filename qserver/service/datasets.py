@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from prometheus_client import Counter
 
 from qserver.answering import checkpoint
+from qserver.answering.checkpoint import shared_folder
 from qserver.answering.replica import Replica, note_fault
-from qserver.checkpoint.file import shared_folder
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.planning.ways import WayFault

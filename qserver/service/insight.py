@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from qserver.answering.answer import answer_from, as_read, exact_answer, offer_from
+from qserver.answering.answer import (
+    answer_from,
+    as_read,
+    exact_answer,
+    known_total,
+    offer_from,
+    reading_on,
+)
 from qserver.answering.decide import to_answer
 from qserver.answering.longer import told
-from qserver.answering.reading import known_total, reading_on
 from qserver.answering.workload import KnownNumber, as_known, known_numbers
 from qserver.errors import NotEstimableError
+from qserver.inference.posterior.by_method import AsRead, read
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
-from qserver.inference.posterior.read import AsRead, read
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking

@@ -12,7 +12,7 @@ from qserver.errors import StoreBehindError, StoreCorruptError, StoreError
 from qserver.records.account import Allowance
 from qserver.records.audit_chain import digest_of, is_linked, linked
 from qserver.storage.constants import STORE
-from qserver.storage.encoding.records import reply_code
+from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.encoding.sealed import (
     ADVICE,
     checked,

@@ -19,7 +19,7 @@ from qserver.errors import (
     StoreError,
 )
 from qserver.records.audit_chain import Links, digest_of, relinked
-from qserver.storage.encoding.records import reply_code
+from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.encoding.requests import Reservation, events_of
 from qserver.storage.encoding.sealed import PAID, sealed
 from qserver.storage.keys import Keys

@@ -14,7 +14,7 @@ from qserver.errors import NotFoundError, StoreCorruptError
 from qserver.records.audit_chain import GENESIS, check_links, digest_of, is_linked
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement
-from qserver.storage.encoding.records import measurements_in_force
+from qserver.storage.encoding.jobs import measurements_in_force
 from qserver.storage.encoding.sealed import ADVICE, read_meta, reading
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient

@@ -11,8 +11,7 @@ from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement
-from qserver.storage.encoding.jobs import model_answer_from_plain
-from qserver.storage.encoding.records import measurements_in_force
+from qserver.storage.encoding.jobs import measurements_in_force, model_answer_from_plain
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
 from qserver.storage.histories import read_history

@@ -1,7 +1,7 @@
 """The owner's operations on a store: replace a snapshot, raise a limit, recover.
 
 The worker decides the order in which journal, registry and store are written:
-worker/owner/rotate.py, worker/owner/changes.py, worker/owner/recovery.py.
+worker/owner/rotate.py, worker/owner/changes.py, worker/owner/restore.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
 from qserver.storage.charging import Lease
-from qserver.storage.encoding.records import reply_code
+from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import meta_text, sealed
 from qserver.storage.keys import AUDIT, DATASETS, Keys

@@ -29,7 +29,7 @@ from qserver.storage.charging import (
     refuse_fenced,
     reserve,
 )
-from qserver.storage.encoding.records import reply_code
+from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.model_records import ModelStore

@@ -23,12 +23,15 @@ from qserver.records.paid_question import PaidQuestion
 from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.cursor import Cursor, Entries
-from qserver.storage.encoding.jobs import JobRecord, State, state_with_rounds, with_rounds
-from qserver.storage.encoding.records import (
+from qserver.storage.encoding.jobs import (
+    JobRecord,
+    State,
     kept_estimator,
     measurements_from_json,
     read_estimators,
     reply_code,
+    state_with_rounds,
+    with_rounds,
 )
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, PAID, read_meta, reading, sealed, unsealed

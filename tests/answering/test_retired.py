@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qserver.answering.retired import period_retired
+from qserver.answering.answer import period_retired
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import interval

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from qserver import errors
-from qserver.api.problem_kinds import STORE_CODES
-from qserver.query.calendar.refused import PeriodNotSealedError, PeriodRetiredError
+from qserver.api.errors import STORE_CODES
+from qserver.query.calendar.units import PeriodNotSealedError, PeriodRetiredError
 from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError
 from tests.api.calls import (

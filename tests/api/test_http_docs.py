@@ -13,8 +13,8 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from deploy.site.pages.http import http_page
+from qserver.api.errors import KINDS
 from qserver.api.openapi import openapi_document, routes_of
-from qserver.api.problem_kinds import KINDS
 from tests.api.calls import QUESTION, Caller
 from tests.api.every_reply import D, Replies
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import Reading
+from qserver.query.asking.reading import Prior, Reading
 from qserver.query.looking import Looking, Selection
 from tests.api.calls import ASK, QUERY, QUESTION, WORKLOAD, Caller, assert_problem
 from tests.api.fake_service import FakeService

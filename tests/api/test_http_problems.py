@@ -10,8 +10,8 @@ from flask import Flask
 from openapi_schema_validator import OAS31Validator
 
 from qserver import errors
+from qserver.api.errors import KINDS
 from qserver.api.openapi import openapi_document
-from qserver.api.problem_kinds import KINDS
 from qserver.records import claim
 from tests.api.calls import ASK, QUESTION, Caller, assert_problem
 from tests.api.fake_service import BrokenTestError, FakeService

@@ -25,8 +25,7 @@ from itertools import combinations
 
 import numpy as np
 
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import Reading
+from qserver.query.asking.reading import Prior, Reading
 from qserver.query.looking import Looking, Selection
 
 from .played_answers import CONFIDENCE, PlayedServer

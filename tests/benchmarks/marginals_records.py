@@ -13,10 +13,9 @@ from itertools import combinations
 
 import numpy as np
 
-from qserver.models.marginals.estimate import estimate
+from qserver.models.marginals.estimate import RecordSource, estimate, record_source
 from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.tractable import RecordSource, record_source
 
 from .machine import times_of
 from .tables import Report, Value

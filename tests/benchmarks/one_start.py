@@ -20,10 +20,9 @@ def main() -> None:
     url, folder, shape, n, how = sys.argv[1:]
     import json
 
-    from qserver.answering.checkpoint import found, kept
+    from qserver.answering.checkpoint import found, kept, shared_folder
     from qserver.answering.decide import decide
     from qserver.answering.replica import Replica
-    from qserver.checkpoint.file import shared_folder
     from qserver.config import Settings
     from qserver.query.question import Question
     from qserver.query.requirement import Requirement

@@ -14,9 +14,7 @@ import numpy.typing as npt
 
 from qserver.answering.answer import answer_from
 from qserver.inference.engine import RowEstimate
-from qserver.inference.posterior.given import GivenPosterior
-from qserver.inference.posterior.posterior import Posterior
-from qserver.inference.posterior.stated import AnyPosterior, Stated
+from qserver.inference.posterior.posterior import AnyPosterior, GivenPosterior, Posterior, Stated
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan, plan_answer

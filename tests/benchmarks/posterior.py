@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.errors import CapacityError
-from qserver.inference.law.convolution import Convolution
 from qserver.inference.law.evaluator import Evaluator
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.monte_carlo import MonteCarlo
+from qserver.inference.law.paper_methods import Convolution, MonteCarlo
 
 from .machine import times_of
 from .tables import Report, Value

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import duckdb
 
-from qserver.query.calendar.periods import Periods
+from qserver.query.calendar.units import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.partition import product_partition
 from tests.worker.codes import codes_of

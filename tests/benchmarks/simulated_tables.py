@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.network.learning.noisy_table import Scope
+from qserver.models.network.learning.estimation import Scope
 from qserver.models.network.network import Network, Table, network_of_counts
 from qserver.models.network.structure import Structure
 

@@ -17,13 +17,17 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.models.network.greedy_structure import correlations, greedy_structure
 from qserver.models.network.learning.learn import Allocation
 from qserver.models.network.network import Network
-from qserver.models.network.structure import Structure, complexity, structure_of_edges
-from qserver.models.tracing.attack import TracingAttack, fitted
+from qserver.models.network.structure import (
+    Structure,
+    complexity,
+    correlations,
+    greedy_structure,
+    structure_of_edges,
+)
+from qserver.models.tracing.attack import Roc, TracingAttack, fitted
 from qserver.models.tracing.bound import PrivacyCap, TracingBound
-from qserver.models.tracing.roc import Roc
 from tests.models.network.simulated_learning import learn
 
 from .published_networks import published, records

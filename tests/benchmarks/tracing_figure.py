@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.answering.plots.chart import Area, Axis, Chart, Line
-from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.chart import Area, Axis, Chart, Line, svg_of
 from qserver.models.network.structure import complexity
 from qserver.models.tracing.bound import PrivacyCap, TracingBound
 from qserver.models.tracing.report import CURVE_FPR

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from qserver.answering.plots.chart import Axis, Chart, Line
-from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.chart import Axis, Chart, Line, svg_of
 
 from .results import kept
 from .weeks import METHODS, N_WEEKS

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from qserver.portal import words
-from qserver.portal.labels import LENGTH_LABEL
+from qserver.portal.faults import LENGTH_LABEL
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store

@@ -7,8 +7,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from qserver.api.problem_kinds import KINDS
-from qserver.portal.labels import LENGTH_LABEL, TEXT_LABEL
+from qserver.api.errors import KINDS
+from qserver.portal.faults import LENGTH_LABEL, TEXT_LABEL
 from tests.browser.chromium_page import Visit, Visitor
 
 SENTENCE = re.compile(

@@ -8,7 +8,7 @@ import threading
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
-from qserver.portal.labels import LENGTH_LABEL, TEXT_LABEL
+from qserver.portal.faults import LENGTH_LABEL, TEXT_LABEL
 from tests.browser.chromium_page import Visit, Visitor
 
 WOMEN = "SELECT COUNT(*) FROM adult WHERE sex = 'Female'"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.checkpoint.file import (
+from qserver.answering.checkpoint import (
     MAGIC,
     CheckpointError,
     CheckpointFolder,
@@ -172,13 +172,13 @@ def test_two_processes_that_write_the_same_one_do_not_mix_them(
     def in_pieces(state: State) -> Iterator[Any]:
         parts = list(parts_of(state))
         yield parts[0]
-        monkeypatch.setattr("qserver.checkpoint.file.parts_of", parts_of)
+        monkeypatch.setattr("qserver.answering.checkpoint.parts_of", parts_of)
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(os, "getpid", lambda: 4242)
             folder.keep("s1", "one", other)
         yield from parts[1:]
 
-    monkeypatch.setattr("qserver.checkpoint.file.parts_of", in_pieces)
+    monkeypatch.setattr("qserver.answering.checkpoint.parts_of", in_pieces)
     with pytest.raises(FileNotFoundError):
         folder.keep("s1", "one", STATE)
     found = folder.load("s1")

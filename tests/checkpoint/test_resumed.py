@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qserver.answering.checkpoint import Saved, found, kept
+from qserver.answering.checkpoint import CheckpointFolder, Saved, found, kept
 from qserver.answering.decide import Free, decide
 from qserver.answering.replica import Replica
-from qserver.checkpoint.file import CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.query.linear import LinearQuery, linear_query

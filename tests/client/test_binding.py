@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot import TokenType
 
 from qserver.client.dbapi import NotSupportedError, ProgrammingError
-from qserver.client.dbapi.values import bound, literal
+from qserver.client.dbapi.connection import bound, literal
 from qserver.query.sql.tokens import Words
 
 NASTY = st.text(alphabet="'\"`?-/*#{}\\;\n\r\t x5é\u2028", max_size=20) | st.text(max_size=20)

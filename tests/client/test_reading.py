@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qserver.client.from_json import FromJson, at
+from qserver.client.results import FromJson, at
 
 
 @dataclass(frozen=True)

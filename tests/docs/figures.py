@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from qserver.answering.plots.bars import Bar, BarChart, svg_of_bars
-from qserver.answering.plots.chart import Axis, Chart, Line
-from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
-from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.chart import Axis, Chart, Line, svg_of
+from qserver.answering.plots.figures import (
+    Bar,
+    BarChart,
+    PosteriorCurve,
+    posterior_chart,
+    svg_of_bars,
+    thresholds_about,
+)
 from qserver.client import Table
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.benchmarks.endurance.figure import endurance

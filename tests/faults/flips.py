@@ -28,7 +28,7 @@ from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 from tests.deployment import LOG, Deployment
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
 
 Verdict = Literal["refused", "same", "restored", "ALTERED"]

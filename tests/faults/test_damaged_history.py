@@ -18,7 +18,7 @@ from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, Deployment
 from tests.worker.crashes import Crash
 from tests.worker.forge import forge_ledger
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
 
 TOWN = Keys("town")

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from qserver.ledger import loss, maximum
-from qserver.ledger import upper_bound as shifting
+from qserver.ledger import proof as shifting
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.neighbours import Neighbours

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from qserver.inference.tables.blocks.chain import default_chain, single_values
-from qserver.inference.tables.blocks.nested_chains import (
+from qserver.inference.tables.blocks.pattern import Lattice
+from qserver.inference.tables.blocks.placement import (
     chain_through,
     has_levels,
     joined,
     labels_of,
     nested_levels,
 )
-from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.planning.blocks.levels import Learner, seen_on
 from qserver.planning.blocks.needed_part import Answered, Need, need_of

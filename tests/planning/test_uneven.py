@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.tables.blocks.nested_chains import Labels, labels_of
+from qserver.inference.tables.blocks.placement import Labels, labels_of
 from qserver.planning.blocks.levels import _cells, _Search, uneven_chain
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER

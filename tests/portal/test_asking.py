@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from qserver.api.problem_kinds import KINDS
+from qserver.api.errors import KINDS
 from qserver.portal import words
 from qserver.portal.describe import Heading
-from qserver.portal.labels import LENGTH_LABEL
-from qserver.portal.pages.prices import Quote, Stop, worthwhile
+from qserver.portal.faults import LENGTH_LABEL
+from qserver.portal.pages.answers import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, CurvePoint, JobStatus, ModelAnswer

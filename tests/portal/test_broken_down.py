@@ -11,14 +11,13 @@ from urllib.parse import urlencode
 import pytest
 from werkzeug.datastructures import MultiDict
 
-from qserver.portal.broken_down import examples, statement_of
 from qserver.portal.describe import question_of_row
 from qserver.portal.pages.tables import _note
-from qserver.portal.question import FormQuestion
-from qserver.query.calendar.periods import Periods
+from qserver.portal.question import FormQuestion, examples, statement_of
 from qserver.query.calendar.sealed import sealed_domain
+from qserver.query.calendar.units import Periods
 from qserver.query.domain import Attribute, Domain
-from qserver.query.labels.levels import Level
+from qserver.query.labels import Level
 from qserver.query.linear import query_from_document
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Binning, Ratio

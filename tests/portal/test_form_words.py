@@ -11,11 +11,11 @@ import pytest
 from werkzeug.test import TestResponse
 
 from qserver.errors import InputError, NetworkError, QueryError, RequirementError
-from qserver.portal.labels import CONFIDENCE_LABEL as CONFIDENCE
-from qserver.portal.labels import COUNT_LABEL as COUNT
-from qserver.portal.labels import EPSILON_LABEL as EPSILON
-from qserver.portal.labels import LENGTH_LABEL as LENGTH
-from qserver.portal.labels import (
+from qserver.portal.faults import CONFIDENCE_LABEL as CONFIDENCE
+from qserver.portal.faults import COUNT_LABEL as COUNT
+from qserver.portal.faults import EPSILON_LABEL as EPSILON
+from qserver.portal.faults import LENGTH_LABEL as LENGTH
+from qserver.portal.faults import (
     RECORD_FIELDS,
     THRESHOLD_FIELDS,
     FormFields,
@@ -23,7 +23,7 @@ from qserver.portal.labels import (
     model_fields,
     question_fields,
 )
-from qserver.portal.labels import TEXT_LABEL as TEXT
+from qserver.portal.faults import TEXT_LABEL as TEXT
 from qserver.portal.question import FormQuestion
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query

@@ -9,12 +9,12 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from qserver.answering.models.kinds import registry
-from qserver.answering.models.kinds.face import NETWORK_FACE, FormText, KindFace, RequestField
+from qserver.answering.models.kinds.kind import NETWORK_FACE, FormText, KindFace, RequestField
 from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.api.bodies.model import model_request
 from qserver.portal.describe import model_words
-from qserver.portal.labels import learning_fields
-from qserver.portal.model_forms import LearnForm
+from qserver.portal.faults import learning_fields
+from qserver.portal.form_reader import LearnForm
 from tests.portal.portal_site import PEOPLE, Browser
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from werkzeug.datastructures import MultiDict
 
-from qserver.portal.broken_down import examples, statement_of
-from qserver.portal.question import FormQuestion
+from qserver.portal.question import FormQuestion, examples, statement_of
 from tests.districts import DOMAIN, IN_REGION, districts
 from tests.portal.portal_site import PEOPLE, Browser, answered, browser_on
 

@@ -14,7 +14,7 @@ from qserver.errors import InputError
 from qserver.models.network.bif import read_bif
 from qserver.portal import words
 from qserver.portal.describe import model_words
-from qserver.portal.model_forms import LearnForm, question_of
+from qserver.portal.form_reader import LearnForm, question_of
 from tests.portal.portal_site import BUDGET_WARNS, HTMX, PEOPLE, Browser
 
 MODELS = f"{PEOPLE}/models"

@@ -14,7 +14,7 @@ from qserver.cli.console import Console
 from qserver.cli.main import build_parser as server_parser
 from qserver.cli.runtime import Runtime
 from qserver.portal import words
-from qserver.portal.audit_words import change_line
+from qserver.portal.pages.owner import change_line
 from qserver.records.account import Allowance
 from qserver.service.ledger import AuditEntry
 from qserver.storage.spend import SpendingStore

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from qserver.api.bodies.sql import SqlTableBody
-from qserver.api.problem_kinds import KINDS
+from qserver.api.bodies.workload import SqlTableBody
+from qserver.api.errors import KINDS
 from qserver.portal import words
 from qserver.portal.drawing import WIDTH, Scale, whiskers
 from qserver.portal.pages import ask

@@ -13,7 +13,7 @@ from typing import Any
 from qserver.api.access import Access, OpenAccess
 from qserver.postgres.connection import House, converse
 from qserver.postgres.server import Limits
-from qserver.postgres.wire.stream import Stream
+from qserver.postgres.wire.messages import Stream
 from qserver.service.service import Service
 
 Message = tuple[bytes, bytes]

@@ -31,7 +31,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from tests.ledger.people_by_definition import People, Person
 from tests.query.small_queries import cells
-from worker.private.growing import GrowingTable
+from worker.private.entry import GrowingTable
 from worker.spending import measure as measuring
 from worker.spending.spend import Trusted
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from qserver.config import Settings
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.registry import Registry
 from worker.private.tables import Tables

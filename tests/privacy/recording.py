@@ -28,7 +28,7 @@ from qserver.records.plan import PlannedTable
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.by_hand import BY_SEX, charges_by_hand
 from worker.cli import _log
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.noise import mechanism
 from worker.private.registry import Registry
 from worker.spending import measure as measuring

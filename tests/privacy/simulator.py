@@ -21,7 +21,7 @@ from typing import Any
 from unittest import mock
 
 from qserver.answering import checkpoint
-from qserver.checkpoint.file import CheckpointFolder
+from qserver.answering.checkpoint import CheckpointFolder
 from qserver.service.allowances import Allowances
 from qserver.service.ledger import LedgerViews
 from qserver.storage.saved_questions import SavedQuestions

@@ -48,7 +48,7 @@ from tests.privacy.scan import (
     text_secret,
 )
 from worker.journal.records import Attached
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 
 pytestmark = pytest.mark.slow
 

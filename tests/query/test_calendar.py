@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError, QueryError
 from qserver.query.calendar.ends import range_between, range_from, range_up_to
-from qserver.query.calendar.periods import Periods
 from qserver.query.calendar.units import (
     EXAMPLES,
     UNITS,
+    Periods,
     Unit,
     first_day,
     last_day,

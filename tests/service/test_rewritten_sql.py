@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.api.bodies.sql import SqlBody
+from qserver.api.bodies.workload import SqlBody
 from qserver.query.sql.cells import CellValue
 from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.tables.intervals import CellInterval

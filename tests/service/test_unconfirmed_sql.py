@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.api.bodies.sql import SqlBody
+from qserver.api.bodies.workload import SqlBody
 from qserver.client import Table
 from qserver.errors import SqlError
 from qserver.query.sql.tables.exactness import UNSAID, Exactness

@@ -15,8 +15,7 @@ from qserver.errors import (
     DisclosureGuardError,
     RequirementError,
 )
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import Reading
+from qserver.query.asking.reading import Prior, Reading
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.looking import Looking, Selection
@@ -43,8 +42,9 @@ from qserver.records.paid_question import FittedBase, PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, Sampled, TableCell
 from qserver.records.problem import problem_from_error
 from qserver.records.statement import Simultaneous, Statement
-from qserver.storage.encoding.jobs import answer_from_json, answer_json
-from qserver.storage.encoding.records import (
+from qserver.storage.encoding.jobs import (
+    answer_from_json,
+    answer_json,
     estimator_from_json,
     estimator_json,
     measurement_json,

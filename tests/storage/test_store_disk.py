@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from qserver.storage.server import room
-from qserver.storage.server.room import FULL, ROOM_AGAIN, StoreDisk, has_room
+from qserver.storage.server import embedded_store
+from qserver.storage.server.embedded_store import FULL, ROOM_AGAIN, StoreDisk, has_room
 
 
 class Server:
@@ -59,7 +59,7 @@ def test_a_full_disk_is_told_once_and_left_as_soon_as_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rooms = [False, False, True]
-    monkeypatch.setattr(room, "has_room", lambda _folder: rooms.pop(0))
+    monkeypatch.setattr(embedded_store, "has_room", lambda _folder: rooms.pop(0))
     disk, server = StoreDisk(tmp_path), Server()
     assert disk.appendfsync() == "everysec"
     assert tended(disk, server) == FULL
@@ -73,11 +73,11 @@ def test_a_full_disk_is_told_once_and_left_as_soon_as_there_is_room(
 def test_a_server_whose_last_write_failed_is_left_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "has_room", lambda _folder: not tmp_path.exists())
+    monkeypatch.setattr(embedded_store, "has_room", lambda _folder: not tmp_path.exists())
     disk, server = StoreDisk(tmp_path), Server(aof_last_write_status="err")
     disk.appendfsync()
     tended(disk, server)
-    monkeypatch.setattr(room, "has_room", lambda _folder: True)
+    monkeypatch.setattr(embedded_store, "has_room", lambda _folder: True)
     assert tended(disk, server) == ""
     assert server.told == ["set qserver:room"]
 

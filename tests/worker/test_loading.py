@@ -11,8 +11,8 @@ import pytest
 from qserver.records.answer import JobStatus
 from tests.deployment import LOG, Deployment, write_people
 from tests.worker.spending.test_loop import attach_others, submit_to
-from worker.load import AttachedData
-from worker.owner.detach import detach
+from worker.main_loop import AttachedData
+from worker.owner.changes import detach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.spending.group.spends import Spends

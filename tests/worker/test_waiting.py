@@ -13,7 +13,7 @@ import pytest
 from qserver.errors import JournalError, StoreBehindError, StoreUnavailableError
 from worker import main_loop
 from worker.journal.journal import JournalFullError
-from worker.wait import Waiting
+from worker.spending.loop import Waiting
 
 
 class Clock:

@@ -2,7 +2,7 @@
 
 An accountant that shares no code with ledger, planner, worker or store: numpy and the standard
 library are all that it uses. Begin with `accountant`. `lines` reads the journal, `functions` has
-rows and tables, `chains` replays what was drawn, `losses` and `search` find the greatest loss, and
-`people` adds up snapshots that may hold the same person, and asks whether the numbers of an attach
-are those of its unit. The theorem is in docs/guarantee.md, "The books".
+rows and tables, `chains` replays what was drawn, and `losses` finds the greatest loss. Snapshots
+that may hold the same person are added up, and it is asked whether the numbers of an attach are
+those of its unit. The theorem is in docs/guarantee.md, "The books".
 """

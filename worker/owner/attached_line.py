@@ -14,7 +14,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.encoding.records import public_row_json
+from qserver.storage.encoding.jobs import public_row_json
 from qserver.storage.store import Store
 from worker.journal.records import Attached
 from worker.private.snapshot import Snapshot

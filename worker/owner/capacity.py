@@ -20,7 +20,7 @@ from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition, product_p
 from qserver.records.dataset import MOST_RECORDS
 from qserver.storage.store import Store
 from worker.constants import WORKER
-from worker.owner.checks.finding import WorkerFinding
+from worker.owner.checks.population import WorkerFinding
 from worker.private.registry import RegistryEntry
 from worker.private.tables import RecordTable, table_from_columns
 from worker.spending.slot import scan_slots

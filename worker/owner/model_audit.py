@@ -17,17 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.network_kind import NetworkKind
-from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.chart import svg_of
 from qserver.answering.plots.tracing import tracing_chart
 from qserver.errors import ConfigError, InputError, NetworkError, PrivateDataError
 from qserver.models.network.bif import read_bif
 from qserver.models.network.network import Network
 from qserver.models.network.structure import Variable
-from qserver.models.tracing.attack import TracingAttack, fitted
+from qserver.models.tracing.attack import Roc, TracingAttack, fitted
 from qserver.models.tracing.bound import PrivacyCap, relation_of
 from qserver.models.tracing.effects import AttackedRecords, measured_effects
 from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
-from qserver.models.tracing.roc import Roc
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.storage.store import Store

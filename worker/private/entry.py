@@ -1,28 +1,168 @@
-"""The present content of what is attached."""
+"""The present content of what is attached.
+
+Private data that arrive over time: sealed periods in memory, each filled up to its capacity.
+
+A scan reads the periods that a query is about, and of each as many records as its capacity, which
+is public. So its time does not tell how many records there are. What a period is filled up with are
+records of the first cell, whose number is taken off again.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from secrets import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from qserver.errors import BusyError, PrivateDataError
+import numpy as np
+from numpy.typing import NDArray
+
+from qserver.errors import BusyError, MeasurementError, PrivateDataError
+from qserver.query.calendar.sealed import periods_of
 from qserver.query.domain_file import domain_from_document
+from qserver.query.linear import LinearQuery
+from qserver.query.partition import ProductPartition
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
 from worker.journal.records import Retired, Sealed
 from worker.private.content import Content
-from worker.private.growing import GrowingTable
+from worker.private.parts import Part, PartFolder
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.seal import fingerprint_of, fingerprint_of_table, open_seal
 from worker.private.spark.place import SparkCodes
-from worker.private.tables import RecordTable
+from worker.private.tables import RecordTable, table_from_columns
 from worker.sources.address import Address
 
 if TYPE_CHECKING:
     from worker.private.snapshot import Snapshot
     from worker.private.spark.tables import SparkTable
+
+
+class GrowingTable:
+    """The sealed periods of one snapshot; for one thread.
+
+    Args:
+        meta: its public facts; `growth` says how its data arrive.
+        folder: where its parts are.
+    """
+
+    def __init__(self, meta: DatasetMeta, folder: PartFolder) -> None:
+        if meta.growth is None:
+            raise MeasurementError
+        self._sizes = meta.domain.sizes
+        self._axis = meta.period_axis
+        self._capacity = meta.growth.capacity
+        self._folder = folder
+        self._begin(0)
+
+    def _begin(self, first: int) -> None:
+        """Hold no data yet; those to come begin with the period `first`."""
+        self._first = first
+        self._n_fillers: list[int] = []
+        self._table = table_from_columns(
+            {i: np.zeros(0, dtype=np.int64) for i in range(len(self._sizes))}, self._sizes
+        )
+
+    @property
+    def n_sealed(self) -> int:
+        """The first periods whose data are in memory or erased."""
+        return self._first + len(self._n_fillers)
+
+    def follow(self, sealed: Sequence[Sealed], retired: Retired | None = None) -> bool:
+        """Read the parts that were sealed since, and forget what is retired; whether any was.
+
+        Raises:
+            PrivateDataError: a part is missing, or is not what was sealed.
+        """
+        first = 0 if retired is None else retired.before
+        if (sealed[-1].stop if sealed else 0) == self.n_sealed and first == self._first:
+            return False
+        if first != self._first:
+            self._begin(first)
+        for part in self._folder.read(sealed, retired):
+            if part.start >= self.n_sealed:
+                self._take_in(part)
+        return True
+
+    def holds(self, query: LinearQuery) -> bool:
+        """Whether all periods that a query is about are in memory; public."""
+        runs = periods_of(query, self._axis)
+        return all(self._first <= run.start and run.stop <= self.n_sealed for run in runs)
+
+    def answer(self, query: LinearQuery) -> Fraction:
+        """The exact true answer on the sealed records.
+
+        Raises:
+            MeasurementError: it is about a period that is not sealed, or whose records are erased.
+        """
+        if query.sizes != self._sizes or not self.holds(query):
+            raise MeasurementError
+        return sum((self._on(run, query) for run in periods_of(query, self._axis)), Fraction(0))
+
+    def counts(self, partition: ProductPartition) -> list[int]:
+        """The number of records in each cell, row-major, by a scan of each period.
+
+        Raises:
+            MeasurementError: a cell is about a period that is not sealed, or erased.
+        """
+        if partition.sizes != self._sizes or not self.holds(partition.inside):
+            raise MeasurementError
+        axes = [a.axis for a in partition.axes]
+        place = axes.index(self._axis) if self._axis in axes else None
+        others = ProductPartition(
+            partition.sizes, tuple(a for a in partition.axes if a.axis != self._axis)
+        )
+        found = np.zeros(partition.shape, dtype=np.int64)
+        by_part = found[None] if place is None else np.moveaxis(found, place, 0)
+        for run in periods_of(partition.inside, self._axis):
+            for period in run:
+                part = 0 if place is None else partition.axes[place].dense[period]
+                counts = np.array(self._slice(range(period, period + 1)).counts(others))
+                counts[0] -= self._n_fillers[period - self._first]
+                by_part[part] += counts.reshape(others.shape)
+        return [int(n) for n in found.ravel()]
+
+    def _on(self, run: range, query: LinearQuery) -> Fraction:
+        """The answer on neighbouring periods."""
+        found, cell = self._slice(run).answer(query), [0] * len(self._sizes)
+        for period in run:
+            cell[self._axis] = period
+            found -= self._n_fillers[period - self._first] * query.value_at(cell)
+        return found
+
+    def _slice(self, run: range) -> RecordTable:
+        """The records of neighbouring periods, each filled up to the capacity."""
+        table = copy.copy(self._table)
+        start, stop = run.start - self._first, run.stop - self._first
+        scanned = slice(start * self._capacity, stop * self._capacity)
+        object.__setattr__(table, "codes", tuple(codes[scanned] for codes in table.codes))
+        return table
+
+    def _take_in(self, part: Part) -> None:
+        """Add the periods of a part.
+
+        Raises:
+            MeasurementError: one has more records than its capacity.
+        """
+        order = np.argsort(part.codes[self._axis], kind="stable")
+        begins = np.searchsorted(
+            part.codes[self._axis][order], np.arange(part.start, part.stop + 1)
+        )
+        if np.diff(begins).max(initial=0) > self._capacity:
+            raise MeasurementError
+        columns: dict[int, list[NDArray[Any]]] = {i: [c] for i, c in enumerate(self._table.codes)}
+        for i, period in enumerate(range(part.start, part.stop)):
+            chosen = order[begins[i] : begins[i + 1]]
+            for axis, kept in columns.items():
+                filled = np.full(self._capacity, period if axis == self._axis else 0)
+                filled[: len(chosen)] = part.codes[axis][chosen]
+                kept.append(filled)
+            self._n_fillers.append(self._capacity - len(chosen))
+        joined = {axis: np.concatenate(kept) for axis, kept in columns.items()}
+        self._table = table_from_columns(joined, self._sizes)
 
 
 def sealed_table(registry: Registry, entry: RegistryEntry) -> RecordTable:

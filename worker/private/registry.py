@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from qserver.checkpoint.file import CheckpointFolder
+from qserver.answering.checkpoint import CheckpointFolder
 from qserver.errors import ConfigError, NotFoundError
 from qserver.query.domain_file import domain_from_document
 from worker.journal.journal import Journal

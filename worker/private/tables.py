@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.answering.models.kinds.sampled_kind import SAMPLING_RATE
+from qserver.answering.models.kinds.kind import SAMPLING_RATE
 from qserver.errors import MeasurementError
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from worker.sources.address import Address
-from worker.sources.files import is_csv_name, open_csv
-from worker.sources.folder import data_files, folder_values, open_csv_folder
+from worker.sources.files import data_files, folder_values, is_csv_name, open_csv, open_csv_folder
 from worker.sources.source import Source
 
 

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
-from worker.sources.folder import folder_values
+from worker.sources.files import folder_values
 from worker.sources.source import Column, Days, listed, named, no_values_in_errors
 
 _FORMAT = ds.ParquetFileFormat(

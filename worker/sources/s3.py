@@ -18,8 +18,7 @@ from pyarrow import fs
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
 from worker.sources.address import resolved
-from worker.sources.files import is_csv_name, open_csv
-from worker.sources.folder import data_files, folder_values, open_csv_folder
+from worker.sources.files import data_files, folder_values, is_csv_name, open_csv, open_csv_folder
 from worker.sources.parquet import ParquetFiles
 from worker.sources.source import Source, no_values_in_errors
 

@@ -20,12 +20,11 @@ from qserver.errors import InputError
 from qserver.query.domain import Domain
 from qserver.records.charge import NANO, charge_from_json, charge_json
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.storage.encoding.jobs import answer_from_json, answer_json
-from qserver.storage.encoding.records import measurement_json
+from qserver.storage.encoding.jobs import answer_from_json, answer_json, measurement_json
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.queue import Outcome
 from worker.journal.sections import Drawn
-from worker.spending.group.refining import next_request
+from worker.spending.group.answers import next_request
 from worker.spending.live import Live, Origin
 from worker.spending.measure import in_turn
 from worker.spending.reservation import answer_spent, charges_of

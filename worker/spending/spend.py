@@ -14,7 +14,7 @@ from functools import partial
 from math import inf
 from typing import TypeVar
 
-from qserver.checkpoint.file import CheckpointFolder
+from qserver.answering.checkpoint import CheckpointFolder
 from qserver.config import Settings
 from qserver.errors import (
     BudgetExhaustedError,
@@ -40,15 +40,14 @@ from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
-from worker.spending.group.in_hand import PlanInHand
 from worker.spending.group.planned import (
     Failed,
     OpenJob,
+    PlanInHand,
     Spend,
     SpendGroup,
 )
-from worker.spending.group.replicas import Checkpoints, Replicas
-from worker.spending.group.seals import Seals
+from worker.spending.group.replicas import Checkpoints, Replicas, Seals
 from worker.spending.group.spends import Spends
 from worker.spending.histories import Histories
 from worker.spending.presence import while_held

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.answering.models.kinds.kind import SampledKind, divided_nano
 from qserver.answering.models.kinds.marginal_tables import marginal_partition
-from qserver.answering.models.kinds.sampled_kind import SampledKind, divided_nano
 from qserver.errors import MeasurementError
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked

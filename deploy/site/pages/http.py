@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qserver.api.problem_kinds import KINDS
+from qserver.api.errors import KINDS
 
 TEMPLATE = Path(__file__).parent / "http_template.md"
 _PLACE = re.compile(r"^<<(.+)>>$", re.MULTILINE)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from qserver.answering.models.kinds.kind import Answered
 from qserver.answering.models.kinds.network_kind import check_learnable
 from qserver.errors import CapacityError, InputError, NetworkError
-from qserver.models.network.greedy_structure import Correlations, correlations
-from qserver.models.network.structure import Structure
+from qserver.models.network.structure import Correlations, Structure, correlations
 from qserver.models.tracing.structure_proposal import Candidates
 from qserver.query.domain import Domain
 from qserver.query.partition import MAX_TABLE_CELLS

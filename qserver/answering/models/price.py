@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qserver.answering.models.kinds.model_work import ModelWork
+from qserver.answering.models.kinds.kind import ModelWork
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.records.answer import OwnPrice, PlanKind
 from qserver.records.plan import PlanTable

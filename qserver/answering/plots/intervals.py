@@ -6,10 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from qserver.answering.plots.legend import COLOURS
-from qserver.answering.plots.svg import document, element, text_at
-from qserver.answering.plots.text import LINE_HEIGHT, shortened, text_width, wrapped
-from qserver.answering.plots.ticks import nice_ticks
+from qserver.answering.plots.chart import (
+    COLOURS,
+    LINE_HEIGHT,
+    document,
+    element,
+    nice_ticks,
+    shortened,
+    text_at,
+    text_width,
+    wrapped,
+)
 from qserver.errors import InputError
 
 _WIDTH, _MARGIN, _GAP = 680.0, 14.0, 10.0
@@ -85,7 +92,7 @@ class IntervalChart:
 def svg_of_intervals(
     chart: IntervalChart, *, width: float = _WIDTH, standalone: bool = True
 ) -> str:
-    """The intervals as the text of an SVG document; see `render.svg_of`."""
+    """The intervals as the text of an SVG document; see `chart.svg_of`."""
     room = width - 2 * _MARGIN
     titles = wrapped(chart.title, width=room, size=_TITLE_SIZE)
     body = _lines(titles, top=_MARGIN, font_size=_TITLE_SIZE, font_weight=600)

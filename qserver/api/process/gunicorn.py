@@ -18,7 +18,7 @@ if _settings.metrics_dir:
     # The library looks for the folder once, when it loads: with the next imports.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = _settings.metrics_dir
 
-from qserver.api.process.logs import logging_config  # noqa: E402
+from qserver.api.process.opening import logging_config  # noqa: E402
 from qserver.loading import loading  # noqa: E402
 
 # Seconds beyond a question's longest wait: to finish it when asked to stop, and before a process

@@ -1,11 +1,20 @@
-"""What a process of the online side opens when it starts: the store, and who may ask."""
+"""What a process of the online side opens when it starts: the store, who may ask, and its log.
+
+The online side's logs: what fails, under the request's id; a line per request only if asked.
+
+No line holds a question, an answer, a dataset's name or a client's address.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from flask import has_request_context
 
 from qserver.api.access import Access, OpenAccess, TokenAccess
+from qserver.api.headers import request_id
 from qserver.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -48,3 +57,40 @@ def open_store(settings: Settings) -> Store:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(_STORE_POLL_S)
+
+
+class RequestIdFilter(logging.Filter):
+    """Gives each record of a request its id."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Always true."""
+        if has_request_context() and not hasattr(record, "request_id"):
+            record.request_id = request_id()
+        return True
+
+
+def logging_config(log_format: str) -> dict[str, Any]:
+    """The configuration of `logging` and of gunicorn's own loggers: all to standard error.
+
+    Args:
+        log_format: `text` or `json`.
+    """
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"request_id": {"()": "qserver.api.process.opening.RequestIdFilter"}},
+        "formatters": {"chosen": {"()": "qserver.log.formatter_of", "log_format": log_format}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "chosen",
+                "filters": ["request_id"],
+            }
+        },
+        "root": {"level": "WARNING", "handlers": ["stderr"]},
+        "loggers": {
+            "qserver": {"level": "INFO"},
+            "gunicorn.error": {"level": "INFO", "handlers": ["stderr"], "propagate": False},
+            "gunicorn.access": {"level": "ERROR", "handlers": [], "propagate": False},
+        },
+    }

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from qserver.api.bodies.answers import HistoryBody, ReleasedBody
-from qserver.api.bodies.dataset import (
+from qserver.api.bodies.answers import (
     AuditBody,
     DatasetBody,
     DatasetsBody,
+    HistoryBody,
     LedgerBody,
+    ReleasedBody,
     SpendingBody,
 )
 from qserver.api.operation import (
@@ -22,8 +23,7 @@ from qserver.api.operation import (
     operation,
     read_parameters,
 )
-from qserver.api.replies import json_reply
-from qserver.api.routes.views import Views
+from qserver.api.replies import Views, json_reply
 from qserver.api.wire import SAFE_INTEGER
 from qserver.errors import NotFoundError
 

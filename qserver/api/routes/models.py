@@ -13,6 +13,8 @@ from qserver.api.bodies.answers import AnswerBody, ExplanationBody
 from qserver.api.bodies.model import (
     CheckRequest,
     LearntBody,
+    ModelAuditBody,
+    ModelAuditRequest,
     ModelBody,
     ModelExplanationBody,
     ModelListBody,
@@ -20,10 +22,6 @@ from qserver.api.bodies.model import (
     ModelQuestionPriceBody,
     ModelReplyBody,
     ModelRequest,
-)
-from qserver.api.bodies.model_structure import (
-    ModelAuditBody,
-    ModelAuditRequest,
     StructureBody,
     StructureRequest,
 )
@@ -36,12 +34,13 @@ from qserver.api.replies import (
     ASKING_HEADERS,
     QUERY_CODES,
     Terms,
+    Views,
     job_reply,
     json_reply,
+    read_request,
     terms_of_request,
 )
-from qserver.api.routes.views import Views, read_request
-from qserver.models.network.domain_structure import structure_of_document
+from qserver.models.network.bif import structure_of_document
 from qserver.models.tracing.bound import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.models.tracing.structure_proposal import proposed_structure

@@ -10,8 +10,13 @@ from flask import Response, request
 from qserver.answering.consistency import ConsistentWorkload
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody, ProbabilityBody
 from qserver.api.bodies.requests import ProbabilityRequest, QueryRequest, WorkloadRequest
-from qserver.api.bodies.sql import SqlBody, SqlRequest
-from qserver.api.bodies.workload import JobBody, WorkloadAnswerBody, WorkloadExplanationBody
+from qserver.api.bodies.workload import (
+    JobBody,
+    SqlBody,
+    SqlRequest,
+    WorkloadAnswerBody,
+    WorkloadExplanationBody,
+)
 from qserver.api.gate import caller_of_request
 from qserver.api.headers import preference_of
 from qserver.api.json_reader import parse_object, read_body
@@ -22,12 +27,13 @@ from qserver.api.replies import (
     ASKING_HEADERS,
     QUERY_CODES,
     Terms,
+    Views,
     bytes_reply,
     job_reply,
     json_reply,
+    read_request,
     terms_of_request,
 )
-from qserver.api.routes.views import Views, read_request
 from qserver.query.question import Workload
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.service.cells.kept import MOST_KEPT

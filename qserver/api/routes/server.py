@@ -17,11 +17,10 @@ from flask import Blueprint, Flask, Response, current_app
 
 from qserver import __version__
 from qserver.api.bodies.answers import HealthBody, ReadyBody
+from qserver.api.errors import KINDS
 from qserver.api.openapi import Route, openapi_document, routes_of
 from qserver.api.operation import operation
-from qserver.api.problem_kinds import KINDS
-from qserver.api.replies import bytes_reply, json_reply
-from qserver.api.routes.views import Views
+from qserver.api.replies import Views, bytes_reply, json_reply
 from qserver.service.service import Service
 
 

@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from qserver.cli.console import epsilon_text
-from qserver.cli.local.store_options import add_store_options, store_settings
-from qserver.cli.runtime import Commands, ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, store_settings
 from qserver.errors import ConfigError
 from qserver.query.numbers import exact_number
 from qserver.records.account import ROLES, Allowance

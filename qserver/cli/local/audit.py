@@ -7,8 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qserver.cli.local.store_options import add_store_options, store_settings
-from qserver.cli.runtime import Commands, ExitCode, Runtime
+from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, store_settings
 from qserver.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         check_svg_path(args.plot)
     report = structural_report(_request(args, _structure(args)))
     if args.plot is not None:
-        from qserver.answering.plots.render import svg_of
+        from qserver.answering.plots.chart import svg_of
         from qserver.answering.plots.tracing import tracing_chart
 
         write_svg(args.plot, svg_of(tracing_chart(report)))
@@ -109,9 +109,8 @@ def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
 
 
 def _structure(args: argparse.Namespace) -> Structure:
-    from qserver.models.network.bif import read_bif
-    from qserver.models.network.domain_structure import structure_of_document
-    from qserver.query.files.load import load_domain
+    from qserver.models.network.bif import read_bif, structure_of_document
+    from qserver.query.files.faults import load_domain
 
     text = _text(args.network)
     if args.domain is None:

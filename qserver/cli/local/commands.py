@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from qserver.cli.local.store_options import REDIS_HELP, add_store_options
-from qserver.cli.runtime import Commands, ExitCode, Runtime
+from qserver.cli.runtime import REDIS_HELP, Commands, ExitCode, Runtime, add_store_options
 from qserver.loading import loading
 
 _DEMO = """\

@@ -17,8 +17,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from qserver.cli.local.store_options import store_settings
-from qserver.cli.runtime import ExitCode, Runtime
+from qserver.cli.runtime import ExitCode, Runtime, store_settings
 from qserver.config import LOOPBACK, Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.storage.operation.facts import PopulationGauges, read_gauges

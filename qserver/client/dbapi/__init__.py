@@ -1,14 +1,30 @@
 """A driver for Python's database interface (DB-API 2.0, PEP 249) over the client.
 
 `connection` has what opens one; nothing is spent unless it was opened so. Its cursors ask and
-fetch. `values` has the types of columns, and puts values in place of `?`.
+fetch, with values in place of `?`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from qserver.client.dbapi.connection import Connection, Cursor, connect
+from qserver.client.dbapi.connection import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Connection,
+    Cursor,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+    connect,
+)
 from qserver.client.dbapi.errors import (
     DatabaseError,
     DataError,
@@ -21,20 +37,6 @@ from qserver.client.dbapi.errors import (
     PriceError,
     ProgrammingError,
     Warning,  # noqa: A004 - PEP 249 names it so
-)
-from qserver.client.dbapi.values import (
-    BINARY,
-    DATETIME,
-    NUMBER,
-    ROWID,
-    STRING,
-    Binary,
-    Date,
-    DateFromTicks,
-    Time,
-    TimeFromTicks,
-    Timestamp,
-    TimestampFromTicks,
 )
 
 apilevel: Final = "2.0"

@@ -7,18 +7,109 @@ interval, so nothing depends on whether the query is a combination of the rows e
 
 Weights that are themselves rounded change the estimate by their changes times the answers, which
 are public.
+
+What weights on rows leave of a query, and corrections until that is next to nothing.
+
+Weights are taken apart into parts of few bits, so that all products and sums of a part are whole
+multiples of one power of two below 2^53. So the remainder has no rounding error. Where a row has
+values too large for that, the remainder is computed in floats, and its rounding is bounded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.corners.settle import Settled
-from qserver.inference.corners.vectors import CornerVector
+from qserver.inference.corners.vectors import CornerVector, RowMatrix, Sums
 from qserver.records.dataset import MOST_RECORDS
+
+_HALF_ULP = 2.0**-53
+_MOST_PARTS = 8
+_MOST_CORRECTIONS = 3
+_HOPELESS = 1e-2
+_DROPPED = 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Weights that give a query but for a known remainder.
+
+    Args:
+        weights: as floats, shape (n,).
+        rest: what is left of the query by weights that differ by `change` at most.
+        rounding: bound on the sum of the errors of `rest`.
+        change: shape (n,).
+    """
+
+    weights: FloatArray
+    rest: Sums
+    rounding: float
+    change: FloatArray
+
+
+def settled(
+    rows: RowMatrix,
+    query: CornerVector,
+    weights: FloatArray,
+    solve: Callable[[Sums], FloatArray],
+    *,
+    enough: float,
+) -> Settled:
+    """The weights, corrected until the remainder's values add up to `enough` at most.
+
+    Args:
+        weights: first guess, shape (n,).
+        solve: weights that about give a remainder.
+        enough: sum of sizes of the remainder that needs no more correction.
+    """
+    is_large = ~rows.are_small
+    is_exact = query.is_small and not weights[is_large].any()
+    target = Sums.of(query)
+    rest, total = _without(rows, target, weights) if is_exact else _float(rows, target, weights)
+    for _ in range(_MOST_CORRECTIONS):
+        size = rest.size
+        if size <= enough or rest.largest > _HOPELESS * target.largest:
+            break
+        more = solve(rest)
+        if is_exact:
+            more[is_large] = 0.0
+            left, more = _without(rows, rest, more)
+        else:
+            left, _ = _float(rows, target, total + more)
+        if not left.size < 0.5 * size:
+            break
+        rest, total = left, total + more
+    sizes = np.abs(total) * rows.largest
+    kept = np.where(sizes > _DROPPED * sizes.max(initial=0.0), total, 0.0)
+    change = np.abs(total - kept) + 2.0 * _HALF_ULP * np.abs(total)
+    rounding = 0.0 if is_exact else _rounding(rows, query, total)
+    return Settled(kept, rest, rounding, change)
+
+
+def _without(rows: RowMatrix, query: Sums, weights: FloatArray) -> tuple[Sums, FloatArray]:
+    """The exact remainder of the query, and the weights that were taken off: nearly all."""
+    rest, left = query, weights
+    for _ in range(_MOST_PARTS):
+        part = rows.part_of(left, rest)
+        if not part.any():
+            break
+        rest, left = rest.minus(rows.combined(part)), left - part
+    return rest, weights - left
+
+
+def _float(rows: RowMatrix, query: Sums, weights: FloatArray) -> tuple[Sums, FloatArray]:
+    return query.minus(rows.combined(weights)), weights
+
+
+def _rounding(rows: RowMatrix, query: CornerVector, weights: FloatArray) -> float:
+    """Bound on the rounding of rows, query, products and sums in a float remainder."""
+    terms = np.count_nonzero(weights) + 4
+    sizes = float(np.abs(query.values).sum() + np.abs(weights) @ rows.sizes)
+    return 2.0 * terms * _HALF_ULP * sizes
+
 
 _ROOM = 2.0**-60
 _ENOUGH = 2.0**-66

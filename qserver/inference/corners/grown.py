@@ -18,10 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.inference.arrays import FloatArray, GrowingArray
-from qserver.inference.corners.base import Base
-from qserver.inference.corners.core import MOST_FOR_DIRECTIONS, Core
-from qserver.inference.corners.row_matrix import RowMatrix, Sums
-from qserver.inference.corners.vectors import CornerVector, IntArray
+from qserver.inference.corners.base import MOST_FOR_DIRECTIONS, Base, Core
+from qserver.inference.corners.vectors import CornerVector, IntArray, RowMatrix, Sums
 
 _DEPENDENT = 1e-9
 _INDEPENDENT = 1e-5

@@ -1,6 +1,6 @@
 """Draws of many errors W together, given known sums of errors, by a Gibbs sampler.
 
-A Laplace variable is normal given its variance t (`variances`). So the chain goes in turns:
+A Laplace variable is normal given its variance t. So the chain goes in turns:
 
     errors given variances   normal: u = u[:r] by the precision 1/t[:r] + mixing' (1/t[r:]) mixing
     variances given errors   1/t is inverse Gaussian with mean 1/abs(u) and shape 1

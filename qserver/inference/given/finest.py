@@ -19,7 +19,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.vectors import IntArray
 from qserver.inference.given.known_sums import KnownSums
-from qserver.inference.given.variances import LAPLACE_VARIANCE
+from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.partition import ProductPartition
 from qserver.records.charge import NANO

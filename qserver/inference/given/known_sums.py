@@ -4,11 +4,27 @@ Rows that depend on each other disagree in public: a count of everybody and the 
 never add up exactly. Such a disagreement is a sum of errors, and it is known to everybody. So the
 errors of dependent rows are independent Laplace variables given some of their sums. A row may also
 be the sum of several cells of a table. Its error is then a sum of Laplace variables.
+
+Normal factors in place of those of the errors, by expectation propagation (Minka 2001).
+
+Given the known sums, the density of the errors is a product of factors exp(-abs(u_i)), or of those
+of sums of Laplace variables, of which each is replaced by a normal one, its site. A site is chosen
+so that the normal law, with the site put back to the error's own factor, keeps the mean and the
+variance of u_i. Without known sums all sites
+have mean 0 and variance 2, and the normal law is that of least variance.
+
+Many dependent rows: what all of them disagree about, for every question that they bear on.
+
+Some of the rows are a basis of all. Each other row is a combination of these, so its error follows
+from theirs and from the released answers. Which rows they are, and the normal factors in place of
+those of their errors, depend on no question: they are found once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -18,7 +34,17 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from qserver.inference.arrays import FloatArray, Places
-from qserver.inference.given.normal import NormalLaw
+from qserver.inference.given.normal import (
+    LAPLACE_VARIANCE,
+    NARROWEST,
+    ByBasis,
+    BySums,
+    Cavity,
+    GivenSums,
+    NormalLaw,
+    Sites,
+    cavity,
+)
 
 _RANK = 1e-10
 _ZERO = 1e-10
@@ -217,3 +243,160 @@ def _reached(mixing: FloatArray, weights: FloatArray) -> tuple[Places, Places]:
     _, part = connected_components(links, directed=False)
     used = np.isin(part, part[k:][weights != 0.0])
     return np.flatnonzero(used[:k]), np.flatnonzero(used[k:])
+
+
+_SWEEPS = 6
+_DAMPING = 0.9
+
+
+def normal_law(known: Reduced) -> NormalLaw:
+    """The normal law of the errors given the known sums. It depends on nothing else."""
+    if known.normal is not None:
+        return known.normal
+    shape = (*known.values.shape[:-1], len(known.counts))
+    sites = Sites(np.zeros(shape), np.full(shape, LAPLACE_VARIANCE))
+    for _ in range(_SWEEPS if known.n_disagreements else 0):
+        given = _given(known, sites)
+        sites = _moved(sites, cavity(given.mean, given.diagonal, sites, known.counts))
+    return NormalLaw(_given(known, sites), sites, known.counts)
+
+
+def _given(known: Reduced, sites: Sites) -> GivenSums:
+    """By whichever matrix is smaller: that of the known sums, or that of the basis."""
+    k, r = known.mixing.shape
+    if r < k and known.values.ndim == 1:
+        return ByBasis(known.mixing, known.values, sites)
+    return BySums(known.sums, known.values, sites)
+
+
+def _moved(sites: Sites, cavity: Cavity) -> Sites:
+    """The sites that keep the moments of each cavity times the error's density, nearly."""
+    mean, variance = cavity.with_factors()
+    precision = np.maximum(1.0 / variance - 1.0 / cavity.variance, NARROWEST)
+    shift = mean / variance - cavity.mean / cavity.variance
+    old = 1.0 / sites.variances
+    new = old + _DAMPING * (precision - old)
+    shifted = sites.means * old + _DAMPING * (shift - sites.means * old)
+    return Sites(shifted / new, 1.0 / new)
+
+
+_RANK_OF_ROWS = 1e-11
+_ZERO_OF_ROWS = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyRows:
+    """Rows with noise, modulo public rows.
+
+    Args:
+        ids: measurement ids, shape (n,).
+        matrix: the rows by corner, shape (n, m); row i is `units[i]` times what was measured.
+        answers: of these rows, less what public rows have in them, shape (n,).
+        scales: Laplace scales of what was measured, > 0, shape (n,).
+        units: shape (n,).
+        counts: of each error how many Laplace variables it is the sum of, shape (n,);
+            all 1 where it is left out.
+    """
+
+    ids: npt.NDArray[np.int64]
+    matrix: csr_array
+    answers: FloatArray
+    scales: FloatArray
+    units: FloatArray
+    counts: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if not len(self.counts):
+            object.__setattr__(self, "counts", np.ones(len(self.ids)))
+
+
+class ManyRows:
+    """What rows disagree about. Thread-safe: what two threads find at once is the same."""
+
+    def __init__(self, rows: NoisyRows) -> None:
+        self._rows = rows
+        self.ids = frozenset(rows.ids.tolist())
+
+    @cached_property
+    def work(self) -> int:
+        """About how many steps finding a basis takes."""
+        n, m = len(self.ids), len(np.unique(self._rows.matrix.indices))
+        return n * m * min(n, m)
+
+    @cached_property
+    def _solved(self) -> tuple[Places, FloatArray, FloatArray]:
+        """The rows, those of the basis first; values and mixing of the others as in `Reduced`."""
+        rows = self._rows
+        sizes = rows.scales * rows.units
+        work = _on_independent_corners(rows.matrix) / sizes[:, None]
+        # Rows of least noise come first: the others then follow with small factors.
+        _, upper, order = qr(work.T, mode="economic", pivoting=True)
+        rank = work.shape[1]
+        mixing = solve_triangular(upper[:rank, :rank], upper[:rank, rank:]).T
+        mixing[np.abs(mixing) < _ZERO_OF_ROWS] = 0.0
+        answers = (rows.answers / sizes)[order]
+        values = answers[rank:] - mixing @ answers[:rank]
+        return order.astype(np.intp), values, np.asarray(mixing)
+
+    @cached_property
+    def _all(self) -> Reduced:
+        """The errors of all rows, of which W has none."""
+        order, values, mixing = self._solved
+        nothing = np.zeros(0)
+        return Reduced(nothing, np.zeros(len(order)), values, mixing, nothing, self._counts)
+
+    @cached_property
+    def _normal(self) -> NormalLaw:
+        return normal_law(self._all)
+
+    @property
+    def _counts(self) -> FloatArray:
+        return self._rows.counts[self._solved[0]]
+
+    def along(self, weights: Sequence[Mapping[int, float]]) -> Reduced:
+        """The law of errors W by weights on these rows, each by measurement id."""
+        order, values, mixing = self._solved
+        ids, scales = self._rows.ids, self._rows.scales
+        full = np.array([[of.get(i, 0.0) for i in ids.tolist()] for of in weights]) * scales
+        basis, others = np.split(full[:, order], [mixing.shape[1]], axis=1)
+        on_basis = np.concatenate([basis + others @ mixing, np.zeros_like(others)], axis=1)
+        shift, nothing = others @ values, np.zeros((len(full), 0))
+        return Reduced(shift, on_basis, values, mixing, nothing, self._counts, self._normal)
+
+
+@dataclass(frozen=True, eq=False)
+class ManySums:
+    """One error W or several together, given all that many rows disagree about.
+
+    Args:
+        weights: on these rows by measurement id, of each W.
+        free: weights of further, independent errors in each W, in records, shape (m, l).
+        counts: of each further error how many Laplace variables it is the sum of, shape (l,).
+    """
+
+    rows: ManyRows
+    weights: Sequence[Mapping[int, float]]
+    free: FloatArray
+    counts: FloatArray
+
+    def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
+        """The law of W, as of `KnownSums`; of one by arrays without the first axis."""
+        along = self.rows.along(self.weights)
+        found = with_free(along, self.free, self.counts, most_free=most_free)
+        return found if len(self.weights) > 1 else found.along(np.ones(1))
+
+
+def _on_independent_corners(matrix: csr_array) -> FloatArray:
+    """The rows on as few corners as tell them apart, shape (n, rank).
+
+    What rows give which others is the same on these. It depends on no noise.
+    """
+    used = np.unique(matrix.indices)
+    dense = np.asarray(matrix[:, used].todense())
+    sizes = np.linalg.norm(dense, axis=1)
+    # Public rows give such a row: its error is known.
+    sizes[sizes == 0.0] = 1.0
+    upper, order = qr(dense / sizes[:, None], mode="r", pivoting=True)[0:2]
+    diagonal = np.abs(np.diag(upper))
+    rank = int(np.count_nonzero(diagonal > _RANK_OF_ROWS * diagonal.max(initial=1e-300)))
+    return np.asarray(dense[:, np.sort(order[:rank])])

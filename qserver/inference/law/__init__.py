@@ -1,8 +1,8 @@
 """The law of an error: a sum of independent Laplace variables.
 
-Begin with `laplace_sum`, which chooses the method: `closed_form` for equal scales, else `contour`,
-with a `certificate` of the error. `bounds` settles clear cases without an integral.
+Begin with `laplace_sum`, which settles clear cases without an integral and chooses the method:
+`evaluator.EqualScales` for equal scales, else `contour`, with a bound on the error.
 
-Which one to call: `laplace_sum.LaplaceSum`. `convolution` and `monte_carlo` are the two methods of
-the source paper; pass one as `evaluator` to use it.
+Which one to call: `laplace_sum.LaplaceSum`. `paper_methods` has the two methods of the source
+paper; pass one as `evaluator` to use it.
 """

@@ -12,7 +12,8 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from qserver.inference.arrays import FloatArray
+
 ComplexArray = npt.NDArray[np.complex128]
 Scalar = TypeVar("Scalar", np.float64, np.complex128)
 

@@ -20,8 +20,13 @@ import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.vectors import IntArray
-from qserver.inference.posterior.cells_as_rows import numbered_places
-from qserver.inference.posterior.merged import MOST_MERGED, cells_of, kinds_of, sum_of
+from qserver.inference.posterior.cells_as_rows import (
+    MOST_MERGED,
+    cells_of,
+    kinds_of,
+    numbered_places,
+    sum_of,
+)
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import Weights

@@ -13,15 +13,12 @@ import numpy as np
 from qserver.errors import EvaluationError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.finest import Beside, by_finest
-from qserver.inference.given.known_sums import KnownSums, Reduced
+from qserver.inference.given.known_sums import KnownSums, ManySums, Reduced
 from qserver.inference.given.law_given import law_given, laws_given
-from qserver.inference.given.many_rows import ManySums
+from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.inference.given.table_of_law import TableOfLaw
-from qserver.inference.given.variances import LAPLACE_VARIANCE
 from qserver.inference.posterior.alike import Alike
-from qserver.inference.posterior.given import GivenPosterior
-from qserver.inference.posterior.posterior import Posterior, weighted_sum
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.posterior import GivenPosterior, Posterior, Stated, weighted_sum
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.query.linear import LinearQuery
@@ -73,7 +70,7 @@ class CellsAndRows:
         return None if found is None else found.stated(wanted)
 
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
-        """All estimates by weights on cells and rows alike, as `stated` has them, or None."""
+        """All estimates by weights on cells and rows alike, as `Stated` has them, or None."""
         with self._lock:
             rows = self._in_play()
             found = list[ByWeights]()

@@ -3,21 +3,48 @@
 Where data arrive over time, cells are of one period each. So what a question has in common with the
 rest are its own periods, and those that rows of several periods link them to. What is measured in
 other periods leaves its posterior as it is, to the last bit.
+
+Large histories as few rows: cells that a question does not tell apart are taken together.
+
+Values of an attribute that neither the question nor any row tells apart are of one class. Parts of
+a table that meet the same classes are merged, and so are its cells; the merged cell is released,
+too, as the sum of theirs. Where every permutation within a class leaves the tables what they are,
+the weights of least variance are the same on the cells of a merged one. So they are not lost, and
+only what merged cells disagree about among each other is left out. What is merged depends on the
+question and on public scales alone.
+
+Tables of several partitions of one attribute tell values of one class apart by the parts that these
+lie in. Then classes are refined (`_refined`) until two parts of one kind have equally many values
+of each class, and two values of one class lie in parts of the same kinds. On such classes, too, the
+weights of least variance are constant.
+
+References:
+    Weisfeiler and Leman (1968) for the refinement; Grohe et al. (2014) for least squares on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 
+from qserver.inference.corners.base import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.vectors import IntArray
+from qserver.inference.given.finest import Beside, LargeTable
+from qserver.inference.reach import Reach
 from qserver.inference.tables.measured import asked_periods
+from qserver.query.grid import AxisClasses, class_grid
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
-from qserver.records.history import AnyMeasurement, Measurement
+from qserver.query.partition import ProductPartition, product_partition
+from qserver.records.charge import NANO
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
 MOST_CELLS = 1_000
 """Most rows and cells together whose disagreements are sought."""
@@ -154,3 +181,290 @@ def linked(near: NearPeriods, periods_of_rows: Sequence[frozenset[int]]) -> Near
         together = found.union(*linking)
         found, grown = together, together != found
     return NearPeriods(found, near.apart)
+
+
+MOST_MERGED: Final = MOST_FOR_DIRECTIONS
+"""Most rows and cells whose disagreements are all found; of more, those are that weigh most."""
+_MOST_BESIDE = 100
+"""Most cells of a table each of which counts by itself beside a finer one."""
+
+
+@dataclass(frozen=True)
+class SummedCells(Measurement):
+    """The sum of some cells of one table, as a row: its noise is a sum of Laplace variables.
+
+    Args:
+        n_cells: how many; `alpha_nano` is that of each.
+    """
+
+    n_cells: int
+
+    @property
+    def n_summed(self) -> int:
+        """How many independent Laplace variables its noise is the sum of."""
+        return self.n_cells
+
+    @cached_property
+    def scale(self) -> float:
+        """Scale of the Laplace variable that has the same variance, in records."""
+        return NANO / self.alpha_nano * math.sqrt(self.n_cells)
+
+    @cached_property
+    def lattice_allowance(self) -> float:
+        """Bound on what the lattice changes of the continuous law of all cells together."""
+        return float(self.step) * self.n_cells
+
+
+@dataclass(frozen=True)
+class Merging:
+    """What is merged for one question, or for some together.
+
+    Args:
+        as_they_are: the rows.
+        tables: each table with the partition that its cells are merged to.
+    """
+
+    as_they_are: Sequence[Measurement]
+    tables: Sequence[tuple[TableMeasurement, ProductPartition]]
+
+    @classmethod
+    def of(
+        cls,
+        queries: Sequence[LinearQuery],
+        measurements: Sequence[AnyMeasurement],
+        most: int,
+        *,
+        near: NearPeriods | None = None,
+        refines: bool = False,
+    ) -> Merging | None:
+        """What is merged; None where that leaves more rows than `most`, of `near` alone.
+
+        Args:
+            refines: whether parts of tables tell values apart, too.
+        """
+        rows = [one for one in measurements if isinstance(one, Measurement)]
+        if len(rows) > most:
+            return None
+        classes = {
+            axis.axis: axis.dense for axis in class_grid(*queries, *(m.row for m in rows)).axes
+        }
+        if near is not None:
+            told = near.mask(queries[0].sizes[near.apart])
+            classes[near.apart] = _together(classes.get(near.apart, told), told)
+        if refines:
+            found = [one.partition for one in measurements if isinstance(one, TableMeasurement)]
+            classes = _refined(classes, found)
+        left, tables = most - len(rows), list[tuple[TableMeasurement, ProductPartition]]()
+        for table in measurements:
+            if isinstance(table, TableMeasurement):
+                coarse = _coarsened(table.partition, classes)
+                left -= coarse.n_cells if near is None else near.n_cells(coarse)
+                if left < 0:
+                    return None
+                tables.append((table, coarse))
+        return cls(rows, tables)
+
+    def rows(self) -> list[Measurement]:
+        """The rows and the merged cells, numbered from 0."""
+        cells = itertools.chain.from_iterable(_summed(*pair) for pair in self.tables)
+        return numbered([*self.as_they_are, *cells])
+
+
+def merged_rows(
+    queries: Sequence[LinearQuery],
+    reach: Reach,
+    used: Set[int],
+    near: NearPeriods | None = None,
+    *,
+    refines: bool = False,
+) -> list[Measurement]:
+    """The rows and merged cells of all in reach, or else of as much as there is room for.
+
+    The used ones come first, and then the others in the order of their noise, the least first.
+
+    Args:
+        used: ids of those that must be among them.
+        near: the only periods that rows and cells are wanted of; None for all.
+        refines: whether parts of tables tell values apart, too.
+
+    Returns:
+        Numbered from 0; none where the used ones alone are too many.
+    """
+    measurements = [m for m in reach.of(queries) if near is None or near.holds(m)]
+    first = [one for one in measurements if one.id in used]
+    others = [one for one in measurements if one.id not in used]
+    others.sort(key=lambda one: (one.alpha_nano != 0, -one.alpha_nano, one.id))
+
+    def merging(n: int, most: int = MOST_MERGED) -> Merging | None:
+        return Merging.of(queries, [*first, *others[:n]], most, near=near, refines=refines)
+
+    found = merging(len(others))
+    if found is None:
+        fits = bisect_left(range(len(others)), 1, key=lambda n: int(merging(n) is None))
+        found = merging(fits - 1) if fits else merging(0, MOST_CELLS)
+    if found is None:
+        return []
+    return found.rows() if near is None else near.those(found.rows())
+
+
+def finest_and_others(
+    queries: Sequence[LinearQuery], reach: Reach, used: Set[int]
+) -> tuple[TableMeasurement, Beside]:
+    """The largest table that is used, and what may bear on the questions beside it.
+
+    Of other tables the cells are merged until they are sums of its cells. A row may be the same
+    noise as a cell with more added. So no table is merged of which some row is a cell.
+
+    Raises:
+        ValueError: no table is used.
+    """
+    measurements = reach.of(queries)
+    rows = [one for one in measurements if isinstance(one, Measurement)]
+    tables = [one for one in measurements if isinstance(one, TableMeasurement)]
+    finest = max((t for t in tables if t.id in used), key=lambda table: table.partition.n_cells)
+    found, large = list(rows), list[LargeTable]()
+    for table in tables:
+        coarse = _common(table.partition, finest.partition)
+        is_merged = coarse.n_cells < table.partition.n_cells
+        if table is finest or (
+            is_merged and any(table.partition.cell_of(r.row) is not None for r in rows)
+        ):
+            continue
+        if coarse.n_cells <= _MOST_BESIDE:
+            found.extend(_summed(table, coarse))
+        else:
+            large.append(_large(table, coarse, finest))
+    return finest, Beside(sorted(numbered(found), key=lambda row: row.scale), large)
+
+
+def _large(
+    table: TableMeasurement, coarse: ProductPartition, finest: TableMeasurement
+) -> LargeTable:
+    totals, counts = _sums(table, coarse)
+    return LargeTable(
+        cells_of(finest.partition, coarse),
+        np.array(totals, dtype=np.float64) * float(table.step),
+        np.array(counts),
+        NANO / table.alpha_nano,
+        float(table.step),
+    )
+
+
+def _common(partition: ProductPartition, finest: ProductPartition) -> ProductPartition:
+    """A partition that both refine: per attribute the coarser parts, or one part if none is."""
+    own = {parts.axis: parts.dense for parts in partition.axes}
+    labels = dict[int, IntArray]()
+    for parts in finest.axes:
+        dense = own.get(parts.axis)
+        if dense is not None:
+            both = len(np.unique(np.stack([parts.dense, dense]), axis=1).T)
+            if both == parts.n:
+                labels[parts.axis] = dense
+            elif both == dense.max() + 1:
+                labels[parts.axis] = parts.dense
+    return product_partition(partition.sizes, labels)
+
+
+def _coarsened(partition: ProductPartition, classes: Mapping[int, IntArray]) -> ProductPartition:
+    """The partition with those parts of an attribute together that meet the same classes."""
+    labels = dict[int, IntArray]()
+    for parts in partition.axes:
+        dense = parts.dense
+        kinds = kinds_of(dense, classes.get(parts.axis, np.zeros_like(dense)))
+        labels[parts.axis] = np.where(dense >= 0, kinds[dense], -1)
+    return product_partition(partition.sizes, labels)
+
+
+def _refined(
+    classes: Mapping[int, IntArray], partitions: Sequence[ProductPartition]
+) -> dict[int, IntArray]:
+    """The coarsest classes within these that tables have equally many values of in like parts."""
+    by_axis: dict[int, dict[AxisClasses, None]] = {}
+    for parts in itertools.chain.from_iterable(one.axes for one in partitions):
+        by_axis.setdefault(parts.axis, {})[parts] = None
+    found = dict(classes)
+    for axis, all_parts in by_axis.items():
+        dense = [parts.dense for parts in all_parts]
+        found[axis] = _refined_axis(found.get(axis, np.zeros_like(dense[0])), dense)
+    return found
+
+
+def _refined_axis(classes: IntArray, partitions: Sequence[IntArray]) -> IntArray:
+    """The same of one attribute, shape (size,); part -1 is a kind of its own."""
+    # Parts of one value each tell no more apart than their classes.
+    told = [parts for parts in partitions if parts.max() + 1 < np.count_nonzero(parts >= 0)]
+    # Values that are alike in everything stay alike: one stands for them, with their number.
+    alike, of_values, sizes = np.unique(
+        np.stack([classes, *told]), axis=1, return_inverse=True, return_counts=True
+    )
+    found, parts_of_alike = alike[0], alike[1:]
+    while True:
+        kinds = [kinds_of(parts, found, sizes)[parts] for parts in parts_of_alike]
+        finer = _together(found, *kinds)
+        if finer.max() == len(np.unique(found)) - 1:
+            return np.asarray(found[of_values.ravel()])
+        found = finer
+
+
+def _together(*labels: IntArray) -> IntArray:
+    """A label per value, equal where all of these are."""
+    return np.asarray(np.unique(np.stack(labels), axis=1, return_inverse=True)[1].ravel())
+
+
+def kinds_of(parts: IntArray, classes: IntArray, sizes: IntArray | None = None) -> IntArray:
+    """A kind per part, equal where it meets the same classes; the last is of part -1.
+
+    Args:
+        parts, classes: shape (n,).
+        sizes: how many values each of the n stands for; with it only parts with equally many of
+            each class are of one kind.
+    """
+    n, met, inside = int(parts.max()) + 1, dict[bytes, int](), parts >= 0
+    pairs, places = np.unique(
+        np.stack([parts[inside], classes[inside]]), axis=1, return_inverse=True
+    )
+    told = pairs[1:].T
+    if sizes is not None:
+        counts = np.bincount(places.ravel(), weights=sizes[inside]).astype(np.int64)
+        told = np.stack([pairs[1], counts], axis=1)
+    stops = np.searchsorted(pairs[0], np.arange(n + 1))
+    kinds = [met.setdefault(told[a:b].tobytes(), len(met)) for a, b in itertools.pairwise(stops)]
+    return np.array([*kinds, len(met)], dtype=np.int64)
+
+
+def _summed(table: TableMeasurement, coarse: ProductPartition) -> Iterator[Measurement]:
+    """The cells of a coarser partition, each the sum of cells of the table."""
+    for cell, (total, count) in enumerate(zip(*_sums(table, coarse), strict=True)):
+        yield sum_of(coarse.row(cell), table, total, count)
+
+
+def _sums(table: TableMeasurement, coarse: ProductPartition) -> tuple[list[int], list[int]]:
+    """Per cell of a coarser partition the sum of the table's indices there, and their number."""
+    totals, counts = [0] * coarse.n_cells, [0] * coarse.n_cells
+    for place, index in zip(cells_of(table.partition, coarse).tolist(), table.indices, strict=True):
+        totals[place] += index
+        counts[place] += 1
+    return totals, counts
+
+
+def sum_of(row: LinearQuery, table: TableMeasurement, index: int, count: int) -> Measurement:
+    """The sum of so many cells of a table, as a row."""
+    step: Fraction = table.step
+    if count == 1:
+        return Measurement(table.id, row, "", table.alpha_nano, step, index)
+    return SummedCells(table.id, row, "", table.alpha_nano, step, index, count)
+
+
+def cells_of(fine: ProductPartition, coarse: ProductPartition) -> IntArray:
+    """The coarse cell that each fine one lies in, shape (n_cells,), row-major."""
+    coarse_axes = {parts.axis: parts for parts in coarse.axes}
+    places = np.zeros(1, dtype=np.int64)
+    for parts in fine.axes:
+        into = coarse_axes.get(parts.axis)
+        if into is None:
+            places = np.repeat(places, parts.n)
+            continue
+        found, first = np.unique(parts.dense, return_index=True)
+        first = first[found >= 0]
+        places = (places[:, None] * into.n + into.dense[first]).ravel()
+    return places

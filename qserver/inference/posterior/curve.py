@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.errors import RequirementError
-from qserver.inference.posterior.cut import CutPosterior
-from qserver.inference.posterior.given import GivenPosterior
-from qserver.inference.posterior.posterior import Posterior
-from qserver.inference.posterior.stated import AnyPosterior
+from qserver.inference.posterior.by_method import CutPosterior
+from qserver.inference.posterior.posterior import AnyPosterior, GivenPosterior, Posterior
 
 MAX_POINTS = 2001
 

@@ -22,16 +22,17 @@ from qserver.inference.posterior.by_rows import (
 )
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
+    MOST_MERGED,
     NearPeriods,
     cells_as_rows,
     chosen,
+    finest_and_others,
     linked,
+    merged_rows,
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.merged import MOST_MERGED, finest_and_others, merged_rows
-from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.posterior.stated import Stated, ToState
+from qserver.inference.posterior.posterior import RowEstimate, Stated, ToState
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay

@@ -19,15 +19,11 @@ from threading import Thread
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.corners.bias import Bias
-from qserver.inference.corners.row_matrix import RowMatrix, Sums
-from qserver.inference.corners.settle import Settled, settled
-from qserver.inference.corners.vectors import CornerNames, CornerVector
-from qserver.inference.given.known_sums import KnownSums
-from qserver.inference.given.many_rows import ManyRows, ManySums
+from qserver.inference.corners.bias import Bias, Settled, settled
+from qserver.inference.corners.vectors import CornerNames, CornerVector, RowMatrix, Sums
+from qserver.inference.given.known_sums import KnownSums, ManyRows, ManySums
 from qserver.inference.rows.blue import NEW, Combinations
-from qserver.inference.rows.play import Play
-from qserver.inference.rows.polish import Polished, Work
+from qserver.inference.rows.play import Play, Polished, Work
 from qserver.inference.rows.refinement import Weights
 from qserver.query.linear import LinearQuery
 from qserver.records.history import Measurement

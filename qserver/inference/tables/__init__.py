@@ -1,7 +1,7 @@
 """Measured tables: answers in closed form from blocks of disjoint cells.
 
 Begin with `tables`: the tables of a history, and estimates from them. `blocks` holds the algebra of
-nested partitions, `choices` lists sets of weights for a query, and `shared_noise` gives the joint
+nested partitions, `answer` the sets of weights for a query, and `shared_noise` gives the joint
 errors of answers that use the same noise.
 
 Which one to call: `tables.MeasuredTables`, as the engine does.

@@ -18,15 +18,13 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.tables.blocks.box import as_box
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.blocks.pattern import BlockKey, ExactSupport, Lattice, Pattern, as_box
 from qserver.inference.tables.blocks.placement import (
     Placement,
     placement_of_block,
     placement_of_partition,
 )
-from qserver.inference.tables.blocks.support import ExactSupport
 from qserver.inference.tables.measured import MeasuredTable, asked_periods
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition

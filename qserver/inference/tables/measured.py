@@ -16,9 +16,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from qserver.inference.tables.blocks.chain import Chain, default_chain, regular_chain, single_values
-from qserver.inference.tables.blocks.nested_chains import OverlaidChains
 from qserver.inference.tables.blocks.pattern import Lattice
-from qserver.inference.tables.blocks.placement import DefaultChains
+from qserver.inference.tables.blocks.placement import DefaultChains, OverlaidChains
 from qserver.query.calendar.sealed import periods_of
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition

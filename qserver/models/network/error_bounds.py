@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from qserver.models.network.elimination_order import width
-from qserver.models.network.learning.noisy_table import n_cells
+from qserver.models.network.learning.estimation import n_cells
 from qserver.models.network.structure import Structure
+from qserver.models.network.variable_elimination import width
 
 MAX_WIDTH = 24
 """A product of more than 24 binary variables has more cells than answers may use."""

@@ -10,9 +10,15 @@ import numpy as np
 
 from qserver.models.network.network import Table, normalised
 from qserver.models.network.structure import Structure, complexity, complexity_of
-from qserver.models.tracing.attack import Codes, Family, check_prior, check_records
+from qserver.models.tracing.attack import (
+    Codes,
+    Family,
+    Roc,
+    SampleEstimate,
+    check_prior,
+    check_records,
+)
 from qserver.models.tracing.bound import TracingBound
-from qserver.models.tracing.roc import Roc, SampleEstimate
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from math import isinf
 from typing import Any, Literal
 
 from qserver.errors import InputError
-from qserver.models.network.learning.table_choice import (
+from qserver.models.network.learning.learn import (
     MAX_CHOICE_SIZE,
     choice_size,
     choose_tables,
@@ -22,6 +22,7 @@ from qserver.models.network.structure import (
     complexity,
     table_complexity,
 )
+from qserver.models.tracing.attack import Roc, SampleEstimate
 from qserver.models.tracing.bound import (
     GateDecision,
     PrivacyCap,
@@ -36,7 +37,6 @@ from qserver.models.tracing.effects import (
     StructurePart,
     structural_effects,
 )
-from qserver.models.tracing.roc import Roc, SampleEstimate
 
 FORMAT = "qserver-tracing-report-1"
 Release = Literal["model", "tables"]

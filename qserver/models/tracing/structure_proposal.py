@@ -14,8 +14,14 @@ from math import floor, inf
 from scipy.special import ndtri
 
 from qserver.errors import InputError
-from qserver.models.network.greedy_structure import Correlations, greedy_structure, total_score
-from qserver.models.network.structure import Structure, complexity, structure_of_edges
+from qserver.models.network.structure import (
+    Correlations,
+    Structure,
+    complexity,
+    greedy_structure,
+    structure_of_edges,
+    total_score,
+)
 from qserver.models.tracing.bound import GateDecision, ReleaseGate, max_power_at_fpr
 from qserver.models.tracing.report import AuditRequest
 

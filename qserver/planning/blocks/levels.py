@@ -51,7 +51,8 @@ from numpy.typing import NDArray
 from qserver.errors import CapacityError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
-from qserver.inference.tables.blocks.nested_chains import (
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
+from qserver.inference.tables.blocks.placement import (
     Labels,
     OverlaidChains,
     chain_through,
@@ -65,7 +66,6 @@ from qserver.inference.tables.blocks.nested_chains import (
     nests,
     partitions_of,
 )
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.star import price_left
 from qserver.planning.blocks.wants import Wants

@@ -18,10 +18,9 @@ import numpy as np
 
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.tail import safe_half_width
-from qserver.inference.tables.blocks.box import remainder
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
-from qserver.inference.tables.blocks.pattern import BlockKey
+from qserver.inference.tables.blocks.pattern import BlockKey, remainder
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rounding import Rounded, roundings

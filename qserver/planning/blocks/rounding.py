@@ -15,9 +15,8 @@ from math import prod
 
 import numpy as np
 
-from qserver.inference.tables.blocks.box import as_box, remainder
 from qserver.inference.tables.blocks.chain import Chain
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
+from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, as_box, remainder
 from qserver.planning.constants import PLANNER
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive

@@ -17,7 +17,7 @@ from qserver.inference.joint.joint import (
     least_factor,
     most_work,
 )
-from qserver.inference.posterior.row_estimate import RowEstimate
+from qserver.inference.posterior.posterior import RowEstimate
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.inference.tables.shared_noise import (

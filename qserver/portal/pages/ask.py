@@ -10,9 +10,9 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.api.replies import body_of
 from qserver.errors import InputError, NotFoundError, QServerError
-from qserver.portal import labels
+from qserver.portal import faults
 from qserver.portal.describe import Heading, describe_terms
-from qserver.portal.faults import Fault, fault_of
+from qserver.portal.faults import THRESHOLD_FIELDS, Fault, fault_of, question_fields
 from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.guard import (
     JOBS_COOKIE,
@@ -28,9 +28,14 @@ from qserver.portal.guard import (
     with_payment,
     with_steps,
 )
-from qserver.portal.labels import THRESHOLD_FIELDS, question_fields
-from qserver.portal.pages.answers import AnswerView, Threshold, answer_csv
-from qserver.portal.pages.prices import Quote, stop_of, worthwhile
+from qserver.portal.pages.answers import (
+    AnswerView,
+    Quote,
+    Threshold,
+    answer_csv,
+    stop_of,
+    worthwhile,
+)
 from qserver.portal.pages.tables import (
     TableQuote,
     TableView,
@@ -224,7 +229,7 @@ class AskPages:
             price_part="portal/" + _price_part(quote),
             fault=fault,
             was_changed=was_changed,
-            labels=labels,
+            labels=faults,
             text_example=_TEXT_EXAMPLE.format(dataset, domain.attributes[0].name),
             tab="ask",
         )

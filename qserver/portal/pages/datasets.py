@@ -14,9 +14,9 @@ from flask import Blueprint, Response, g, request
 
 from qserver.ledger.forecast import BurnDown
 from qserver.portal import words
-from qserver.portal.broken_down import examples
 from qserver.portal.describe import describe_released, question_of_row, question_of_table
 from qserver.portal.drawing import heat_map
+from qserver.portal.question import examples
 from qserver.portal.render import CSV_TYPE, csv_text, download, page
 from qserver.query.domain import Domain
 from qserver.query.requirement import Requirement

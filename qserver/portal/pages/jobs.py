@@ -9,13 +9,12 @@ from flask import Blueprint, Response, g, make_response, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
+from qserver.inference.posterior.by_method import ContradictedPriorError
 from qserver.inference.posterior.choice import table_readings
-from qserver.inference.posterior.cut import ContradictedPriorError
 from qserver.portal.describe import Heading, describe_terms, model_words
-from qserver.portal.faults import Fault, fault_of
+from qserver.portal.faults import Fault, fault_of, learning_fields, question_fields
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
 from qserver.portal.guard import STEPS_COOKIE, jobs_of, key_of_steps, set_cookie, steps_of
-from qserver.portal.labels import learning_fields, question_fields
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import answer_file, with_threshold
 from qserver.portal.pages.tables import TableView, asks, heading_of, job_view

@@ -14,15 +14,13 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.answering.models.kinds import registry
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import CapacityError, InputError, QServerError
-from qserver.portal import labels, words
+from qserver.portal import faults, words
 from qserver.portal.describe import Heading, describe_axes, describe_terms, model_words
-from qserver.portal.faults import Fault, fault_of
-from qserver.portal.form_reader import OneQuestion, read_question
+from qserver.portal.faults import RECORD_FIELDS, Fault, fault_of, learning_fields, model_fields
+from qserver.portal.form_reader import LearnForm, OneQuestion, question_of, read_question
 from qserver.portal.guard import JOBS_COOKIE, jobs_of, set_cookie, with_job
-from qserver.portal.labels import RECORD_FIELDS, learning_fields, model_fields
-from qserver.portal.model_forms import LearnForm, question_of
+from qserver.portal.pages.answers import AnyQuote
 from qserver.portal.pages.ask import NO_TIME_S
-from qserver.portal.pages.prices import AnyQuote
 from qserver.portal.question import FormQuestion, is_as_priced
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.domain import Domain
@@ -62,7 +60,7 @@ class ModelLine:
 class ProbabilityLine:
     """Labels with their probability, as a number and as a bar of at most 1,000."""
 
-    labels: tuple[str, ...]
+    faults: tuple[str, ...]
     probability: str
     bar: float
 
@@ -177,7 +175,7 @@ class ModelPages:
             expected=told if isinstance(told, Expected) else None,
             distribution=told if isinstance(told, DistributionView) else None,
             fault=fault or wrong,
-            labels=labels,
+            labels=faults,
             n=request.args.get("n", f"{_DEFAULT_RECORDS}"),
             seed=request.args.get("seed", ""),
             n_most=MAX_RECORDS,
@@ -230,7 +228,7 @@ class ModelPages:
             quote=quote,
             fault=fault,
             was_changed=was_changed,
-            labels=labels,
+            labels=faults,
             tab="models",
         )
 
@@ -284,15 +282,15 @@ def _table_words(table: PlanTable, domain: Domain) -> str:
 
 
 def _distribution(found: dict[str, Any], given: dict[str, str]) -> DistributionView:
-    labels = [tuple(names) for names in found["labels"]]
+    faults = [tuple(names) for names in found["labels"]]
     flat = np.asarray(found["probabilities"], dtype=float).ravel()
     top = max(float(flat.max()), 1e-300)
-    pairs = zip(product(*labels), flat.tolist(), strict=True)
+    pairs = zip(product(*faults), flat.tolist(), strict=True)
     lines = [
         ProbabilityLine(names, words.probability(p), round(1000 * p / top, 1))
         for (names, p), _ in zip(pairs, range(_MOST_LINES), strict=False)
     ]
-    n = prod(map(len, labels))
+    n = prod(map(len, faults))
     text = ", ".join(f"{name} {label}" for name, label in given.items())
     held = found.get("is_held")
     return DistributionView(

@@ -10,7 +10,7 @@ from functools import cached_property
 from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.portal.drawing import MOST_PANELS, OverTime, Scale, Whisker, over_time, whiskers
-from qserver.portal.pages.prices import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
+from qserver.portal.pages.answers import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
 from qserver.portal.render import csv_text
 from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from qserver import __version__
-from qserver.postgres.catalogue.contents import ARRAYS, SQL_NAMES, Names
-from qserver.postgres.catalogue.schema import TEXTS
+from qserver.postgres.catalogue.contents import ARRAYS, SQL_NAMES, TEXTS, Names
 from qserver.postgres.session import SERVER_VERSION, Session
 from qserver.postgres.wire.values import BOOL, INT4, INT8, NAME, OID, TEXT, Type, elements
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlglot import ParseError, TokenError, exp, parse
 
-from qserver.postgres.catalogue.schema import EMPTY
+from qserver.postgres.catalogue.contents import EMPTY
 from qserver.postgres.wire.faults import NOT_SUPPORTED, SYNTAX, PostgresError
 
 _NEAREST: Final = "A dataset is asked by SELECT ... FROM its name; SHOW TABLES lists them."

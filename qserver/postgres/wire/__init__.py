@@ -1,1 +1,1 @@
-"""The bytes of the protocol: `stream`, `messages`, `values`, `texts` and `faults`."""
+"""The bytes of the protocol: `messages`, `values`, `texts` and `faults`."""

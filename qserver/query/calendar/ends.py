@@ -10,10 +10,10 @@ from __future__ import annotations
 from datetime import date
 
 from qserver.errors import QueryError
-from qserver.query.calendar.periods import Periods
-from qserver.query.calendar.refused import PeriodNotSealedError
 from qserver.query.calendar.units import (
     EXAMPLES,
+    PeriodNotSealedError,
+    Periods,
     Unit,
     first_day,
     last_day,

@@ -16,7 +16,7 @@ import numpy as np
 
 from qserver.errors import InputError, QueryError
 from qserver.query.calendar.ends import index_of_period, last_sealed
-from qserver.query.calendar.refused import PeriodNotSealedError
+from qserver.query.calendar.units import PeriodNotSealedError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import LinearQuery, Term, linear_query
 from qserver.query.weights import ScaledWeights, Weights, interval, product

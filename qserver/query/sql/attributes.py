@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from qserver.errors import QueryError
 from qserver.query.domain import Attribute, Domain, decimal_text
-from qserver.query.labels.levels import Level
+from qserver.query.labels import Level
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.sql.text import SqlText
 

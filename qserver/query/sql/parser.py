@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 from sqlglot import ParseError, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.calendar.refused import PeriodNotSealedError
 from qserver.query.calendar.sealed import as_of, clipped
+from qserver.query.calendar.units import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names

@@ -13,8 +13,7 @@ from fractions import Fraction
 from sqlglot import Token, TokenType
 
 from qserver.errors import InputError, QueryError
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import AS_EVER, Reading
+from qserver.query.asking.reading import AS_EVER, Prior, Reading
 from qserver.query.numbers import exact_number
 from qserver.query.sql.text import SqlText
 

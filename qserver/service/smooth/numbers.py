@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from qserver.answering.reading import most_records
+from qserver.answering.answer import most_records
 from qserver.answering.smooth import KnownParts, SmoothKnown, SmoothOf, known_parts
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.service.cells.computed import Computed

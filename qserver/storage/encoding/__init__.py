@@ -1,5 +1,5 @@
 """The JSON forms of facts in the store, to write and to read.
 
-`records` has released answers and weights, `requests` has questions and reservations, and `jobs`
-has the answers of jobs. Installed servers hold these texts, so they stay byte for byte.
+`requests` has questions and reservations, and `jobs` has the answers of jobs, released answers and
+weights. Installed servers hold these texts, so they stay byte for byte.
 """

@@ -24,7 +24,7 @@ from qserver.records.charge import Standing
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.records.statement import Simultaneous
-from qserver.storage.encoding.records import (
+from qserver.storage.encoding.jobs import (
     estimator_from_plain,
     estimator_plain,
     measurement_json,

@@ -8,8 +8,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from qserver.answering.models.kinds.network_errors import foretold_bounds, own_table
-from qserver.models.network.learning.noisy_table import NoisyTable, Scope
+from qserver.answering.models.kinds.network_kind import foretold_bounds, own_table
+from qserver.models.network.learning.estimation import NoisyTable, Scope
 from tests.models.structures import sized
 
 SIZES = {"a": 2, "b": 3, "c": 2}

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qserver.answering.models.kinds.kind import divided_nano
 from qserver.answering.models.kinds.network_kind import NetworkKind
-from qserver.answering.models.kinds.sampled_kind import divided_nano
 from qserver.errors import NetworkError
-from qserver.models.network.learning.noisy_table import Scope
+from qserver.models.network.learning.estimation import Scope
 from qserver.models.network.network import Table
 from qserver.models.network.structure import structure_of_edges
 from qserver.query.domain import Attribute, Domain

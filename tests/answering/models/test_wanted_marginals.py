@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.answering.models.kinds.marginals_kind import MarginalsKind
-from qserver.answering.models.kinds.model_work import marginals_work
-from qserver.answering.models.kinds.wanted_marginals import candidates, read_scopes
+from qserver.answering.models.kinds.kind import marginals_work
+from qserver.answering.models.kinds.marginals_kind import MarginalsKind, candidates, read_scopes
 from qserver.errors import InputError
 from qserver.query.domain import Attribute, Domain
 

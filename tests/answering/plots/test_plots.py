@@ -11,14 +11,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.answering.plots.bars import Bar, BarChart, svg_of_bars
-from qserver.answering.plots.budget import BudgetFacts, budget_chart
-from qserver.answering.plots.chart import Area, Axis, Chart, Line, Rule
-from qserver.answering.plots.legend import COLOURS
-from qserver.answering.plots.posterior import PosteriorCurve, posterior_chart, thresholds_about
-from qserver.answering.plots.render import svg_of
-from qserver.answering.plots.text import text_width, wrapped
-from qserver.answering.plots.ticks import nice_ticks
+from qserver.answering.plots.chart import (
+    COLOURS,
+    Area,
+    Axis,
+    Chart,
+    Line,
+    Rule,
+    nice_ticks,
+    svg_of,
+    text_width,
+    wrapped,
+)
+from qserver.answering.plots.figures import (
+    Bar,
+    BarChart,
+    BudgetFacts,
+    PosteriorCurve,
+    budget_chart,
+    posterior_chart,
+    svg_of_bars,
+    thresholds_about,
+)
 from qserver.errors import InputError
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,12 +10,12 @@ import pytest
 
 from qserver.answering.plots.tracing import tracing_chart
 from qserver.errors import InputError
-from qserver.models.network.learning.table_choice import choose_tables
+from qserver.models.network.learning.learn import choose_tables
 from qserver.models.network.structure import IndependentNumbers, table_complexity
+from qserver.models.tracing.attack import Roc, SampleEstimate
 from qserver.models.tracing.bound import PrivacyCap, ReleaseGate, TracingBound
 from qserver.models.tracing.effects import MeasuredEffect, StructurePart
 from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
-from qserver.models.tracing.roc import Roc, SampleEstimate
 from tests.models.structures import sized
 
 GATE = ReleaseGate(0.05, 0.1)

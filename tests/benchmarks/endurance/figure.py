@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qserver.answering.plots.chart import Axis, Chart, Line
-from qserver.answering.plots.render import svg_of
-from qserver.answering.plots.svg import document, element
+from qserver.answering.plots.chart import Axis, Chart, Line, document, element, svg_of
 
 KEPT = Path(__file__).parent / "kept.json"
 _WIDTH, _PLOT_HEIGHT = 680.0, 150.0

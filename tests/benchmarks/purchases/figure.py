@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from qserver.answering.plots.chart import Axis, Chart, Line
-from qserver.answering.plots.render import svg_of
+from qserver.answering.plots.chart import Axis, Chart, Line, svg_of
 
 KEPT = Path(__file__).parent / "kept.json"
 

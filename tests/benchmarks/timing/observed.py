@@ -36,7 +36,7 @@ from qserver.service.service import Service
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
 from worker.spending.slot import busy_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.polish import Polished
+from qserver.inference.rows.play import Polished
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
 from qserver.query.linear import LinearQuery

@@ -15,11 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from qserver.inference.corners import core
-from qserver.inference.corners.bias import Bias
-from qserver.inference.corners.row_matrix import RowMatrix
-from qserver.inference.corners.settle import settled
-from qserver.inference.corners.vectors import CornerNames
+from qserver.inference.corners import base
+from qserver.inference.corners.bias import Bias, settled
+from qserver.inference.corners.vectors import CornerNames, RowMatrix
 from qserver.inference.rows import rows_in_play
 from qserver.inference.rows.blue import NEW, Combinations
 from qserver.query.linear import LinearQuery, linear_query, total_query
@@ -104,8 +102,8 @@ def test_a_growing_history_answers_like_exact_fractions_at_each_moment(seed, pub
 @pytest.mark.parametrize("n_cuts", [12, 60])
 def test_a_large_core_agrees_with_dense_least_squares(n_cuts, sparse, monkeypatch):
     """By the sparse factor and by the dense one, in one piece and row by row."""
-    monkeypatch.setattr(core, "_SMALL", 0)
-    monkeypatch.setattr(core, "_SPARSE", sparse)
+    monkeypatch.setattr(base, "_SMALL", 0)
+    monkeypatch.setattr(base, "_SPARSE", sparse)
     rng = random.Random(n_cuts)
     rows = [
         measured(i, random_range(rng, 240, n_cuts), scale=rng.choice(SCALES)) for i in range(90)

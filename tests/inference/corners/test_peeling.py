@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 from scipy.linalg import lapack
 from scipy.sparse import csr_array
 
-from qserver.inference.corners import peeling
-from qserver.inference.corners.peeling import Peeled
+from qserver.inference.corners import base
+from qserver.inference.corners.base import Peeled
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, count)
 
-    counted(peeling._Peeling, "take_single")
-    counted(peeling._Peeling, "take_groups")
+    counted(base._Peeling, "take_single")
+    counted(base._Peeling, "take_groups")
     counted(lapack, "dgetrf")
     return counts
 
@@ -38,7 +38,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def peeled(rows: Sequence[Sequence[float]], groups: Sequence[int] | None = None) -> Peeled:
     """What leaves of dense rows; each is of a group of its own if nothing else is said."""
     numbers = np.arange(len(rows)) if groups is None else np.array(groups)
-    return peeling.peeled(csr_array(np.array(rows, dtype=float)), numbers)
+    return base.peeled(csr_array(np.array(rows, dtype=float)), numbers)
 
 
 def test_rows_with_corners_of_their_own_leave_in_one_round(steps: Counter[str]) -> None:
@@ -94,7 +94,7 @@ def test_a_block_that_is_too_large_to_write_out_is_not_factored(
     steps: Counter[str], monkeypatch: pytest.MonkeyPatch, most: int, n_factored: int
 ) -> None:
     """Two rows on three corners are six numbers."""
-    monkeypatch.setattr(peeling, "_MOST_DENSE", most)
+    monkeypatch.setattr(base, "_MOST_DENSE", most)
     found = peeled([[1, 1, 1], [1, 2, 3]], groups=[0, 0])
     assert steps["dgetrf"] == n_factored
     assert_array_equal(found.core, [] if n_factored else [0, 1])
@@ -109,8 +109,6 @@ def test_pivots_are_the_corners_that_elimination_takes() -> None:
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_nothing_or_one_row_is_no_special_case(n: int) -> None:
-    found = (
-        peeled(np.ones((n, 2)).tolist()) if n else peeling.peeled(csr_array((0, 2)), np.arange(0))
-    )
+    found = peeled(np.ones((n, 2)).tolist()) if n else base.peeled(csr_array((0, 2)), np.arange(0))
     assert_array_equal(found.rows, range(n))
     assert len(found.core) == 0

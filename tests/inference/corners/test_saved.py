@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.checkpoint.file import CheckpointFolder
-from qserver.inference.corners import core
+from qserver.answering.checkpoint import CheckpointFolder
+from qserver.inference.corners import base
 from qserver.inference.corners.vectors import CornerNames
 from qserver.inference.rows import rows_in_play
 from qserver.inference.rows.blue import Combinations
@@ -60,7 +60,7 @@ def test_the_same_rows_give_the_same_weights(
 ) -> None:
     """Of sparse parts, of small ones, and of a dense part whose factor is kept."""
     if is_large:
-        monkeypatch.setattr(core, "_SMALL", 5)
+        monkeypatch.setattr(base, "_SMALL", 5)
     rows = measurements_of(_queries(160, 3), seed=4)
     first = trial(rows)
     factors = [name for name in first.rows.state().arrays if "factor" in name]

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qserver.inference.given.cavity import Cavity
-from qserver.inference.given.known_sums import KnownSums, Reduced
+from qserver.inference.given.known_sums import KnownSums, Reduced, normal_law
 from qserver.inference.given.law_given import law_given, laws_given
 from qserver.inference.given.mixture import mixture
-from qserver.inference.given.sites import normal_law
+from qserver.inference.given.normal import Cavity
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.law.laplace_sum import LaplaceSum
 from tests.inference.given.references import (

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qserver.inference.given.cavity import Cavity
-from qserver.inference.given.known_sums import KnownSums
-from qserver.inference.given.sites import normal_law
+from qserver.inference.given.known_sums import KnownSums, normal_law
+from qserver.inference.given.normal import Cavity
 
 
 @pytest.mark.parametrize(

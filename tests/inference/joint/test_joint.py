@@ -12,10 +12,16 @@ from scipy.integrate import quad
 from scipy.stats import beta
 
 from qserver.errors import RequirementError
-from qserver.inference.joint.joint import JointErrors, joint_confidence, least_factor
-from qserver.inference.joint.joint_draws import Bet, Sample, Sampling
+from qserver.inference.arrays import FloatArray
+from qserver.inference.joint.joint import (
+    Bet,
+    JointErrors,
+    Sample,
+    Sampling,
+    joint_confidence,
+    least_factor,
+)
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.moments import FloatArray
 from tests.sweeps import examples
 
 FALSE_ALARM = 1e-7

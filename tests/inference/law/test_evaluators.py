@@ -12,10 +12,9 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import RequirementError
 from qserver.inference.law.contour import Contour
-from qserver.inference.law.convolution import Convolution
 from qserver.inference.law.evaluator import CertifiedProbability, Evaluator
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.monte_carlo import MonteCarlo
+from qserver.inference.law.paper_methods import Convolution, MonteCarlo
 
 SEED = 20240611
 N_DRAWS = 100_000

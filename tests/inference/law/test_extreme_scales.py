@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.errors import EvaluationError, RequirementError
+from qserver.inference.arrays import FloatArray
 from qserver.inference.joint.joint import JointErrors
 from qserver.inference.law.contour import ContourLaw
-from qserver.inference.law.convolution import Convolution
 from qserver.inference.law.evaluator import (
     CertifiedProbability,
     as_finite,
@@ -26,7 +26,8 @@ from qserver.inference.law.evaluator import (
     as_upper_bound,
 )
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.moments import FloatArray, Moments
+from qserver.inference.law.moments import Moments
+from qserver.inference.law.paper_methods import Convolution
 from tests.sweeps import examples
 
 SCALES: dict[str, list[float]] = {

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.inference.law import certificate
-from qserver.inference.law.certificate import tail_error
-from qserver.inference.law.contour import ContourLaw
-from qserver.inference.law.hyperbola import Hyperbola, Quadrature
+from qserver.inference.law import contour
+from qserver.inference.law.contour import ContourLaw, tail_error
+from qserver.inference.law.hyperbola import Hyperbola, Nodes, Quadrature, SaddleGrid
 from qserver.inference.law.moments import ComplexArray, Moments
-from qserver.inference.law.nodes import Nodes
-from qserver.inference.law.saddle import SaddleGrid
 
 SCALES = {
     "pair": np.array([1.0, 0.3]),
@@ -104,10 +101,10 @@ def test_small_factor_bound_covers_every_point_of_a_cell() -> None:
     generator = np.random.default_rng(5)
     for centre in (0.9 + 0.05j, 0.6 + 0.8j, 1.1 + 0.0j, 0.1 + 1.0j):
         z = (centre + 0.1 * (generator.random(200) + 1j * generator.random(200))) ** 2
-        cells = certificate._CellBounds(
+        cells = contour._CellBounds(
             real=np.array([z.real.max()]), norm=np.array([np.abs(z).min() ** 2]), n_chunks=1
         )
-        bound = certificate._small_log(moments, cells)[0]
+        bound = contour._small_log(moments, cells)[0]
         exact = -(np.log(np.abs(1.0 - moments.squares[32:, None] * z))).sum(axis=0)
         assert exact.max() <= bound <= exact.max() + 1.5
 
@@ -123,7 +120,7 @@ def test_side_bounds_cover_every_point_of_the_side(angle: float) -> None:
     speed = np.abs(hyperbola.rho * np.sinh(u + 1j * angle))
     logs = -np.log(np.abs(1.0 - moments.squares[:, None] * s**2)).sum(axis=0) - h * s.real
     area = np.trapezoid(np.exp(logs) * speed / np.abs(s), u)
-    bound = certificate._log_side(moments, hyperbola, h, angle=angle, reach=reach)
+    bound = contour._log_side(moments, hyperbola, h, angle=angle, reach=reach)
     assert math.log(area) <= bound <= math.log(area) + 3.0
 
 
@@ -140,9 +137,9 @@ def test_cap_bounds_cover_every_point_of_the_cap() -> None:
         logs += np.log(np.abs(rule.hyperbola.rho * np.sinh(w) / s)) - h * s.real
         logs -= np.logaddexp(0.0, 2.0 * math.pi / rule.step * np.abs(v))
         area = 2.0 * np.trapezoid(np.exp(logs), v)
-        bound = certificate._cap(law.moments, nodes, h)
+        bound = contour._cap(law.moments, nodes, h)
         assert area <= bound, name
-        beyond = certificate._truncation(law.moments, nodes, h)
+        beyond = contour._truncation(law.moments, nodes, h)
         assert tail_error(law.moments, nodes, h) >= bound / (2.0 * math.pi) + beyond, name
         assert bound <= 1e4 * area, name
 
@@ -158,12 +155,12 @@ def test_large_factor_bounds_close_in_on_the_exact_factors(angle: float) -> None
         return -np.log(np.abs(1.0 - moments.squares[:, None] * s**2)).sum(axis=0)
 
     u = np.linspace(0.0, 3.0, 30_001)
-    side = certificate._large_log_on_side(moments, 1, hyperbola, angle, np.cosh(u))
+    side = contour._large_log_on_side(moments, 1, hyperbola, angle, np.cosh(u))
     middle = exact(0.5 * (u[1:] + u[:-1]) + 1j * angle)
     assert_allclose(side, middle, rtol=0, atol=1e-2)
     v = np.linspace(angle - 0.1, angle + 0.1, 4001)
     edge = hyperbola.centre + hyperbola.rho * np.cosh(2.0 + 1j * v)
     squares, norms = (edge**2).real[:-1], np.abs(edge[1:]) ** 4
-    cells = certificate._CellBounds(real=squares, norm=norms, n_chunks=1)
-    cap = certificate._large_log_on_cap(moments, cells, hyperbola, math.cosh(2.0), np.cos(v))
+    cells = contour._CellBounds(real=squares, norm=norms, n_chunks=1)
+    cap = contour._large_log_on_cap(moments, cells, hyperbola, math.cosh(2.0), np.cos(v))
     assert_allclose(cap, exact(2.0 + 0.5j * (v[1:] + v[:-1])), rtol=0, atol=1e-2)

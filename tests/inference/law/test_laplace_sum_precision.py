@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from qserver.inference.law.contour import ContourLaw
-from qserver.inference.law.convolution import Convolution
 from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.paper_methods import Convolution
 from tests.sweeps import examples
 
 DIGITS = 120

@@ -9,15 +9,15 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.errors import CapacityError, RequirementError
-from qserver.inference.law.convolution import (
+from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.paper_methods import (
     Convolution,
     LatticeMasses,
+    MonteCarlo,
     lattice_error,
     mean_rounding,
     mean_square_rounding,
 )
-from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.monte_carlo import MonteCarlo
 
 
 def laplace_cdf(x: float) -> float:

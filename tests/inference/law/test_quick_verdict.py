@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.inference.law.bounds import Verdict
-from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum, Verdict
 from tests.sweeps import examples
 
 

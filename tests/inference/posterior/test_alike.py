@@ -11,8 +11,7 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior import by_rows
 from qserver.inference.posterior.alike import Shapes
-from qserver.inference.posterior.row_estimate import RowEstimate
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.posterior import RowEstimate, Stated
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import Primitive, primitive

@@ -11,9 +11,8 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.finest import Beside, by_finest
 from qserver.inference.given.law_given import law_given
 from qserver.inference.posterior.by_rows import CellsAndRows
-from qserver.inference.posterior.cells_as_rows import MOST_CELLS
-from qserver.inference.posterior.merged import finest_and_others
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.cells_as_rows import MOST_CELLS, finest_and_others
+from qserver.inference.posterior.posterior import Stated
 from qserver.inference.reach import Reach
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
@@ -107,7 +106,7 @@ def test_so_it_is_beside_tables_with_many_cells(
     row, events = sum_of(SIZES), margins(10 * seed)
     expected = stated(SIZES, events, row)
     request.getfixturevalue("without_rows")
-    monkeypatch.setattr("qserver.inference.posterior.merged._MOST_BESIDE", most_beside)
+    monkeypatch.setattr("qserver.inference.posterior.cells_as_rows._MOST_BESIDE", most_beside)
     found = stated(SIZES, events, row)
     assert (found.statement.law, expected.statement.law) == ("posterior", "posterior")
     if most_beside == 5:

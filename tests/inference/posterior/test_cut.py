@@ -12,9 +12,8 @@ from numpy.testing import assert_allclose
 
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.table_of_law import TableOfLaw
-from qserver.inference.posterior.cut import ContradictedPriorError, CutPosterior
-from qserver.inference.posterior.given import GivenPosterior
-from qserver.inference.posterior.posterior import Posterior
+from qserver.inference.posterior.by_method import ContradictedPriorError, CutPosterior
+from qserver.inference.posterior.posterior import GivenPosterior, Posterior
 from tests.inference.given.references import TWO_HALVES, cdf_by_grid, repeated
 from tests.sweeps import share
 

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.cells_as_rows import MOST_CELLS
-from qserver.inference.posterior.interval import CredibleInterval
-from qserver.inference.posterior.merged import SummedCells
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.cells_as_rows import MOST_CELLS, SummedCells
+from qserver.inference.posterior.posterior import CredibleInterval, Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive

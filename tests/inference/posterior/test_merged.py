@@ -9,7 +9,7 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior import posteriors
-from qserver.inference.posterior.merged import MOST_MERGED, Merging, merged_rows
+from qserver.inference.posterior.cells_as_rows import MOST_MERGED, Merging, merged_rows
 from qserver.inference.reach import Reach
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition

@@ -11,7 +11,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.by_rows import CellsAndRows, Wanted
 from qserver.inference.posterior.cells_as_rows import cells_as_rows
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.posterior import Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

@@ -9,8 +9,7 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import law_given
-from qserver.inference.posterior.given import GivenPosterior
-from qserver.inference.posterior.stated import Stated
+from qserver.inference.posterior.posterior import GivenPosterior, Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
@@ -197,9 +196,9 @@ def test_tables_that_tell_too_much_apart_keep_the_law_of_the_error(
     query = linear_query(SIZES, [(1, {0: interval(4, 0, 2)}), (1, {1: interval(3, 0, 1)})])
     tables = (_table(0, 0, values=np.arange(4.0)), _table(1, 1, values=np.arange(3.0)))
     assert _stated(_engine(SIZES, *tables), query).statement.law == "posterior"
-    for module in ("posteriors", "merged"):
+    for module in ("posteriors", "cells_as_rows"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_MERGED", 2)
-    for module in ("posteriors", "cells_as_rows", "merged"):
+    for module in ("posteriors", "cells_as_rows"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", 2)
     assert _stated(_engine(SIZES, *tables), query).statement.law == "estimator"
 
@@ -214,7 +213,7 @@ def test_what_an_estimate_uses_may_be_as_many_merged_cells_as_cells(
     events = (table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
     expected = _stated(_engine((40,), *events), row)
     monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_MERGED", 1)
-    monkeypatch.setattr("qserver.inference.posterior.merged.MOST_MERGED", 1)
+    monkeypatch.setattr("qserver.inference.posterior.cells_as_rows.MOST_MERGED", 1)
     monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_CELLS", 0)
     found = _stated(_engine((40,), *events), row)
     assert (found.statement.law, found.statement.disagreements) == ("posterior", 1)

@@ -10,12 +10,9 @@ import pytest
 
 from qserver.errors import InputError
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.cut import ContradictedPriorError
-from qserver.inference.posterior.posterior import Posterior
-from qserver.inference.posterior.read import AsRead, read
-from qserver.inference.posterior.stated import Stated
-from qserver.query.asking.prior import Prior
-from qserver.query.asking.reading import Reading
+from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, read
+from qserver.inference.posterior.posterior import Posterior, Stated
+from qserver.query.asking.reading import Prior, Reading
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.merged import merged_rows
+from qserver.inference.posterior.cells_as_rows import merged_rows
 from qserver.inference.reach import Reach
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition

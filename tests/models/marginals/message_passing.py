@@ -22,12 +22,11 @@ from typing import Literal
 import numpy as np
 
 from qserver.models.marginals.estimate import Estimate, Fit, Warm
-from qserver.models.marginals.fit.consensus import agree
+from qserver.models.marginals.fit.consensus import agree, without_negatives
 from qserver.models.marginals.fit.consistency import Agreement, Consistency
-from qserver.models.marginals.fit.copies import without_negatives
 from qserver.models.marginals.fit.descent import descend
 from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
-from qserver.models.marginals.graph.junction_tree import Beliefs
+from qserver.models.marginals.graph.junction_tree import Beliefs, Edge, Summation
 from qserver.models.marginals.graph.layout import (
     FloatArray,
     IndexArray,
@@ -38,7 +37,6 @@ from qserver.models.marginals.graph.layout import (
     layout_of,
     parts,
 )
-from qserver.models.marginals.graph.summation import Edge, Summation
 from qserver.models.marginals.model import RelaxedDistribution
 
 _TINY = 1e-300

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.fit.cheapest_cells import CheapestCells
+from qserver.models.marginals.fit.nearest_table import CheapestCells
 
 SIZES = (2, 3, 2, 4, 1)
 scopes = st.lists(

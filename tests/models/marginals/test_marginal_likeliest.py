@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from qserver.models.marginals.fit.consensus import agree
 from qserver.models.marginals.fit.consistency import CliqueAgreement
-from qserver.models.marginals.fit.likeliest import Aim, likeliest
+from qserver.models.marginals.fit.descent import Aim, likeliest
 from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from tests.benchmarks.wide_records import adult_records

@@ -12,8 +12,7 @@ from scipy.optimize import lsq_linear, minimize
 from qserver.errors import CapacityError
 from qserver.models.marginals.estimate import estimate
 from qserver.models.marginals.fit.observations import NoisyMarginal
-from qserver.models.marginals.graph.elimination import FactorTable, eliminate
-from qserver.models.marginals.model import KnownPart, least_violation
+from qserver.models.marginals.model import FactorTable, KnownPart, eliminate, least_violation
 
 SIZES = (2, 3, 2, 3, 2)
 SCOPES = [(0, 1), (1, 2), (2, 3)]

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from qserver.models.marginals.estimate import estimate
+from qserver.models.marginals.estimate import estimate, record_source
 from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.graph.layout import layout_of
-from qserver.models.marginals.record_draws import draw_given, move_towards, stratified
-from qserver.models.marginals.tractable import record_source
+from qserver.models.marginals.model import draw_given, move_towards, stratified
 
 SIZES = (4, 3, 5, 3, 4, 3)
 PAIRS = list(combinations(range(6), 2))

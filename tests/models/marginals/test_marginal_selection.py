@@ -9,10 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qserver.errors import InputError
-from qserver.models.marginals.estimate import estimate
+from qserver.models.marginals.estimate import estimate, record_source, tractable
 from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.selection import best_choice
-from qserver.models.marginals.tractable import record_source, tractable
 
 SIZES = (2, 3, 4)
 PAIRS = list(combinations(range(3), 2))

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.fit.consistency import Consistency
+from qserver.models.marginals.graph.junction_tree import Edge, Summation
 from qserver.models.marginals.graph.layout import Layout, layout_of, with_intersections
-from qserver.models.marginals.graph.summation import Edge, Summation
 from tests.models.marginals.local_polytope import indicator, local_polytope
 from tests.models.marginals.message_passing import factor_graph, saturated
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize, nnls
 
-from qserver.models.marginals.fit.cheapest_cells import CheapestCells
-from qserver.models.marginals.fit.nearest_table import NearestTable, nearest_table
+from qserver.models.marginals.fit.nearest_table import CheapestCells, NearestTable, nearest_table
 
 SIZES = (3, 2, 4)
 SCOPES = ((0,), (0, 1), (1, 2), (0, 2))

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from qserver.errors import NetworkError
-from qserver.models.network.learning.combined_tables import CombinedTables
-from qserver.models.network.learning.noisy_table import NoisyTable, Scope, TablePrice, n_cells
-from qserver.models.network.learning.table_choice import (
+from qserver.models.network.learning.estimation import (
+    CombinedTables,
+    NoisyTable,
+    Scope,
+    TablePrice,
+    n_cells,
+)
+from qserver.models.network.learning.learn import (
     choose_tables,
     family_weights,
     maximal_families,

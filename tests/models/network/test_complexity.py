@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from qserver.answering.models.kinds.network_kind import MAX_SUBSETS
-from qserver.models.network.learning.noisy_table import Scope
-from qserver.models.network.learning.table_choice import (
+from qserver.models.network.learning.estimation import Scope
+from qserver.models.network.learning.learn import (
     MAX_CHOICE_SIZE,
     choose_tables,
     maximal_families,
@@ -126,7 +126,7 @@ def test_no_choice_of_tables_tells_more_than_its_bound(
     seed: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All groupings of the maximal families whose merged tables have few enough cells."""
-    monkeypatch.setattr("qserver.models.network.learning.table_choice.MAX_MERGED_CELLS", most)
+    monkeypatch.setattr("qserver.models.network.learning.learn.MAX_MERGED_CELLS", most)
     structure = random_structure(np.random.default_rng(seed), 6)
     sizes, numbers = structure.sizes, []
     for groups in groupings(list(maximal_families(structure))):

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from qserver.errors import CapacityError, NetworkError
-from qserver.models.network.elimination_order import width
 from qserver.models.network.network import Network
 from qserver.models.network.structure import Structure, Variable
-from qserver.models.network.variable_elimination import NetworkQuestions
+from qserver.models.network.variable_elimination import NetworkQuestions, width
 from tests.benchmarks.published_networks import NAMES, published
 from tests.models.network.brute_force import conditional, joint, random_network
 

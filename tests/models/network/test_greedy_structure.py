@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from qserver.errors import InputError
-from qserver.models.network.greedy_structure import (
+from qserver.models.network.structure import (
+    Structure,
+    complexity,
     correlations,
     cramers_v,
     greedy_structure,
     score,
     total_score,
 )
-from qserver.models.network.structure import Structure, complexity
 from tests.models.structures import labels_of, sized
 
 SIZES = dict.fromkeys("abcdef", 2)

@@ -9,9 +9,8 @@ import pytest
 from scipy import integrate
 
 from qserver.errors import NetworkError
-from qserver.models.network.learning.estimation import network_from_tables
+from qserver.models.network.learning.estimation import NoisyTable, network_from_tables
 from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, one_step_prices
-from qserver.models.network.learning.noisy_table import NoisyTable
 from qserver.models.network.learning.paper_methods import (
     consistent,
     importance,

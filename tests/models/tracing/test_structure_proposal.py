@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from qserver.errors import InputError
-from qserver.models.network.greedy_structure import total_score
-from qserver.models.network.structure import Structure, complexity
+from qserver.models.network.structure import Structure, complexity, total_score
 from qserver.models.tracing.bound import PrivacyCap, ReleaseGate, max_power_at_fpr
 from qserver.models.tracing.report import AuditRequest, Release, structural_report
 from qserver.models.tracing.structure_proposal import Audit, Candidates, proposed_structure

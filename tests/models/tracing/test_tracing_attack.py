@@ -10,7 +10,7 @@ import pytest
 from qserver.errors import InputError
 from qserver.models.network.network import Network
 from qserver.models.network.structure import Structure, complexity
-from qserver.models.tracing.attack import TracingAttack, fitted, log_likelihood
+from qserver.models.tracing.attack import Roc, TracingAttack, fitted, log_likelihood, threshold_at
 from qserver.models.tracing.bound import TracingBound
 from qserver.models.tracing.effects import (
     AttackedRecords,
@@ -18,7 +18,6 @@ from qserver.models.tracing.effects import (
     measured_effects,
     structural_effects,
 )
-from qserver.models.tracing.roc import Roc, threshold_at
 from tests.models.structures import sized
 
 CHAIN = sized({"a": 2, "b": 3, "c": 2}, [("a", "c"), ("b", "c"), ("a", "b")])

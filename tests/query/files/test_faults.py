@@ -16,9 +16,17 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files.faults import Fault, check_file, faults_of
-from qserver.query.files.load import load_domain, load_new_domain
-from qserver.query.files.places import json_lines, line_of, place_text, toml_lines
+from qserver.query.files.faults import (
+    Fault,
+    check_file,
+    faults_of,
+    json_lines,
+    line_of,
+    load_domain,
+    load_new_domain,
+    place_text,
+    toml_lines,
+)
 from tests.query.files.documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
 from tests.sweeps import examples
 

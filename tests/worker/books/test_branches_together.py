@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.worker.books.campaign import play
-from worker.books import search
-from worker.books.search import Search
+from worker.books import losses
+from worker.books.losses import Search
 
 Seen = list[tuple[str, Fraction | None, int]]
 
@@ -27,7 +27,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, path: Path, *, seed: int, together
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(search, "_TOGETHER", together)
+        patch.setattr(losses, "_TOGETHER", together)
         patch.setattr(Search, "above", noted)
         play(seed, path)
     return seen

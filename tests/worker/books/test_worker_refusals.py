@@ -21,8 +21,8 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
-from worker.owner.checks import doctor
-from worker.owner.checks.finding import WorkerFinding
+from worker.owner.checks import audit
+from worker.owner.checks.population import WorkerFinding
 from worker.spending.group import ahead, spends
 from worker.spending.reservation import reservation_of
 
@@ -62,7 +62,7 @@ def charges(town: Deployment) -> list[Any]:
 
 
 def books_of_doctor(town: Deployment) -> WorkerFinding:
-    findings = doctor.examine(town.registry, town.settings)
+    findings = audit.examine(town.registry, town.settings)
     return next(f for f in findings if f.check == "books of town")
 
 

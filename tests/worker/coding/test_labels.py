@@ -13,8 +13,8 @@ from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from tests.sweeps import examples
 from tests.worker.private.reading import codes_in_order
-from worker.coding import labels
-from worker.coding.labels import LabelCodes, hash_sql
+from worker.coding import coder
+from worker.coding.coder import LabelCodes, hash_sql
 
 MISSING, OUTSIDE = -1, -2
 # As long as DuckDB keeps in place, one longer, and texts that differ at the end alone.
@@ -41,6 +41,6 @@ def test_labels_of_one_hash_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_text("x\na\n")
     domain = Domain((Attribute("x", "labels", ("a", "b")),))
     assert codes_in_order(path, domain, folder=tmp_path) == [[0]]
-    monkeypatch.setattr(labels, "_HASH", "length")
+    monkeypatch.setattr(coder, "_HASH", "length")
     with pytest.raises(PrivateDataError, match="Two labels of x have the same hash"):
         codes_in_order(path, domain, folder=tmp_path)

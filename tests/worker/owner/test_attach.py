@@ -14,8 +14,8 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from worker.owner.attach import AttachRequest, attach
+from worker.owner.changes import detach
 from worker.owner.checks.population import parse_limit
-from worker.owner.detach import detach
 from worker.private.registry import Registry
 
 

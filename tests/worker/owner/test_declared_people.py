@@ -21,8 +21,7 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment, write_people
 from tests.worker.owner.test_populations import ask, declare, join, remaining, spent
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.changes import top_up
-from worker.owner.detach import detach
+from worker.owner.changes import detach, top_up
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 

@@ -14,11 +14,10 @@ import duckdb
 import pytest
 
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files.schema import domain_schema
+from qserver.query.files.keys import domain_schema
 from worker.cli import main
-from worker.owner.domains.draft import draft_text
-from worker.owner.domains.naming import attribute_name
-from worker.owner.domains.seen import Seen, kind_of_type
+from worker.owner.domains.draft import attribute_name, draft_text
+from worker.owner.domains.fitting import Seen, kind_of_type
 from worker.private.registry import Registry
 from worker.sources.source import Column
 

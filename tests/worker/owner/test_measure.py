@@ -25,7 +25,7 @@ from tests.worker.crashes import Crash
 from worker.cli import main
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import set_measure
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 

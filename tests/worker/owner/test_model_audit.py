@@ -15,8 +15,7 @@ from qserver.errors import ConfigError, InputError, NotFoundError, PrivateDataEr
 from qserver.models.network.bif import write_bif
 from qserver.models.network.network import Network
 from qserver.models.network.structure import structure_of_edges
-from qserver.models.tracing.attack import TracingAttack, fitted
-from qserver.models.tracing.roc import Roc
+from qserver.models.tracing.attack import Roc, TracingAttack, fitted
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.storage.store import Store
 from tests.deployment import Deployment, write_people

@@ -20,7 +20,7 @@ from tests.deployment import LOG, PEOPLE, Deployment
 from tests.worker.forge import forge_ledger
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import top_up
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 from worker.owner.rotate import RotateRequest, rotate
 
 YOUNG = {"age": {"below": 25}}

@@ -23,8 +23,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.changes import Declared, declare_disjoint
-from worker.owner.detach import detach
+from worker.owner.changes import Declared, declare_disjoint, detach
 from worker.owner.rotate import RotateRequest, rotate
 
 YOUNG = {"age": {"below": 25}}

@@ -20,11 +20,9 @@ from tests.sweeps import share
 from tests.worker.crashes import Crash, crashing
 from worker.noise.randomness import SystemEntropy
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.changes import top_up
-from worker.owner.checks.doctor import examine
-from worker.owner.detach import detach
-from worker.owner.recovery import Recovery
-from worker.owner.restore import restore
+from worker.owner.changes import detach, top_up
+from worker.owner.checks.audit import examine
+from worker.owner.restore import Recovery, restore
 from worker.owner.rotate import RotateRequest, rotate
 from worker.spending.spend import Trusted
 

@@ -29,7 +29,7 @@ from tests.deployment import LOG, Deployment, write_people
 from tests.sweeps import share
 from tests.worker.crashes import Crash, crashing
 from worker.journal.journal import Journal
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.spending.spend import Spender

@@ -18,7 +18,7 @@ from tests.worker.earlier import attaching_without_seals
 from worker.cli import main
 from worker.journal.records import Attached
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.detach import detach
+from worker.owner.changes import detach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.content import Content
 

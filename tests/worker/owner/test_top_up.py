@@ -19,7 +19,7 @@ from tests.worker.crashes import Crash
 from tests.worker.forge import forge_ledger
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import top_up
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 
 YOUNG = {"age": {"below": 25}}
 

@@ -18,9 +18,9 @@ from qserver.query.linear import total_query
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment, write_people
 from tests.worker.earlier import attaching_without_seals
 from tests.worker.private.reading import KEY, codes_in_order, snapshot_of
-from worker.load import AttachedData
-from worker.owner.checks.doctor import examine
-from worker.owner.detach import detach
+from worker.main_loop import AttachedData
+from worker.owner.changes import detach
+from worker.owner.checks.audit import examine
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private import seal
 from worker.private.entry import sealed_table

@@ -38,7 +38,7 @@ from tests.worker.sources.tables import (
 from worker.cli import main
 from worker.coding.coder import Coder
 from worker.coding.periods import WantedPeriods
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.private.registry import Registry
 from worker.private.snapshot import read_records
 from worker.private.truncation import PeriodRule, PersonRule

@@ -24,8 +24,8 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.storage.encoding.cursor import Cursor, Entries
-from qserver.storage.encoding.jobs import answer_json
-from qserver.storage.encoding.records import (
+from qserver.storage.encoding.jobs import (
+    answer_json,
     estimator_from_json,
     estimator_json,
     measurement_json,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from qserver.answering.checkpoint import shared_folder
 from qserver.answering.replica import Replica
-from qserver.checkpoint.file import shared_folder
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State

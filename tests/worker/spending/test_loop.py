@@ -19,7 +19,7 @@ from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG, PEOPLE, Deployment
 from tests.worker.forge import forge_ledger
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
 from worker.spending.group import ahead

@@ -15,7 +15,7 @@ from tests.deployment import LOG, Deployment
 from tests.worker.crashes import die_at
 from worker.journal.journal import Journal
 from worker.journal.records import GENESIS, Released, Reserved, write_line
-from worker.owner.checks.finding import histories_finding
+from worker.owner.checks.population import histories_finding
 from worker.owner.restore import restore
 
 TOWN = Keys("town")

@@ -26,7 +26,7 @@ from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, Crash, crashing
 from worker.owner.restore import restore
-from worker.spending.group import refining
+from worker.spending.group import answers
 from worker.spending.spend import Spender
 
 TABLES = (
@@ -165,7 +165,7 @@ def test_no_round_passes_what_was_quoted(
     town: Deployment, noisy: Spender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the quote leaves a nano for it, the answer stays, and says what the rest costs."""
-    monkeypatch.setattr(refining, "room_nano", lambda *_, **__: 1)
+    monkeypatch.setattr(answers, "room_nano", lambda *_, **__: 1)
     before, price = spent_nano(town), explained(town).price_nano
     job = asked(town)
     town.work_off(noisy)

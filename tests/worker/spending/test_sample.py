@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.answering.models.kinds.sampled_kind import SAMPLING_RATE
+from qserver.answering.models.kinds.kind import SAMPLING_RATE
 from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import table_from_columns
 

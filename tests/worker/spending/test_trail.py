@@ -21,7 +21,7 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment
 from tests.worker.forge import forge_end_of_charges, forge_ledger
 from worker.journal.records import ChargeLine, Reserved, read_line, write_line
-from worker.owner.detach import detach
+from worker.owner.changes import detach
 from worker.spending.trail import ChargePayment, Trail
 
 CHARGES = Keys("town").charges

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.answering.models.kinds.sampled_kind import SAMPLING_RATE
+from qserver.answering.models.kinds.kind import SAMPLING_RATE
 from qserver.models.network.learning.amplification import amplified_nano
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus

@@ -13,7 +13,7 @@ from tests.deployment import Deployment
 from tests.worker.crashes import Crash, crashing, die_at
 from worker.journal.journal import Journal
 from worker.journal.witness import WitnessAwayError, WitnessSettings
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 from worker.private.registry import Registry
 
 WHERE = {"sex": "Male"}

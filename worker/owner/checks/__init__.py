@@ -1,1 +1,1 @@
-"""What the owner has checked: `doctor`, and the findings of each part."""
+"""What the owner has checked: `audit` has both commands, `population` what they check of each."""

@@ -1,4 +1,4 @@
-"""`domain init`: a draft of a domain file, from the names and types of a source's columns alone.
+"""`qserver-worker domain`: what its commands print, and a draft from names and types of columns.
 
 Nothing in it depends on a record, unless the owner asks to see values. Then they stand in
 comments, which attach does not read: a value becomes public only if the owner takes it over.
@@ -6,26 +6,84 @@ comments, which attach does not read: a value becomes public only if the owner t
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import os
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
+from typing import Any
 
+from qserver.errors import ConfigError, DomainError
 from qserver.query.calendar.units import number_of, text_of
-from worker.owner.domains.naming import attribute_name
-from worker.owner.domains.seen import (
+from qserver.query.domain import Domain, check_name
+from qserver.query.domain_file import domain_from_document
+from qserver.query.files.keys import domain_schema
+from worker.owner.domains.fitting import (
     MOST_VALUES,
+    Report,
     Seen,
     Suggested,
+    check,
     kind_of_name,
     kind_of_type,
     seen_in,
 )
-from worker.sources.address import Address
+from worker.sources.address import Address, address_of
 from worker.sources.opening import open_source
 from worker.sources.source import Column
+
+_MOST = 56  # leaves room for a number behind it
+
+
+def attribute_name(column: str, taken: Collection[str]) -> str:
+    """A name that needs no quotes anywhere, and is not taken: `Größe (cm)` becomes `Grosse_cm`."""
+    plain = unicodedata.normalize("NFKD", column.replace("ß", "ss"))
+    letters = "".join(c for c in plain if not unicodedata.combining(c))
+    found = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[:_MOST]
+    if not found or not re.search(r"[A-Za-z]", found):
+        found = f"column_{found}".rstrip("_")
+    if found[0].isdigit():
+        found = f"_{found}"
+    name, n = found, 2
+    while name.lower() in {other.lower() for other in taken}:
+        name, n = f"{found}_{n}", n + 1
+    return name
+
+
+def domain_of_columns(document: Mapping[str, Any]) -> Domain:
+    """The domain of a document whose attributes are called as their columns.
+
+    An attribute whose column cannot be its name is given one, and reads that column.
+
+    Raises:
+        DomainError: it is wrong in another way.
+    """
+    items = document["attributes"]
+    taken = [item["name"] for item in items if _is_name(item["name"])]
+    found = []
+    for item in items:
+        column = item["name"]
+        if not _is_name(column):
+            taken.append(attribute_name(column, taken))
+            item = {**item, "name": taken[-1], "column": column}
+        found.append(item)
+    return domain_from_document({**document, "attributes": found})
+
+
+def _is_name(text: str) -> bool:
+    try:
+        check_name(text)
+    except DomainError:
+        return False
+    return True
+
 
 SHOWS_VALUES = """\
 The comments marked SEEN show PRIVATE values of the data, to whoever reads this file. They reach
@@ -242,3 +300,77 @@ def _toml(value: object) -> str:
 def _plain(text: str) -> str:
     """A text for a comment: one line, without signs that control."""
     return "".join(c if c.isprintable() else "?" for c in text)[:200]
+
+
+def run(
+    arguments: argparse.Namespace, *, show: Callable[[str], None], say: Callable[[str], None]
+) -> int:
+    """Run one of the commands; its exit code.
+
+    Args:
+        show: told the outcome.
+        say: told what is not part of it.
+    """
+    text, code = _outcome(arguments, say)
+    show(text)
+    return code
+
+
+def _outcome(arguments: argparse.Namespace, say: Callable[[str], None]) -> tuple[str, int]:
+    if arguments.action == "schema":
+        return json.dumps(domain_schema(), indent=2), 0
+    address = address_of(arguments) if arguments.source or arguments.data else None
+    # A domain is drafted before there is a worker's folder.
+    folder = Path(tempfile.gettempdir())
+    if arguments.action == "init" and address is not None:
+        return _init(arguments, address, folder, say), 0
+    report = check(arguments.file, address, folder=folder)
+    code = 1 if report.faults else 0
+    if arguments.json:
+        faults = [asdict(fault) for fault in report.faults]
+        return json.dumps({"faults": faults, "notes": list(report.notes)}), code
+    return "\n".join(_lines(report, arguments.file.name)), code
+
+
+def _init(
+    arguments: argparse.Namespace, address: Address, folder: Path, say: Callable[[str], None]
+) -> str:
+    out: Path | None = arguments.out
+    if out is not None and out.suffix != ".toml":
+        raise ConfigError("o", "end in .toml: a draft has comments", out.name)
+    if out is not None and out.exists():
+        raise ConfigError("o", "be a new file", str(out))
+    if arguments.show_values:
+        say(
+            "warning: the draft shows values of the data in its comments, to whoever reads it. "
+            "Nothing is sent anywhere; what you take over becomes public at attach."
+        )
+    text = draft(address, folder=folder, shows_values=arguments.show_values, out=out)
+    if out is None:
+        return text.rstrip("\n")
+    mode = 0o600 if arguments.show_values else 0o644
+    with os.fdopen(
+        os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"
+    ) as f:
+        f.write(text)
+    n = text.count("[[attributes]]")
+    return f"Wrote {out}: {n} attributes. Fill it in, then: {check_command(out, address)}"
+
+
+def _lines(report: Report, name: str) -> list[str]:
+    found = []
+    for fault in report.faults:
+        found += [f"{name}:{fault.line}: {fault.text}", f"    {fault.source}"]
+    found += [f"note: {note}" for note in report.notes]
+    domain = report.checked.domain
+    if domain is None or report.faults:
+        n = len(report.faults)
+        found.append(f"{n} {'fault' if n == 1 else 'faults'}. Attach would refuse this file.")
+    else:
+        n_levels = len(domain.level_names)
+        levels = f", {n_levels} level{'s' * (n_levels > 1)}" if n_levels else ""
+        found.append(
+            f"ok: {len(domain.attributes)} attributes{levels}, {domain.n_cells:,} cells"
+            + ("" if report.n_columns is None else f"; all found among {report.n_columns} columns")
+        )
+    return found

@@ -29,15 +29,15 @@ from qserver.query.question import ModelAsked
 from qserver.storage.charging import Lease
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.spend import SpendingStore
-from worker.private.growing import GrowingTable
+from worker.private.entry import GrowingTable
 from worker.private.tables import RemoteTables, Tables
 from worker.spending.bookkeeper import Bookkeeper
-from worker.spending.group.in_hand import PlanInHand
 from worker.spending.group.planned import (
     Decided,
     Failed,
     FromHistory,
     OpenJob,
+    PlanInHand,
     Spend,
     SpendGroup,
     has_room,

@@ -2,16 +2,31 @@
 
 A crash before a group's answers are in the journal burns all its charges, so a group is bounded by
 number and price. Its draws share one slot, so it is bounded by that as well. All of it is public.
+
+The last plan of each snapshot: what a store or a worker that dies meanwhile need not cost.
+
+A plan follows from what is asked and from the public state alone, so it is as good once both are
+found again as they were. It is planned for as long as a worker lives that is killed every few
+seconds, so a plan that took long is on disk, too, sealed as checkpoints are. Whoever goes on with
+it checks, rehearses and judges it like one that was just made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from qserver.answering.checkpoint import CheckpointError, CheckpointFolder, facts_of
 from qserver.answering.decide import Free
+from qserver.answering.replica import Replica
+from qserver.config import Settings
 from qserver.errors import QServerError
+from qserver.ledger.population import PopulationLoss
+from qserver.records.state import State
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.queue import Taken
 from qserver.storage.standings import Stamp
@@ -116,3 +131,65 @@ def has_room(spends: Sequence[Spend], new: Reservation, n_slots: Fraction) -> bo
     slots = n_slots + sum(spend.n_slots for spend in spends)
     most = new.before.limit_nano // WORKER.group_price_share
     return price <= most and slots <= WORKER.group_slots
+
+
+@dataclass
+class PlanInHand:
+    """The last plan of each snapshot, and the state that it was found on.
+
+    Args:
+        folder: of plans on disk, sealed by the worker's own key; None keeps none there.
+        clock: seconds, monotonic: how long planning takes.
+    """
+
+    settings: Settings
+    folder: CheckpointFolder | None = None
+    log: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
+    clock: Callable[[], float] = time.monotonic
+    # By snapshot: a digest of what it was found for, and the plan; None where there is none.
+    _kept: dict[str, tuple[str, Reservation] | None] = field(default_factory=dict)
+
+    def found(self, job: str, request: Request, replica: Replica) -> Reservation | None:
+        """The plan of this request on this very state, for this job, if it is in hand."""
+        if not replica.is_chained:
+            return None
+        snapshot = replica.meta.snapshot
+        if snapshot not in self._kept:
+            self._kept[snapshot] = self._read(replica)
+        kept = self._kept[snapshot]
+        if kept is None or kept[0] != _place(request, replica):
+            return None
+        return replace(kept[1], job=job)
+
+    def keep(self, plan: Reservation, replica: Replica, *, took_s: float) -> None:
+        """Keep a plan that was just found, in place of the last one of its snapshot."""
+        if not replica.is_chained:
+            return
+        place = _place(plan.request, replica)
+        self._kept[replica.meta.snapshot] = place, plan
+        if self.folder is None or took_s < WORKER.long_plan_s:
+            return
+        of = facts_of(replica.meta, self.settings)
+        state = State({"of": of, "place": place, "plan": plan.to_json()})
+        try:
+            self.folder.keep(replica.meta.snapshot, place[:32], state)
+        except OSError:
+            self.log.warning("a plan was not written: a worker that dies now plans anew")
+
+    def _read(self, replica: Replica) -> tuple[str, Reservation] | None:
+        """What an earlier worker left on disk."""
+        try:
+            state = None if self.folder is None else self.folder.load(replica.meta.snapshot)
+            if state is None or state.head["of"] != facts_of(replica.meta, self.settings):
+                return None
+            return str(state.head["place"]), Reservation.from_json(state.head["plan"])
+        except (CheckpointError, QServerError, KeyError, TypeError, ValueError) as exc:
+            self.log.warning("the plan of an earlier worker is ignored: %s", exc)
+            return None
+
+
+def _place(request: Request, replica: Replica) -> str:
+    """A digest of all that a plan follows from, besides code and facts."""
+    cursor, present = replica.position
+    found = (cursor, replace(present, loss=PopulationLoss({})), request.to_json())
+    return hashlib.sha256(repr(found).encode()).hexdigest()

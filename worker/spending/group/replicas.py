@@ -1,34 +1,46 @@
-"""A worker's copies of the public state, and their checkpoints.
+"""A worker's copies of the public state, their checkpoints, and the periods sealed before a hold.
 
 Checkpoints are read when a replica is opened, and written while jobs go on. The worker prices by
 its replicas. So it goes on from a checkpoint only if the seal is of its own key. HTTP processes go
 on from a copy, which decides nothing but what they answer from history.
+
+Sealed periods at the start of each hold: the store and the tables follow the journal.
+
+The journal decides what is sealed. An append that died after its line is finished here, so no
+question finds a period that the worker has no data of.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
 
-from qserver.answering.checkpoint import Saved, found, kept
+from qserver.answering.checkpoint import CheckpointFolder, Saved, found, kept, shared_folder
 from qserver.answering.replica import Replica
-from qserver.checkpoint.file import CheckpointFolder, shared_folder
 from qserver.config import Settings
 from qserver.errors import (
     InputError,
     NotFoundError,
+    PrivateDataError,
     QServerError,
     SnapshotReplacedError,
     StaleVersionError,
+    StoreCorruptError,
     StoreError,
 )
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.charging import Lease
 from qserver.storage.encoding.requests import Request
+from qserver.storage.encoding.sealed import ADVICE
+from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.constants import WORKER
+from worker.journal.journal import Journal
+from worker.private.entry import GrowingTable
+from worker.private.tables import Tables
 
 
 @dataclass
@@ -151,3 +163,74 @@ class Replicas:
     def forget(self, population: str) -> None:
         """Read the population's snapshots anew: they followed charges that were not made."""
         self._found = {k: r for k, r in self._found.items() if r.meta.population != population}
+
+
+class Seals:
+    """The sealed periods of a worker's populations; use it under the lease.
+
+    Args:
+        tables: the private data by snapshot. A table whose parts cannot be read is taken out, so
+            that questions on it fail before anything is charged.
+    """
+
+    def __init__(
+        self,
+        writer: SpendingStore,
+        journals: Mapping[str, Journal],
+        tables: MutableMapping[str, Tables],
+        log: logging.Logger,
+    ) -> None:
+        self._writer = writer
+        self._journals = journals
+        self._tables = tables
+        self._log = log
+
+    def follow(self, lease: Lease) -> None:
+        """Bring the store's watermarks and the tables up to the journal.
+
+        Raises:
+            StoreCorruptError: the store has more periods sealed or retired than the journal.
+            StaleVersionError, FencedError: the store or the lease moved on.
+        """
+        state, moved = self._journals[lease.population].state, False
+        for snapshot, parts in state.parts.items():
+            meta = DatasetMeta.from_json(str(state.by_snapshot[snapshot].details["meta"]))
+            if self._writer.owner.has_snapshot(meta):
+                moved = self._move(meta, parts[-1].stop, lease) or moved
+                moved = self._retire(meta, state.n_retired(snapshot), lease) or moved
+                self._read(lease.population, snapshot)
+        if moved:
+            self._writer.await_durable()
+
+    def _move(self, meta: DatasetMeta, n_sealed: int, lease: Lease) -> bool:
+        known = self._writer.owner.n_sealed(meta)
+        if known > n_sealed:
+            raise StoreCorruptError(
+                f"The store has periods of dataset {meta.name} sealed that its journal lacks. "
+                f"{ADVICE}"
+            )
+        if known < n_sealed:
+            self._writer.owner.seal(meta, n_sealed, lease=lease)
+        return known < n_sealed
+
+    def _retire(self, meta: DatasetMeta, n_retired: int, lease: Lease) -> bool:
+        known = self._writer.owner.n_retired(meta)
+        if known > n_retired:
+            raise StoreCorruptError(
+                f"The store has periods of dataset {meta.name} retired that its journal has not. "
+                f"{ADVICE}"
+            )
+        if known < n_retired:
+            self._writer.owner.retire(meta, n_retired, lease=lease)
+        return known < n_retired
+
+    def _read(self, population: str, snapshot: str) -> None:
+        table = self._tables.get(snapshot)
+        if not isinstance(table, GrowingTable):
+            return
+        try:
+            state = self._journals[population].state
+            table.follow(state.parts[snapshot], state.retired.get(snapshot))
+        except PrivateDataError:
+            self._log.exception("the new parts of snapshot %s cannot be read", snapshot)
+            del self._tables[snapshot]

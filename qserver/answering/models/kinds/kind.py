@@ -1,17 +1,232 @@
-"""The methods that a kind of model must have to be learnt, asked and sampled in the server."""
+"""What a kind of model must have: how it presents itself, is weighed, learnt, asked and sampled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from qserver.answering.models.kinds.face import Document, KindFace
+from qserver.errors import InputError
+from qserver.models.marginals.graph.layout import Scope
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
+
+if TYPE_CHECKING:
+    from qserver.models.network.network import Table
+
+Document = Mapping[str, Any]
+_SIGN = ">"
+
+
+@dataclass(frozen=True)
+class RequestField:
+    """A member of the request for a model, beside `kind` and `epsilon`.
+
+    Args:
+        type: in Python.
+        default: what stands for it where it is left out; None where the kind needs it.
+        schema: JSON Schema, where the type does not say enough.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    description: str
+    schema: Document | None = None
+
+
+@dataclass(frozen=True)
+class FormText:
+    """The text that says in a form what is to be learnt.
+
+    Args:
+        name: of the input.
+        hint: a sentence below it; may have HTML.
+        example: with `{0}` and `{1}` for two attributes.
+        read: the request's members that a text means; InputError where a line cannot be read.
+    """
+
+    name: str
+    label: str
+    hint: str
+    example: str
+    n_lines: int
+    read: Callable[[str], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class KindFace:
+    """What people see of a kind.
+
+    Args:
+        name: of one model of the kind.
+        choice, offer: among the kinds of a form, and what it is good for.
+        meaning: of the kind's name in a request.
+        words: what a model is, from its specification or from the request; with the names of the
+            dataset's attributes and the most parts that are to be named.
+        file_ending, media_type: of an exported model.
+    """
+
+    name: str
+    choice: str
+    offer: str
+    meaning: str
+    fields: tuple[RequestField, ...]
+    text: FormText
+    words: Callable[[Document, Sequence[str], int], str]
+    file_ending: str
+    media_type: str
+
+
+def shortened(names: Sequence[str], most: int) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - most
+    text = ", ".join(names[:most])
+    return f"{text} and {more:,} more" if more > 0 else text
+
+
+def _network_of(text: str) -> dict[str, Any]:
+    if "{" in text:
+        return {"network": text}
+    lines = _lines(text)
+    if not lines:
+        raise InputError("structure", "have an edge `parent > child` on each line, or be BIF")
+    edges, names = [], []
+    for line in lines:
+        parts = [part.strip() for part in line.replace("->", _SIGN).split(_SIGN)]
+        if len(parts) > 2 or not all(parts):
+            raise InputError("structure", "have an edge `parent > child` on each line", line[:80])
+        if len(parts) == 2:
+            edges.append(parts)
+        names += parts
+    return {"network": {"edges": edges, "variables": list(dict.fromkeys(names))}}
+
+
+def _marginals_of(text: str) -> dict[str, Any]:
+    found = []
+    for line in _lines(text):
+        names = [name.strip() for name in line.split(",")]
+        if not all(names):
+            raise InputError("marginals", "have names with commas between on each line", line[:80])
+        found.append(names)
+    return {"marginals": found}
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _network_words(document: Document, _names: Sequence[str], most: int) -> str:
+    found = document.get("network", document)
+    if isinstance(found, str):
+        return "the network in BIF"
+    edges = [f"{parent} → {child}" for parent, child in found["edges"]]
+    joined = {name for edge in found["edges"] for name in edge}
+    return shortened([*edges, *(n for n in found["variables"] if n not in joined)], most)
+
+
+def _marginals_words(document: Document, names: Sequence[str], most: int) -> str:
+    # Specifications of earlier versions have places in the domain, not names.
+    scopes = [
+        " × ".join(n if isinstance(n, str) else names[n] for n in scope)
+        for scope in document.get("marginals", [])
+    ]
+    return f"{shortened(scopes, most)} beside all of history" if scopes else "all of history"
+
+
+_PAIR = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+_EDGES = {
+    "type": "object",
+    "properties": {
+        "edges": {"type": "array", "items": _PAIR},
+        "variables": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["edges"],
+    "additionalProperties": False,
+}
+NETWORK_FACE = KindFace(
+    name="Bayesian network",
+    choice="Bayesian network",
+    offer="of a structure that you know; buys one table per family or a few wide ones",
+    meaning="a Bayesian network whose structure is given",
+    fields=(
+        RequestField(
+            "network",
+            Any,
+            None,
+            "BIF text, or edges [parent, child]; parameters in it are not used",
+            {"oneOf": [{"type": "string"}, _EDGES]},
+        ),
+        RequestField(
+            "allocation",
+            str,
+            "best",
+            "of a network: `best`, `rows`, `uniform`, `arxiv` or `icml`",
+        ),
+    ),
+    text=FormText(
+        name="structure",
+        label="Structure of the network",
+        hint="An edge <code>parent &gt; child</code> on each line; an attribute alone stands by "
+        "itself. Or BIF, of which only the edges are used.",
+        example="{0} > {1}",
+        n_lines=5,
+        read=_network_of,
+    ),
+    words=_network_words,
+    file_ending="bif",
+    media_type="text/plain; charset=utf-8",
+)
+MARGINALS_FACE = KindFace(
+    name="Model of marginals",
+    choice="Marginals",
+    offer="all that released tables tell together, and those that you name beside them",
+    meaning="whatever all tables of history tell together",
+    fields=(
+        RequestField(
+            "marginals",
+            list[list[str]],
+            [],
+            "of `marginals`: attributes of each marginal that is to be bought",
+        ),
+        RequestField(
+            "selection",
+            str,
+            "best",
+            "of `marginals`: `best` buys what serves the marginals best beside history, `listed` "
+            "buys them evenly",
+        ),
+        RequestField(
+            "oracle",
+            str,
+            "auto",
+            "of `marginals`: `exact`, `saturated`, `factor`, or `auto` by size",
+        ),
+        RequestField(
+            "likelihood",
+            str,
+            "squares",
+            "of `marginals`: `squares` or `laplace`, what is minimised",
+        ),
+    ),
+    text=FormText(
+        name="marginals",
+        label="Marginals to buy",
+        hint="One on each line, attributes with commas between. None: history alone, with a price "
+        "of 0.",
+        example="{0}, {1}",
+        n_lines=4,
+        read=_marginals_of,
+    ),
+    words=_marginals_words,
+    file_ending="json",
+    media_type="application/json",
+)
 
 
 @dataclass(frozen=True)
@@ -126,3 +341,130 @@ class GrowingKind(Protocol):
             earlier: a model of this kind on another version of the history, whose specification
                 this one continues.
         """
+
+
+SAMPLING_RATE = Fraction(1, 10)
+"""The probability that a record is in the sample."""
+SAMPLE_SHARE = Fraction(1, 10)
+"""The part of the price for the sample."""
+
+
+@dataclass(frozen=True)
+class TwoStages:
+    """The tables of both stages, known before any data is read.
+
+    Args:
+        first: attributes' positions of each table of the sample, ascending; all at one price.
+        final: those of each table of all records, each once; without attributes of one value.
+    """
+
+    first: tuple[tuple[int, ...], ...]
+    final: tuple[tuple[int, ...], ...]
+
+
+@runtime_checkable
+class SampledKind(Protocol):
+    """A kind with models in two stages; pure and without state."""
+
+    def stages(self, specification: str, domain: Domain) -> TwoStages | None:
+        """The tables of both stages; None for a model of one stage."""
+
+    def shares(
+        self, specification: str, domain: Domain, noisy: Sequence[Table]
+    ) -> tuple[float, ...]:
+        """The share of stage two's price for each final table, by the noisy counts of the sample.
+
+        Args:
+            noisy: noisy counts of each first table, one axis per attribute, ascending.
+
+        Returns:
+            Shares >= 0 in the order of `final` that add up to 1.
+        """
+
+
+def divided_nano(total_nano: int, shares: Sequence[float]) -> tuple[int, ...]:
+    """Whole parts > 0 of `total_nano` near these shares, which never add up to more.
+
+    Args:
+        total_nano: at least as many as there are shares.
+    """
+    exact = [Fraction(max(share, 0.0)) for share in shares]
+    whole = sum(exact) or Fraction(1)
+    # Each part has one for certain; the rest is divided exactly and rounded down.
+    rest = total_nano - len(shares)
+    return tuple(1 + int(rest * share / whole) for share in exact)
+
+
+# Measured on one core of 2.5 GHz; rounded up. A round passes every part of every table some ten
+# times, and pays for each table besides.
+_BYTES_PER_PART_CELL = 128
+_BYTES = 16 << 20
+_ROUNDS = 200
+_S_PER_PART_CELL = 2e-8
+_S_PER_TABLE = 1e-5
+_S_PER_MEASURED_CELL = 2.5e-5
+_S_PER_TREE_CELL = 1e-7
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """Memory and time for measuring tables and making a model, by order of magnitude.
+
+    Args:
+        n_tables: tables that the model is made from, those of history included.
+        n_cells: cells of these.
+        memory_bytes: extra memory of the process that makes the model.
+        seconds: time of one core for measuring the bought tables and making the model once.
+    """
+
+    n_tables: int
+    n_cells: int
+    memory_bytes: int
+    seconds: float
+
+
+@runtime_checkable
+class WeighedKind(Protocol):
+    """A kind that estimates the work of a model beforehand; pure and without state."""
+
+    def work(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        bought: Sequence[Scope],
+    ) -> ModelWork:
+        """Memory and time for measuring the bought tables and making the model.
+
+        Args:
+            bought: attributes of the tables that would be measured or raised.
+        """
+
+
+def marginals_work(
+    sizes: Sequence[int],
+    *,
+    scopes: Iterable[Scope],
+    bought: Iterable[Scope],
+    n_tree_cells: int = 0,
+) -> ModelWork:
+    """The work of a model of marginals.
+
+    Args:
+        scopes: of all its tables, each once; values taken one by one, as fine as they can be.
+        bought: of those that are measured for it.
+        n_tree_cells: cells of the junction tree of an exact model.
+    """
+    scopes = tuple(scopes)
+    # A table and all that it may share with others: the product of (values + 1).
+    parts = sum(prod(sizes[a] + 1 for a in s) for s in scopes) + n_tree_cells
+    measured = sum(prod(sizes[a] for a in s) for s in bought)
+    round_s = _S_PER_PART_CELL * parts + _S_PER_TABLE * len(scopes)
+    return ModelWork(
+        n_tables=len(scopes),
+        n_cells=sum(prod(sizes[a] for a in s) for s in scopes),
+        memory_bytes=_BYTES + _BYTES_PER_PART_CELL * parts,
+        seconds=_ROUNDS * (round_s + _S_PER_TREE_CELL * n_tree_cells)
+        + _S_PER_MEASURED_CELL * measured,
+    )

@@ -1,28 +1,48 @@
-"""Bayesian networks as a kind of model: their documents, tables and answers."""
+"""Bayesian networks as a kind of model: their documents, tables and answers.
+
+The two stages of a network's published allocations, as the server runs them.
+
+As printed but for two things. Tables over the same attributes are measured once, at the sum of
+their prices: a chain of one noise in place of several. And the sample's parameters are no part of
+the network, which follows from history alone (the later version averages them in).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, prod, sqrt
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from qserver.answering.models.kinds.face import NETWORK_FACE, Document
-from qserver.answering.models.kinds.kind import Answered, WantedTable
+from qserver.answering.models.kinds.kind import (
+    NETWORK_FACE,
+    Answered,
+    Document,
+    TwoStages,
+    WantedTable,
+)
 from qserver.answering.models.kinds.marginal_tables import Marginal, marginals
-from qserver.answering.models.kinds.network_errors import foretold_bounds, own_table
-from qserver.answering.models.kinds.network_stages import shares_of, two_stages
-from qserver.answering.models.kinds.sampled_kind import TwoStages
 from qserver.errors import CapacityError, NetworkError
 from qserver.models.network.bif import read_bif, write_bif
-from qserver.models.network.error_bounds import ErrorBounds
-from qserver.models.network.learning.combined_tables import CombinedTables
+from qserver.models.network.error_bounds import ErrorBounds, even_error_bounds
+from qserver.models.network.learning.estimation import (
+    CombinedTables,
+    NoisyTable,
+    Scope,
+    n_cells,
+    scope_of,
+)
 from qserver.models.network.learning.learn import ALLOCATIONS, one_step_network, one_step_prices
-from qserver.models.network.learning.noisy_table import NoisyTable, scope_of
-from qserver.models.network.learning.paper_methods import Version
+from qserver.models.network.learning.paper_methods import (
+    SAMPLING_RATE,
+    StageOne,
+    StageOneBudget,
+    Version,
+    final_prices,
+)
 from qserver.models.network.network import Network, Table, draw_records
 from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.models.network.variable_elimination import NetworkQuestions
@@ -30,6 +50,124 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.records.history import AnyMeasurement
+
+
+def foretold_bounds(
+    structure: Structure, allocation: str, tables: Sequence[NoisyTable]
+) -> ErrorBounds | None:
+    """The bounds on errors of answers, times the number of records; see `even_error_bounds`.
+
+    Args:
+        allocation: `best` reads a family off all tables, any other off one of its own.
+        tables: the tables that will be released, on the network's variables; values do not
+            matter.
+    """
+    combined = CombinedTables(structure.sizes, tuple(tables))
+    noise = []
+    for i, size in enumerate(structure.sizes):
+        # Attributes of one value are in no table.
+        scope = scope_of([v for v in structure.family(i) if structure.sizes[v] > 1])
+        if size == 1:
+            noise.append(0.0)
+        elif allocation == "best":
+            noise.append(combined.variance_within(scope, i))
+        else:
+            noise.append(_own_variance(scope, tables, structure, allocation))
+    return even_error_bounds(structure, noise)
+
+
+def own_table(scope: Scope, tables: Sequence[NoisyTable], structure: Structure) -> NoisyTable:
+    """A family's table; if history has none, the sums of a table that contains the family."""
+    holding = [t for t in tables if set(t.scope) >= set(scope)]
+    found = [_summed(table, scope, structure) for table in holding]
+    own = [t for t, wide in zip(found, holding, strict=True) if wide.scope == scope]
+    return min(own or found, key=lambda t: t.scale)
+
+
+def _own_variance(
+    scope: Scope, tables: Sequence[NoisyTable], structure: Structure, allocation: str
+) -> float:
+    if allocation == "rows":
+        holding = [t for t in tables if set(t.scope) >= set(scope)]
+        return _summed(min(holding, key=lambda t: t.scale), scope, structure).variance
+    return own_table(scope, tables, structure).variance
+
+
+def _summed(table: NoisyTable, scope: Scope, structure: Structure) -> NoisyTable:
+    gone = tuple(k for k, i in enumerate(table.scope) if i not in scope)
+    summed = n_cells([table.scope[k] for k in gone], structure.sizes)
+    # Sums of independent noise: exact in variance, which is all that is read of it.
+    return NoisyTable(scope, table.scale * summed**0.5, table.values.sum(axis=gone))
+
+
+VERSIONS = ("arxiv", "icml")
+# All tables of the sample have one price, and nothing that follows depends on which.
+_EVEN = StageOneBudget(epsilon=1.0, nominal=1.0, rate=SAMPLING_RATE)
+
+
+def two_stages(structure: Structure, axes: Sequence[int], version: Version) -> TwoStages:
+    """The tables of both stages.
+
+    Args:
+        axes: position in the domain of each variable.
+    """
+    first = [_axes(scope, axes) for scope in _first_scopes(structure, version)]
+    final = [_real(scope, structure, axes) for scope in _final_scopes(structure, version)]
+    return TwoStages(tuple(first), tuple(dict.fromkeys(final)))
+
+
+def shares_of(
+    structure: Structure, axes: Sequence[int], version: Version, noisy: Sequence[Table]
+) -> tuple[float, ...]:
+    """The share of stage two's price for each final table, by the noisy counts of the sample.
+
+    Args:
+        noisy: per table of the sample its noisy counts, one axis per attribute, ascending.
+    """
+    tables = iter(noisy)
+
+    def drawn(scope: Scope, _epsilon: float) -> Table:
+        order = _axes(scope, axes)
+        shape = [structure.sizes[scope[[axes[i] for i in scope].index(a)]] for a in order]
+        counts = np.asarray(next(tables), dtype=np.float64).reshape(shape)
+        return counts.transpose([order.index(axes[i]) for i in scope])
+
+    measure = cast("Callable[[Scope, float], Table]", drawn)
+    first = StageOne.measured(structure, measure, _EVEN, version)
+    prices = [price.epsilon for price in final_prices(structure, first, 1.0)]
+    if version == "icml":
+        prices = [price / 2 for price in (*prices, *prices)]
+    found: dict[tuple[int, ...], float] = {}
+    for scope, price in zip(_final_scopes(structure, version), prices, strict=True):
+        key = _real(scope, structure, axes)
+        found[key] = found.get(key, 0.0) + price
+    return tuple(found.values())
+
+
+def _first_scopes(structure: Structure, version: Version) -> list[Scope]:
+    """In the order in which stage I measures them."""
+    found = []
+    for i, parents in enumerate(structure.parents):
+        found.append(scope_of(structure.family(i)))
+        if version == "icml":
+            found.append(scope_of(parents))
+    return found
+
+
+def _final_scopes(structure: Structure, version: Version) -> list[Scope]:
+    """Families, then, in the later version, their parents."""
+    found = [scope_of(structure.family(i)) for i in range(len(structure.variables))]
+    return found if version == "arxiv" else [*found, *map(scope_of, structure.parents)]
+
+
+def _axes(scope: Scope, axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(axes[i] for i in scope))
+
+
+def _real(scope: Scope, structure: Structure, axes: Sequence[int]) -> tuple[int, ...]:
+    """Attributes that tell something apart."""
+    return tuple(sorted(axes[i] for i in scope if structure.sizes[i] > 1))
+
 
 MAX_ANSWER_CELLS = 100_000
 MAX_PARENTS = 8

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.law.bounds import Verdict
-from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.laplace_sum import LaplaceSum, Verdict
 from qserver.inference.rows.tail import safe_half_width
-from qserver.inference.tables.blocks.cell_weights import CellWeights
-from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 
 _STEPS = 40

@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from qserver.models.marginals.graph.junction_tree import JunctionTree
+from qserver.models.marginals.graph.junction_tree import Edge, JunctionTree, Summation
 from qserver.models.marginals.graph.layout import (
     FloatArray,
     IndexArray,
@@ -33,7 +33,6 @@ from qserver.models.marginals.graph.layout import (
     parts,
     with_intersections,
 )
-from qserver.models.marginals.graph.summation import Edge, Summation
 
 Agreement = Literal["shared", "singles"]
 """Tables agree on all parts that any two of them share, or on single attributes only."""

@@ -13,14 +13,252 @@ gap.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import solve_triangular
 
-from qserver.models.marginals.fit.active_set import ActiveSet
-from qserver.models.marginals.fit.cheapest_cells import CheapestCells
-from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
+from qserver.errors import CapacityError
+from qserver.models.marginals.graph.junction_tree import CliqueTree, clique_tree
+from qserver.models.marginals.graph.layout import (
+    FloatArray,
+    IndexArray,
+    Layout,
+    Scope,
+    distinct,
+    layout_of,
+)
+
+_LEAST_PIVOT = 1e-10
+"""A column with less than this part of its square outside the active span counts as dependent."""
+_ROUNDING = 1e-12
+_TINY = 1e-300
+
+
+class ActiveSet:
+    """The active columns and their values > 0, a least squares fit to the target.
+
+    Args:
+        target: the vector to fit, shape (rows,).
+
+    References:
+        Lawson and Hanson (1974), chapter 23.
+    """
+
+    def __init__(self, target: FloatArray) -> None:
+        self._target = target
+        self._values: FloatArray = np.zeros(0)
+        # There are never more active columns than rows: further ones depend on them.
+        n = len(target)
+        self._columns: FloatArray = np.zeros((n, n))
+        self._gram: FloatArray = np.zeros((n, n))
+        self._root: FloatArray = np.zeros((n, n))
+        self.ids: list[int] = []
+
+    @property
+    def values(self) -> FloatArray:
+        """The value of each active column, in the order of `ids`."""
+        return self._values
+
+    @property
+    def columns(self) -> FloatArray:
+        """The active columns, shape (rows, n)."""
+        return self._columns[: len(self._values)].T
+
+    def add(self, columns: FloatArray, ids: list[int]) -> int:
+        """Add columns while one lowers the distance; returns how many were added.
+
+        Args:
+            columns: candidates, shape (rows, n).
+            ids: identifier of each candidate.
+        """
+        n_entered = 0
+        left = np.ones(columns.shape[1], dtype=np.bool_)
+        while left.any():
+            slopes = columns.T @ (self._target - self.columns @ self._values)
+            slopes[~left] = -np.inf
+            i = int(slopes.argmax())
+            left[i] = False
+            if slopes[i] <= 0.0:
+                break
+            if self._append(columns[:, i], ids[i]):
+                n_entered += 1
+                self._settle()
+        return n_entered
+
+    def _append(self, column: FloatArray, name: int) -> bool:
+        """Add a column with value 0, unless it depends on the active ones."""
+        k = len(self._values)
+        inner, norm = self.columns.T @ column, float(column @ column)
+        root = self._root[:k, :k]
+        cross = solve_triangular(root, inner, lower=True, check_finite=False) if k else inner
+        pivot = norm - float(cross @ cross)
+        if k == len(self._target) or pivot <= _LEAST_PIVOT * norm:
+            return False
+        self._columns[k] = column
+        self._gram[k, :k], self._gram[:k, k], self._gram[k, k] = inner, inner, norm
+        self._root[k, :k], self._root[k, k] = cross, np.sqrt(pivot)
+        self.ids.append(name)
+        self._values = np.append(self._values, 0.0)
+        return True
+
+    def _settle(self) -> None:
+        """Move to the least squares of the active columns; drop those that reach zero."""
+        while True:
+            found = self._solved(self._target)
+            if (found > 0.0).all():
+                # Solve once more for the residual: the Gram matrix squares errors.
+                found += self._solved(self._target - self.columns @ found)
+            low = found <= 0.0
+            if not low.any():
+                self._values = found
+                return
+            now = self._values
+            part = float((now[low] / np.maximum(now[low] - found[low], _TINY)).min())
+            moved = now + part * (found - now)
+            moved[low & (moved <= _ROUNDING * moved.max())] = 0.0
+            # The column that stops the move is dropped, even if rounding left it above zero.
+            moved[np.flatnonzero(low)[moved[low].argmin()]] = 0.0
+            self._keep(moved > 0.0, moved)
+
+    def _keep(self, kept: NDArray[np.bool_], values: FloatArray) -> None:
+        """Drop columns; those before the first dropped one keep their place."""
+        k, n = len(values), int(kept.sum())
+        i = int(kept.argmin())
+        stay = np.flatnonzero(kept[i:]) + i
+        self._columns[i:n] = self._columns[stay]
+        self._gram[i:n, :k] = self._gram[stay, :k]
+        self._gram[:n, i:n] = self._gram[:n, stay]
+        left = self._root[stay, :i]
+        self._root[i:n, :i] = left
+        self._root[i:n, i:n] = np.linalg.cholesky(self._gram[i:n, i:n] - left @ left.T)
+        self.ids = [name for name, stays in zip(self.ids, kept, strict=True) if stays]
+        self._values = values[kept]
+
+    def _solved(self, target: FloatArray) -> FloatArray:
+        """Least squares solution on the active columns."""
+        root = self._root[: len(self._values), : len(self._values)]
+        right = self.columns.T @ target
+        half = solve_triangular(root, right, lower=True, check_finite=False)
+        return np.asarray(solve_triangular(root, half, lower=True, trans=1, check_finite=False))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of a domain with their costs, the cheapest first.
+
+    Args:
+        codes: a value per attribute, shape (n, attributes); 0 for attributes in no scope.
+        costs: shape (n,).
+    """
+
+    codes: IndexArray
+    costs: FloatArray
+
+
+class CheapestCells:
+    """The cells c with the least sum over scopes s of cost_s(c_s), for any costs.
+
+    Args:
+        sizes: number of values per attribute.
+        scopes: rising attributes of each table of costs; `layout` has them in the order used.
+        max_cells: most cells of all cliques together.
+
+    Raises:
+        CapacityError: the tree needs more cells; says how many.
+    """
+
+    def __init__(self, sizes: Sequence[int], scopes: Iterable[Scope], *, max_cells: int) -> None:
+        scopes = distinct(scopes)
+        tree: CliqueTree = clique_tree(sizes, scopes)
+        if tree.n_cells > max_cells:
+            raise CapacityError(
+                f"The tables would hold {tree.n_cells:,} cells; {max_cells:,} are the most."
+            )
+        self.layout: Layout = layout_of(sizes, scopes)
+        self._cliques = Layout(tuple(sizes), tree.cliques)
+        self._parents = tree.parents
+        self._separators = [tree.separator(i) for i in range(len(tree.cliques))]
+        self._holders = [self._holder(scope) for scope in self.layout.scopes]
+
+    def find(self, costs: FloatArray, *, n: int) -> Cells:
+        """About n cells, including the cheapest of all.
+
+        These are the cheapest cells with each of the n cheapest values of a root's attributes.
+
+        Args:
+            costs: flat, one per cell of the layout.
+            n: number of cells; with several trees, as many of each.
+        """
+        tables = self._summed(costs)
+        roots = [i for i, parent in enumerate(self._parents) if parent < 0]
+        best = {i: int(tables[i].argmin()) for i in roots}
+        base = sum(float(tables[i].ravel()[best[i]]) for i in roots)
+        starts, found = [], []
+        for i in roots:
+            flat = tables[i].ravel()
+            some = np.argpartition(flat, n)[:n] if n < len(flat) else np.arange(len(flat))
+            chosen = {j: np.full(len(some), best[j]) for j in roots}
+            chosen[i] = some
+            starts.append(chosen)
+            found.append(base - flat[best[i]] + flat[some])
+        totals = np.concatenate([np.zeros(0), *found]) if roots else np.zeros(1)
+        at = {j: np.concatenate([start[j] for start in starts]) for j in roots}
+        codes = self._decoded(tables, at, len(totals))
+        order = np.argsort(totals, kind="stable")
+        return Cells(codes[order], totals[order])
+
+    def _summed(self, costs: FloatArray) -> list[FloatArray]:
+        """Per clique, its cost plus the least cost of all cliques below it, leaves first."""
+        flat = np.zeros(self._cliques.n_cells)
+        tables = [self._cliques.table(flat, i) for i in range(len(self._parents))]
+        for k, (i, scope) in enumerate(zip(self._holders, self.layout.scopes, strict=True)):
+            tables[i] += self._wide(self.layout.table(costs, k), i, scope)
+        for i in reversed(range(len(tables))):
+            if self._parents[i] >= 0:
+                kept = self._separators[i]
+                axes = tuple(k for k, a in enumerate(self._cliques.scopes[i]) if a not in kept)
+                parent = self._parents[i]
+                tables[parent] += self._wide(tables[i].min(axis=axes), parent, kept)
+        return tables
+
+    def _decoded(
+        self, tables: Sequence[FloatArray], roots: dict[int, IndexArray], n: int
+    ) -> IndexArray:
+        """Values of all attributes: in each clique the cheapest ones, given its parent's."""
+        codes = np.zeros((n, len(self.layout.sizes)), dtype=np.intp)
+        for i, scope in enumerate(self._cliques.scopes):
+            shape, kept = tables[i].shape, self._separators[i]
+            if i in roots:
+                values = np.unravel_index(roots[i], shape)
+                new: Scope = scope
+            else:
+                new = tuple(a for a in scope if a not in kept)
+                order = [scope.index(a) for a in (*kept, *new)]
+                moved = np.transpose(tables[i], order)
+                rest = moved.shape[len(kept) :]
+                at = np.ravel_multi_index(
+                    tuple(codes[:, a] for a in kept), moved.shape[: len(kept)]
+                )
+                cheapest = moved.reshape(-1, int(np.prod(rest))).argmin(axis=1)
+                values = np.unravel_index(cheapest[at], rest)
+            for a, column in zip(new, values, strict=True):
+                codes[:, a] = column
+        return codes
+
+    def _wide(self, table: FloatArray, i: int, scope: Scope) -> FloatArray:
+        """A table on some attributes of clique i, broadcastable to the clique's table."""
+        sizes = self.layout.sizes
+        return table.reshape(tuple(sizes[a] if a in scope else 1 for a in self._cliques.scopes[i]))
+
+    def _holder(self, scope: Scope) -> int:
+        """The smallest clique that holds the scope."""
+        holders = [i for i, c in enumerate(self._cliques.scopes) if set(scope) <= set(c)]
+        return min(holders, key=lambda i: int(self._cliques.counts[i]))
+
 
 _AT_ONCE = 32
 _GAP = 1e-5

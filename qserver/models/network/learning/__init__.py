@@ -1,7 +1,7 @@
 """Learning a network's parameters from noisy tables.
 
-Begin with `learn`: the prices of tables, and the parameters from them. `table_choice` and
-`paper_methods` decide which tables are measured and how exactly. `estimation` turns noisy tables
+Begin with `learn`: the prices of tables, and the parameters from them. It and `paper_methods`
+decide which tables are measured and how exactly. `estimation` turns noisy tables
 into parameters. `paper_methods` also makes tables agree as the papers print it.
 
 Which one to call: `learn.one_step_prices` before data is read and `learn.one_step_network` after;

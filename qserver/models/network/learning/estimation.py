@@ -9,22 +9,201 @@ Variable by variable, parents before children:
    The network is often far more exact than the noise; it counts as far as the tables support it. A
    column's total comes from smaller tables.
 4. The parameters are the posterior means under these (row_posterior), divided by their row sums.
+
+The weights of least variance on noisy tables that overlap, in closed form.
+
+The table over a scope is the sum of one component per subset S of the scope. A component depends on
+all of S and averages to zero along each axis. Independent noise of equal variance in all cells
+stays white within a component and is uncorrelated between components. So each component is
+estimated alone, by the mean over all tables that contain S, weighted by precision. A table over any
+scope follows by addition if every subset of it is contained in some table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from itertools import combinations
+from math import isfinite, prod, sqrt
 
 import numpy as np
 
-from qserver.models.network.learning.combined_tables import CombinedTables
-from qserver.models.network.learning.noisy_table import NoisyTable, Scope, scope_of
+from qserver.errors import NetworkError
 from qserver.models.network.network import Network, Table, normalised
 from qserver.models.network.row_posterior import KnownTotals, posterior_counts
 from qserver.models.network.structure import Structure
 from qserver.models.network.variable_elimination import NetworkQuestions
+
+Scope = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """Counts of every value of the variables at `scope`, each with independent Laplace noise.
+
+    Args:
+        scope: positions of variables, ascending and distinct.
+        scale: Laplace scale b of each cell, in records, > 0. Its price is 1 / b epsilon.
+        values: the noisy counts, one axis per variable of the scope.
+
+    Raises:
+        NetworkError: scope, scale or shape are wrong.
+    """
+
+    scope: Scope
+    scale: float
+    values: Table
+
+    def __post_init__(self) -> None:
+        if list(self.scope) != sorted(set(self.scope)):
+            raise NetworkError("scope", "be ascending", self.scope)
+        if not (isfinite(self.scale) and self.scale > 0):
+            raise NetworkError("scale", "be a finite number > 0", self.scale)
+        if self.values.ndim != len(self.scope):
+            raise NetworkError("values", "have one axis per variable of the scope")
+
+    @property
+    def epsilon(self) -> float:
+        """The cost of the table: 1 / scale."""
+        return 1 / self.scale
+
+    @property
+    def variance(self) -> float:
+        """Variance of a cell's noise, 2 b^2, in records squared."""
+        return 2 * self.scale**2
+
+
+@dataclass(frozen=True)
+class TablePrice:
+    """A table to measure, and its price.
+
+    Args:
+        scope: positions of variables, ascending and distinct.
+        epsilon: 1 / b of each cell's noise, > 0.
+    """
+
+    scope: Scope
+    epsilon: float
+
+
+def n_cells(scope: Sequence[int], sizes: Sequence[int]) -> int:
+    """Number of joint values of the variables at `scope`."""
+    return prod(sizes[i] for i in scope)
+
+
+def scope_of(variables: Sequence[int]) -> Scope:
+    """The variables as a scope, in ascending order."""
+    return tuple(sorted(variables))
+
+
+def onto_family(table: Table, scope: Scope, family: Sequence[int]) -> Table:
+    """`table` over `scope` with its axes in the order of `family`, the same variables."""
+    return table.transpose([scope.index(i) for i in family])
+
+
+def subsets(scope: Scope) -> Iterator[Scope]:
+    """All subsets of a scope, including itself and the empty one."""
+    for size in range(len(scope) + 1):
+        yield from combinations(scope, size)
+
+
+def component_share(part: Scope, scope: Scope, sizes: Sequence[int]) -> float:
+    """A cell's variance over `scope` from the component `part`, of unit variance there.
+
+    The unit: the total that the component's tables imply has variance 1.
+    """
+    rest = prod(sizes[i] for i in scope if i not in part)
+    return prod((sizes[i] - 1) / sizes[i] for i in part) / n_cells(part, sizes) / rest**2
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedTables:
+    """Estimates of smaller tables from all noisy tables together; each is computed once.
+
+    Args:
+        sizes: number of values of each variable.
+        tables: the noisy tables; their order matters only for rounding.
+    """
+
+    sizes: tuple[int, ...]
+    tables: tuple[NoisyTable, ...]
+    _components: dict[Scope, Table] = field(default_factory=dict, repr=False)
+    _variances: dict[Scope, float] = field(default_factory=dict, repr=False)
+    _marginals: dict[Scope, Table] = field(default_factory=dict, repr=False)
+
+    def holds(self, scope: Scope) -> bool:
+        """Whether the table over `scope` can be estimated."""
+        return all(self._holders(part) for part in subsets(scope))
+
+    def marginal(self, scope: Scope) -> Table:
+        """The estimate of least variance of the counts over `scope`; it may be negative.
+
+        Estimates of different scopes agree wherever they overlap.
+
+        Raises:
+            NetworkError: a subset of the scope is in no table.
+        """
+        found = self._marginals.get(scope)
+        if found is None:
+            found = np.zeros([self.sizes[i] for i in scope])
+            for part in subsets(scope):
+                shape = [self.sizes[i] if i in part else 1 for i in scope]
+                rest = prod(self.sizes[i] for i in scope if i not in part)
+                found = found + self._component(part).reshape(shape) / rest
+            self._marginals[scope] = found
+        return found
+
+    def variance(self, scope: Scope) -> float:
+        """Variance of every cell of `marginal(scope)`, in records squared."""
+        return sum(
+            self._variance(part) * component_share(part, scope, self.sizes)
+            for part in subsets(scope)
+        )
+
+    def variance_within(self, scope: Scope, i: int) -> float:
+        """Variance of white noise that would give the cells' differences along variable `i`."""
+        if self.sizes[i] == 1:
+            return self.variance(scope)
+        found = sum(
+            self._variance(part) * component_share(part, scope, self.sizes)
+            for part in subsets(scope)
+            if i in part
+        )
+        return found * self.sizes[i] / (self.sizes[i] - 1)
+
+    def _holders(self, part: Scope) -> list[NoisyTable]:
+        return [t for t in self.tables if set(part) <= set(t.scope)]
+
+    def _precision(self, table: NoisyTable) -> float:
+        return 1 / (table.variance * n_cells(table.scope, self.sizes))
+
+    def _variance(self, part: Scope) -> float:
+        found = self._variances.get(part)
+        if found is None:
+            precision = sum(map(self._precision, self._holders(part)))
+            if precision == 0:
+                raise NetworkError("tables", "hold the variables of each scope", part)
+            found = self._variances[part] = 1 / precision
+        return found
+
+    def _component(self, part: Scope) -> Table:
+        found = self._components.get(part)
+        if found is None:
+            variance = self._variance(part)
+            found = np.zeros([self.sizes[i] for i in part])
+            for table in self._holders(part):
+                weight = self._precision(table) * variance
+                found = found + weight * _centred(table, part)
+            self._components[part] = found
+        return found
+
+
+def _centred(table: NoisyTable, part: Scope) -> Table:
+    summed = table.values.sum(axis=tuple(k for k, i in enumerate(table.scope) if i not in part))
+    for axis in range(summed.ndim):
+        summed = summed - summed.mean(axis=axis, keepdims=True)
+    return np.asarray(summed)
+
 
 # Concentration of a row's prior: few CPDs are smooth, and few rows of tables inform about it.
 _CONCENTRATION = 1.0

@@ -27,7 +27,7 @@ References:
 every set of variables in which tables meet, smaller sets first. All tables that contain the set are
 moved to one common marginal: the mean of theirs, weighted by nominal epsilon. Weights by inverse
 variance would be closer to the truth. After one pass smaller sets still agree up to rounding.
-`combined_tables` does better; this is the baseline.
+`estimation` does better; this is the baseline.
 
 References:
     Qardaji, Yang and Li (2014); Chowdhury, Rekatsinas and Jha (2020), appendix, equations 17, 18.
@@ -43,7 +43,7 @@ from typing import Literal
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.models.network.learning.noisy_table import (
+from qserver.models.network.learning.estimation import (
     NoisyTable,
     Scope,
     TablePrice,

@@ -16,10 +16,9 @@ from typing import Literal
 
 from sqlglot import exp
 
-from qserver.query.calendar.periods import Periods
-from qserver.query.calendar.units import UNITS, Unit, first_day, longer, number_of, text_of
+from qserver.query.calendar.units import UNITS, Periods, Unit, first_day, longer, number_of, text_of
 from qserver.query.domain import Attribute, decimal_text
-from qserver.query.labels.levels import Level
+from qserver.query.labels import Level
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.conditions.truth import Truth
 from qserver.query.sql.regions import Region, Regions

@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qserver.inference.tables.blocks.box import as_box
 from qserver.inference.tables.blocks.chain import Chain, regular_chain, single_values
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.inference.tables.blocks.support import ExactSupport
+from qserver.inference.tables.blocks.pattern import BlockKey, ExactSupport, Lattice, as_box
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import ScaledWeights, indicator, interval

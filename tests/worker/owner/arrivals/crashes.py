@@ -12,7 +12,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.growing import Growing
 from tests.worker.crashes import Crash
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import examine
 
 
 class Step(NamedTuple):

@@ -15,7 +15,7 @@ from qserver.errors import (
     NotFoundError,
     PrivateDataError,
 )
-from qserver.query.calendar.refused import PeriodNotSealedError
+from qserver.query.calendar.units import PeriodNotSealedError
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
@@ -25,8 +25,8 @@ from tests.growing import CAPACITY, Growing, rows_of, week
 from tests.sweeps import n_of
 from worker.owner.arrivals.append import AppendRequest, append
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.checks.doctor import examine
-from worker.owner.detach import detach
+from worker.owner.changes import detach
+from worker.owner.checks.audit import examine
 from worker.private.registry import Registry
 
 FEMALE = {"sex": "Female"}

@@ -23,7 +23,7 @@ from worker.owner.restore import restore
 from worker.private import parts
 from worker.private.parts import PartFolder
 from worker.private.registry import Registry
-from worker.spending.group.seals import Seals
+from worker.spending.group.replicas import Seals
 
 WHERE = {"week": week(3)}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import ConfigError, PrivateDataError
-from qserver.query.calendar.refused import PeriodNotSealedError
+from qserver.query.calendar.units import PeriodNotSealedError
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
@@ -19,7 +19,7 @@ from tests.worker.owner.arrivals.crashes import Step, die_at, faults
 from tests.worker.owner.arrivals.test_retire import refused
 from worker import cli
 from worker.journal.journal import Journal
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.owner.checks.audit import audit
 from worker.owner.restore import restore
 from worker.private import parts

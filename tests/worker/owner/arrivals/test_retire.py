@@ -10,7 +10,7 @@ import pytest
 
 from qserver.client.results import DatasetInfo
 from qserver.errors import ConfigError
-from qserver.query.calendar.refused import PeriodRetiredError
+from qserver.query.calendar.units import PeriodRetiredError
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
@@ -20,8 +20,7 @@ from qserver.service.statements import Statements
 from tests.growing import Growing, Row, rows_of, week
 from tests.portal.portal_site import browser_on
 from worker import cli
-from worker.owner.checks.audit import audit
-from worker.owner.checks.doctor import examine
+from worker.owner.checks.audit import audit, examine
 from worker.private.parts import Part
 
 N = 6

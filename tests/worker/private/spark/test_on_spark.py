@@ -25,10 +25,10 @@ from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from tests.worker.private.reading import KEY, snapshot_of
 from tests.worker.private.spark.server import SparkServer
 from tests.worker.sources.tables import DOMAIN, as_parquet, random_rows
-from worker.load import AttachedData
+from worker.main_loop import AttachedData
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.checks.doctor import examine
-from worker.owner.detach import detach
+from worker.owner.changes import detach
+from worker.owner.checks.audit import examine
 from worker.private.read import read_where_it_stays
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import answering, axes_of

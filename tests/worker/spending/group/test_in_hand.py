@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from qserver.answering.checkpoint import CheckpointFolder
 from qserver.answering.decide import decide
-from qserver.checkpoint.file import CheckpointFolder
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State
@@ -17,7 +17,7 @@ from qserver.storage.encoding.requests import Reservation
 from qserver.storage.spend import SpendingStore
 from tests.deployment import Deployment
 from worker.constants import WORKER
-from worker.spending.group import ahead, in_hand
+from worker.spending.group import ahead
 
 
 class DiedError(BaseException):
@@ -27,7 +27,7 @@ class DiedError(BaseException):
 @pytest.fixture
 def town(tmp_path: Any, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """A deployment whose worker keeps every plan."""
-    monkeypatch.setattr(in_hand, "WORKER", replace(WORKER, long_plan_s=0.0))
+    monkeypatch.setattr("worker.spending.group.planned.WORKER", replace(WORKER, long_plan_s=0.0))
     return Deployment.make(tmp_path, store_url)
 
 
@@ -158,7 +158,7 @@ def test_the_books_judge_a_plan_of_a_dead_worker_like_any_other(
 def test_a_plan_that_took_no_time_is_not_written(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_hand, "WORKER", replace(WORKER, long_plan_s=1e9))
+    monkeypatch.setattr("worker.spending.group.planned.WORKER", replace(WORKER, long_plan_s=1e9))
     killed_before_its_charge(town)
     assert not town.registry.plans().path.exists()
 

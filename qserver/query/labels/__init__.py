@@ -1,1 +1,0 @@
-"""What stands behind labels: the codes that a column holds for them, and levels above them."""
