@@ -25,7 +25,7 @@ from qserver.postgres.wire.messages import Fields
 from qserver.postgres.wire.stream import GoneError, Stream
 from qserver.postgres.wire.texts import statements
 from qserver.postgres.wire.values import Literal, encoders
-from qserver.query.sql.plain.reads import MAX_CHARACTERS
+from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.service.service import Service
 
 _LOG = logging.getLogger(__name__)

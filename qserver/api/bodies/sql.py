@@ -21,8 +21,8 @@ from qserver.api.bodies.answers import (
 )
 from qserver.api.bodies.requests import AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.bodies.workload import SimultaneousBody
-from qserver.query.sql.plain.reads import MAX_CHARACTERS
-from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.clauses import Exactness
+from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.records.answer import PlanKind, Source
 from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
 

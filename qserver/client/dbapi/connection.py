@@ -17,7 +17,7 @@ from qserver.client.results import Price
 from qserver.client.tables import Table
 from qserver.errors import SqlError
 from qserver.query.measure import Measure
-from qserver.query.sql.plain.reads import dataset_of, explains
+from qserver.query.sql.plain import dataset_of, explains
 
 Row = tuple[Any, ...]
 _CODES: Mapping[Kind, str] = {"text": STRING, "number": NUMBER}

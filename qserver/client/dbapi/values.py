@@ -13,7 +13,7 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 from qserver.client.dbapi.errors import NotSupportedError, ProgrammingError
-from qserver.query.sql.plain.pieces import pieces
+from qserver.query.sql.plain import pieces
 from qserver.query.sql.text import SqlText
 
 STRING: Final = "string"

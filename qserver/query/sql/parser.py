@@ -15,19 +15,18 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, chosen, read_clauses
-from qserver.query.sql.periods.last import misplaced
-from qserver.query.sql.plain.reads import dataset_of
+from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shell.reading import Shell
 from qserver.query.sql.shell.table import table_of
-from qserver.query.sql.spelt import check_functions, nearest_word
 from qserver.query.sql.statement import MAX_CELLS, Row, Statement
 from qserver.query.sql.tables.missing import left_out
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
+from qserver.query.sql.words import check_functions, misplaced, nearest_word
 from qserver.query.structured import parse_query
 
 _NO_ROWS = re.compile(r"(.*\S)\s+LIMIT\s+0\s*;?\s*", re.IGNORECASE | re.DOTALL)

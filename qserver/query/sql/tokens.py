@@ -15,9 +15,9 @@ from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar.units import unit_of
-from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK, with_calls
-from qserver.query.sql.plain.reads import EXPLAIN, bounded, check_beginning, explains
+from qserver.query.sql.plain import EXPLAIN, bounded, check_beginning, explains
 from qserver.query.sql.text import SqlText, TextPlace
+from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK, with_calls
 
 # It would log what it cannot read, with the text; refusals say it.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)

@@ -16,8 +16,12 @@ from qserver.query.linear import total_query
 from qserver.query.sql.cells import StatementQuestions, cell_value, consistent_value
 from qserver.query.sql.combined.smooth import QuotientOf
 from qserver.query.sql.statement import Ratio
-from qserver.query.sql.tables.bounds import centred, public_bounds
-from qserver.query.sql.tables.intervals import CellInterval, quotient_interval
+from qserver.query.sql.tables.intervals import (
+    CellInterval,
+    centred,
+    public_bounds,
+    quotient_interval,
+)
 from tests.query.sql.at_most import at_most
 from tests.query.sql.people import DOMAIN, People, read
 

@@ -11,7 +11,7 @@ from qserver.errors import CapacityError
 from qserver.query.linear import MAX_TERMS
 from qserver.query.sql.combined.calculated import Moved, Total
 from qserver.query.sql.combined.function import FunctionOfSums
-from qserver.query.sql.functions import ProductTerm
+from qserver.query.sql.regions import ProductTerm
 
 
 @dataclass(frozen=True)

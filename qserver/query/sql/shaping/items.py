@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from qserver.errors import CapacityError
+from qserver.query.sql.clauses import UNSAID, Exactness
 from qserver.query.sql.rewriting.written import exactness_behind, stop_of, written_of
-from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.text import SqlText
 
 # Each part is compared with each item of SELECT.

@@ -12,10 +12,9 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.plain.reads import JOINED
-from qserver.query.sql.rewriting.columns import Output, Renaming
-from qserver.query.sql.rewriting.tidy import SCHEMA
-from qserver.query.sql.rewriting.written import keep_written, written_of
+from qserver.query.sql.plain import JOINED
+from qserver.query.sql.rewriting.spelling import SCHEMA
+from qserver.query.sql.rewriting.written import Output, Renaming, keep_written, written_of
 
 _OF_GROUPS = (exp.AggFunc, exp.Window)
 _PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct", "qualify"}) | {

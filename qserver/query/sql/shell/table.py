@@ -16,6 +16,7 @@ from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.combined.meaning import Item, Linear, Several
 from qserver.query.sql.engine.run import run
@@ -35,7 +36,6 @@ from qserver.query.sql.shell.reading import Env, Shell, no_event, same_rows
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import MAX_CELLS, Binning, Bounds, Cell, Course, Ratio, Row, Sum
-from qserver.query.sql.tables.exactness import UNSAID
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.tables.units import COUNTS, Unit

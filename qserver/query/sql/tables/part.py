@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qserver.query.sql.clauses import Exactness
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN, Shape
 from qserver.query.sql.statement import Bounds, Course, Row
-from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.units import Unit
 
 

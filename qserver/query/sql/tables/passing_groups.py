@@ -7,7 +7,7 @@ from fractions import Fraction
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.meaning import Linear, Several
 from qserver.query.sql.combined.passing import Passing, columns_of
-from qserver.query.sql.functions import ProductTerm
+from qserver.query.sql.regions import ProductTerm
 from qserver.query.sql.statement import Sum
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.text import SqlText

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.combined.meaning import Item, Several
-from qserver.query.sql.conditions.branches import branches_of, is_branching
+from qserver.query.sql.logic import branches_of, is_branching
 
 _RECORDS, _GROUPS = "", "groups"
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not | exp.Like | exp.ILike

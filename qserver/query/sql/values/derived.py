@@ -21,7 +21,7 @@ from qserver.query.calendar.units import UNITS, Unit, first_day, longer, number_
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.labels.levels import Level
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.conditions.truth import Truth
+from qserver.query.sql.logic import Truth
 from qserver.query.sql.regions import Region, Regions
 from qserver.query.sql.values.found import Beside, Values, from_keys
 from qserver.query.sql.values.grid import PARTS, Near, is_point, on_grid

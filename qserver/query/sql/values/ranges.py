@@ -18,7 +18,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.conditions.branches import made
+from qserver.query.sql.logic import made
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.found import Beside, Values, check_quotients, from_keys

@@ -1,41 +1,54 @@
 """Turn conditions of a text of SQL into sets of cells.
 
-A condition is true, false or unknown on every cell (`truth` has the rules): unknown where a
+A condition is true, false or unknown on every cell (`logic` has the rules): unknown where a
 comparison meets a missing value. A value `other` of a numeric attribute that is not missing is no
-number: comparisons with numbers are false for it, and so NOT keeps it. `pairs` compares two
-attributes.
+number: comparisons with numbers are false for it, and so NOT keeps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import TypeGuard
 
 from sqlglot import exp
 
-from qserver.errors import SqlError
+from qserver.errors import QueryError, SqlError
+from qserver.query.calendar.ends import (
+    check_sealed,
+    first_and_last,
+    index_of_period,
+    range_from,
+    range_up_to,
+)
+from qserver.query.calendar.units import EXAMPLES
+from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import (
     Names,
     code_mask,
     constant,
+    known_text,
     label_mask,
     listed,
     quoted,
 )
-from qserver.query.sql.conditions.branches import (
+from qserver.query.sql.logic import (
+    NOT_FALSE,
+    NOT_TRUE,
+    TRUE,
     Branching,
+    Truth,
     branches_of,
     compared,
     is_branching,
     made,
 )
-from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
-from qserver.query.sql.periods.conditions import compared as compared_period
-from qserver.query.sql.periods.last import is_last, last
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.values.comparing import compared_values
-from qserver.query.sql.values.derived import derived, is_derived, named, truth_of
+from qserver.query.sql.text import SqlText
+from qserver.query.sql.values.derived import Derived, derived, is_derived, named, truth_of
 from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins
+from qserver.query.sql.words import is_last, last
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
@@ -451,3 +464,123 @@ def _is_text(node: exp.Expr) -> TypeGuard[exp.Literal]:
 
 def _mask(indexes: range) -> int:
     return ((1 << len(indexes)) - 1) << indexes.start
+
+
+_ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.eq,  # the caller takes the rest
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
+
+
+def compared_values(
+    found: Derived, kind: type[exp.Expr], value: exp.Expr, names: Names
+) -> set[str | None]:
+    """The values for which a comparison with a constant holds; for <> those of =.
+
+    Values without a place in the order, such as `other`, meet no comparison but = with their name.
+    Where missing values have a name, = with it means IS NULL.
+
+    Raises:
+        SqlError: the value is none that it can have.
+        PeriodNotSealedError: the periods that are named have no data yet.
+    """
+    value = value.unnest()
+    is_equality = kind in (exp.EQ, exp.NEQ)
+    text = value.name if isinstance(value, exp.Literal) and value.is_string else None
+    if is_equality and text is not None:
+        if text == found.missing != "" and text not in found.regions:
+            return {None}
+        if text == "" and found.of == "text" and text not in found.regions:
+            return set()
+    if is_equality and text is not None and (found.of == "text" or text in found.regions):
+        true = {known_text(found.name, tuple(found.regions), text, value, names.source)}
+    elif found.of == "truth" and is_equality and isinstance(value, exp.Boolean):
+        true = {str(value.this).lower()}
+    elif found.of in ("text", "truth"):
+        raise names.source.refuse(f"compare `{found.name}` by =, <>, IN or LIKE with texts", value)
+    else:
+        place = _place(found, value, names, is_equality=is_equality)
+        holds = _ORDERED[kind]
+        true = {text for text, at in found.places.items() if holds(Fraction(at), place)}
+    if found.of == "period" and len(found.axes) == 1:
+        [axis] = found.axes
+        everything = (1 << names.domain.sizes[axis]) - 1
+        mask = sum(box.get(axis, everything) for text in true for box in found.regions[text])
+        _check_sealed(names.domain.attributes[axis], mask, value, from_on=kind in (exp.GT, exp.GTE))
+    return {*true}
+
+
+def _place(found: Derived, value: exp.Expr, names: Names, *, is_equality: bool) -> Fraction:
+    """Where a constant stands among the values."""
+    source = names.source
+    if found.of == "number":
+        number = constant(value, source)
+        if number is None:
+            raise source.refuse(f"compare a number of `{found.name}` with numbers", value)
+        return number
+    text = value.name if isinstance(value, exp.Literal) else ""
+    days = first_and_last(text)
+    hint = f"Such as '{next(iter(found.places))}'."
+    if days is None:
+        raise source.refuse(
+            f"compare a {found.unit} of `{found.name}` with a {found.unit} or a date in quotes",
+            value,
+            hint=f"{hint} The number alone is EXTRACT({str(found.unit).upper()} FROM ...).",
+        )
+    place = days[0].toordinal()
+    least, most = min(found.places.values()), max(found.places.values())
+    if is_equality and least <= place <= most and place not in found.places.values():
+        raise source.refuse(f"name the first day of a {found.unit}, or the {found.unit}", value)
+    return Fraction(place)
+
+
+def _check_sealed(attribute: Attribute, mask: int, value: exp.Expr, *, from_on: bool) -> None:
+    """Raise PeriodNotSealedError if the last of the periods, or all from one on, have no data."""
+    if mask:
+        at = (mask & -mask).bit_length() - 1 if from_on else mask.bit_length() - 1
+        check_sealed(attribute, at, value.name, name="sql")
+
+
+def compared_period(
+    attribute: Attribute, kind: type[exp.Expr], end: exp.Expr, source: SqlText
+) -> range:
+    """Indexes of the periods for which a comparison with `end` holds, but for <>: those of =.
+
+    Raises:
+        SqlError: the end is no label or date, or cuts through a period.
+        PeriodNotSealedError: the end's own period has no data yet.
+    """
+    text = _text(attribute, end, source)
+
+    def found() -> range:
+        if kind in (exp.EQ, exp.NEQ):
+            at = index_of_period(attribute, text, name="sql")
+            return range(at, at + 1)
+        # What lies before the end, and what does not; the end's own period is before or after.
+        of = range_up_to if kind in (exp.LT, exp.LTE) else range_from
+        return of(attribute, text, name="sql", after=kind in (exp.LTE, exp.GT))
+
+    try:
+        return found()
+    except QueryError as exc:
+        said = exc.condition
+        if said.startswith("be "):
+            said = f"compare `{attribute.name}` with {said.removeprefix('be ')}"
+        raise source.refuse(said, end, hint=exc.hint) from exc
+
+
+def _text(attribute: Attribute, node: exp.Expr, source: SqlText) -> str:
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    name = f"`{attribute.name}`"
+    example = attribute.value_names[0]
+    if attribute.periods is not None and attribute.periods.every != "day":
+        example += f"' or '{EXAMPLES['day']}"
+    raise source.refuse(
+        f"compare {name} with periods or dates in quotes", node, hint=f"Such as '{example}'."
+    )
