@@ -46,7 +46,8 @@ from qserver.query.sql.logic import (
 )
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.derived import Derived, derived, is_derived, named, truth_of
+from qserver.query.sql.values.derived import called, derived, is_derived, truth_of
+from qserver.query.sql.values.found import Derived
 from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins
 from qserver.query.sql.words import is_last, last
 
@@ -192,7 +193,7 @@ class Predicates:
             return self._evaluated(node, asked)
         asked = asked.of_opposite if kind is exp.NEQ else asked
         if (found := derived(left, self._names, self._regions)) is not None:
-            true = compared_values(found, kind, right, self._names)
+            true = compared_values(found, left, kind, right, self._names)
             return found.where(true, asked, self._names, self._regions)
         if not isinstance(left, exp.Column):
             raise self._no_condition(node)
@@ -218,7 +219,7 @@ class Predicates:
             return self._on_bins(made(exp.EQ, node.args), asked.of_opposite)
         if isinstance(node, exp.EQ) and (mask := self._bin_of(node)) is not None:
             return self._of_mask(self._names.axis(node.this.unnest()), mask, asked)
-        found = named(compared_on_bins(node, self._names, self._regions), node, self._names)
+        found = compared_on_bins(node, self._names, self._regions)
         return found.where({"true"}, asked, self._names, self._regions)
 
     def _bin_of(self, node: exp.EQ) -> int | None:
@@ -304,8 +305,8 @@ class Predicates:
         if found is None:
             raise self._no_condition(node)
         if texts and "true" not in found.regions:
-            hint = f"Values: {listed(texts)}."
-            raise self._source.refuse(f"fit a label of `{found.name}`", pattern, hint=hint)
+            wrong = f"fit a label of `{called(node, self._names)}`"
+            raise self._source.refuse(wrong, pattern, hint=f"Values: {listed(texts)}.")
         return found.where({"true"}, asked, self._names, self._regions)
 
     def _texts(self, subject: exp.Expr, node: exp.Expr) -> tuple[str, ...]:
@@ -477,7 +478,7 @@ _ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
 
 
 def compared_values(
-    found: Derived, kind: type[exp.Expr], value: exp.Expr, names: Names
+    found: Derived, of: exp.Expr, kind: type[exp.Expr], value: exp.Expr, names: Names
 ) -> set[str | None]:
     """The values for which a comparison with a constant holds; for <> those of =.
 
@@ -489,7 +490,7 @@ def compared_values(
         PeriodNotSealedError: the periods that are named have no data yet.
     """
     value = value.unnest()
-    is_equality = kind in (exp.EQ, exp.NEQ)
+    is_equality, name = kind in (exp.EQ, exp.NEQ), called(of, names)
     text = value.name if isinstance(value, exp.Literal) and value.is_string else None
     if is_equality and text is not None:
         if text == found.missing != "" and text not in found.regions:
@@ -497,13 +498,13 @@ def compared_values(
         if text == "" and found.of == "text" and text not in found.regions:
             return set()
     if is_equality and text is not None and (found.of == "text" or text in found.regions):
-        true = {known_text(found.name, tuple(found.regions), text, value, names.source)}
+        true = {known_text(name, tuple(found.regions), text, value, names.source)}
     elif found.of == "truth" and is_equality and isinstance(value, exp.Boolean):
         true = {str(value.this).lower()}
     elif found.of in ("text", "truth"):
-        raise names.source.refuse(f"compare `{found.name}` by =, <>, IN or LIKE with texts", value)
+        raise names.source.refuse(f"compare `{name}` by =, <>, IN or LIKE with texts", value)
     else:
-        place = _place(found, value, names, is_equality=is_equality)
+        place = _place(found, name, value, names, is_equality=is_equality)
         holds = _ORDERED[kind]
         true = {text for text, at in found.places.items() if holds(Fraction(at), place)}
     if found.of == "period" and len(found.axes) == 1:
@@ -514,20 +515,22 @@ def compared_values(
     return {*true}
 
 
-def _place(found: Derived, value: exp.Expr, names: Names, *, is_equality: bool) -> Fraction:
+def _place(
+    found: Derived, name: str, value: exp.Expr, names: Names, *, is_equality: bool
+) -> Fraction:
     """Where a constant stands among the values."""
     source = names.source
     if found.of == "number":
         number = constant(value, source)
         if number is None:
-            raise source.refuse(f"compare a number of `{found.name}` with numbers", value)
+            raise source.refuse(f"compare a number of `{name}` with numbers", value)
         return number
     text = value.name if isinstance(value, exp.Literal) else ""
     days = first_and_last(text)
     hint = f"Such as '{next(iter(found.places))}'."
     if days is None:
         raise source.refuse(
-            f"compare a {found.unit} of `{found.name}` with a {found.unit} or a date in quotes",
+            f"compare a {found.unit} of `{name}` with a {found.unit} or a date in quotes",
             value,
             hint=f"{hint} The number alone is EXTRACT({str(found.unit).upper()} FROM ...).",
         )

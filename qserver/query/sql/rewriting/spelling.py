@@ -87,7 +87,7 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return _moved(node, names)
     if isinstance(node, _TEXTS) and not node.find(exp.Column, exp.AggFunc, exp.Query):
         text = fixed(node, names)
-        return exp.null() if text is None else exp.Literal.string(str(text))
+        return exp.null() if text is None else exp.Literal.string(text)
     return _cut_at(node, names) or _part(node) or _day(node)
 
 
