@@ -18,7 +18,17 @@ from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.combined.reading import SeveralReader
 from qserver.query.sql.conditions import Predicates
-from qserver.query.sql.logic import NOT_TRUE, TRUE, Branching, Truth, branches_of, is_branching
+from qserver.query.sql.logic import (
+    ARITHMETIC,
+    CONDITIONS,
+    NOT_TRUE,
+    TRUE,
+    Branching,
+    Truth,
+    branches_of,
+    is_branching,
+    is_text,
+)
 from qserver.query.sql.regions import (
     ABSENT,
     ALL,
@@ -35,19 +45,17 @@ from qserver.query.sql.values.grid import is_point
 
 # A union of at most this many boxes has no fewer terms as a complement.
 _FEW = 2
-_CONDITIONS = exp.Predicate | exp.Connector | exp.Not | exp.Like | exp.ILike
 _NUMBERS = frozenset(
     {exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT}
     | {exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL}
 )
-_ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg
 
 
 def _condition(node: exp.Expr) -> exp.Expr | None:
     """The condition that is counted as 1 and 0, as `(a > 3)::int` is; None for another."""
     if isinstance(node, exp.Cast) and node.args["to"].this in _NUMBERS:
         node = node.this.unnest()
-    return node if isinstance(node, _CONDITIONS) else None
+    return node if isinstance(node, CONDITIONS) else None
 
 
 def _bits(mask: int) -> list[int]:
@@ -136,7 +144,7 @@ class RecordExpressions:
     def _function(self, node: exp.Expr, *, counts_only: bool) -> RecordFunction:
         if isinstance(node, exp.Null):
             return ABSENT
-        if counts_only and isinstance(node, exp.Literal) and node.is_string:
+        if counts_only and is_text(node):
             return constant_function(Fraction(1))
         value = constant(node, self._source)
         if value is not None:
@@ -147,7 +155,7 @@ class RecordExpressions:
             return self._attribute(node)
         if is_branching(node):
             return self._case(node, counts_only=counts_only)
-        if isinstance(node, _ARITHMETIC):
+        if isinstance(node, ARITHMETIC):
             return self._arithmetic(node)
         if (condition := _condition(node)) is not None:
             return self._truth(condition)

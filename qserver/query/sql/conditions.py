@@ -8,7 +8,7 @@ number: comparisons with numbers are false for it, and so NOT keeps it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -34,15 +34,19 @@ from qserver.query.sql.attributes import (
     quoted,
 )
 from qserver.query.sql.logic import (
+    ARITHMETIC,
     NOT_FALSE,
     NOT_TRUE,
     TRUE,
     Branching,
     Truth,
+    between,
     branches_of,
     compared,
     is_branching,
+    is_text,
     made,
+    of_two,
 )
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.text import SqlText
@@ -53,14 +57,21 @@ from qserver.query.sql.words import is_last, last
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
-    exp.NEQ: exp.NEQ,
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
+    exp.NEQ: exp.NEQ,
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
 }
-_COMPARISONS = tuple(_FLIPPED)
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
+# The caller takes the rest for <>.
+_ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
+    exp.EQ: operator.eq,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.NEQ: operator.eq,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
 _SETS = (exp.Between, exp.In, exp.Like, exp.ILike)
 _ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
 
@@ -91,7 +102,9 @@ class Predicates:
             return self.region(node.this, asked.of_opposite)
         if isinstance(node, exp.And | exp.Or):
             parts = [self.region(part, asked) for part in node.flatten()]
-            return self._joined(parts, all_of=asked.needs_all(of_and=isinstance(node, exp.And)))
+            return self._regions.joined(
+                parts, all_of=asked.needs_all(of_and=isinstance(node, exp.And))
+            )
         if isinstance(node, exp.Boolean | exp.Null):
             return _fixed(None if isinstance(node, exp.Null) else bool(node.this), asked)
         if is_branching(node):
@@ -104,15 +117,6 @@ class Predicates:
             axis, periods = last(node, self._domain, self._source)
             return self._of_mask(axis, _mask(periods), asked)
         return self._compared(node, asked)
-
-    def _joined(self, parts: Sequence[Region], *, all_of: bool) -> Region:
-        """The cells in all of some sets, or in one at least."""
-        if not all_of:
-            return self._regions.either(parts)
-        found = ALL
-        for part in parts:
-            found = self._regions.both(found, part)
-        return found
 
     def _case(self, node: Branching, asked: Truth) -> Region:
         """The first branch whose condition is true decides; without one it is unknown."""
@@ -132,7 +136,7 @@ class Predicates:
                 return self._evaluated(node, asked)
             asked = asked if isinstance(node, exp.NullSafeEQ) else asked.of_opposite
             return self._is(_same(node), asked)
-        if not isinstance(node, (*_COMPARISONS, *_SETS)):
+        if not isinstance(node, (*_FLIPPED, *_SETS)):
             return self._evaluated(node, asked)
         subject = node.this.unnest()
         if is_branching(subject) and not self._is_subject(subject):
@@ -182,8 +186,7 @@ class Predicates:
         if self._is_of_bins(left, right):
             return self._on_bins(node, asked)
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
-            flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
-            return self._compared(flipped, asked)
+            return self._compared(of_two(_FLIPPED[kind], right, left), asked)
         if isinstance(right, exp.Null):
             return self._unknown(node, asked)
         if self._is_subject(right) and self._is_subject(left):
@@ -251,13 +254,11 @@ class Predicates:
             if one is None or other is None:
                 raise self._source.refuse(_ONE_ATTRIBUTE, node)
             low, high = (high, low) if other < one else (low, high)
+        whole = made(exp.Between, {"this": subject, "low": low, "high": high})
         if self._is_of_bins(subject, low, high):
-            parts_of = {"this": subject, "low": low, "high": high}
-            return self._on_bins(made(exp.Between, parts_of), asked)
-        ends = ((exp.GTE, low), (exp.LTE, high))
-        both = [made(kind, {"this": subject, "expression": end}) for kind, end in ends]
-        parts = [self._compared(end, asked) for end in both]
-        return self._joined(parts, all_of=asked.needs_all(of_and=True))
+            return self._on_bins(whole, asked)
+        parts = [self._compared(end, asked) for end in between(whole)]
+        return self._regions.joined(parts, all_of=asked.needs_all(of_and=True))
 
     def _in(self, node: exp.In, asked: Truth) -> Region:
         """A list of values, each of which it may equal; of tuples in all places."""
@@ -266,10 +267,9 @@ class Predicates:
         found = list[Region]()
         for item in node.expressions:
             pairs = self._pairs(node, item.unnest())
-            same = [made(exp.EQ, {"this": one, "expression": other}) for one, other in pairs]
-            parts = [self._compared(one, asked) for one in same]
-            found.append(self._joined(parts, all_of=asked.needs_all(of_and=True)))
-        return self._joined(found, all_of=asked.needs_all(of_and=False))
+            parts = [self._compared(of_two(exp.EQ, *pair), asked) for pair in pairs]
+            found.append(self._regions.joined(parts, all_of=asked.needs_all(of_and=True)))
+        return self._regions.joined(found, all_of=asked.needs_all(of_and=False))
 
     def _pairs(self, node: exp.In, item: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
         """What is equal where it is this item: (a, b) IN ((1, 2), (3, 4)) has two."""
@@ -294,7 +294,7 @@ class Predicates:
         subject, pattern = node.this.unnest(), node.expression.unnest()
         if node.args.get("negate"):
             return self._like(made(type(node), {**node.args, "negate": None}), asked.of_opposite)
-        if not (self._is_subject(subject) or _is_text(subject)) or not _is_text(pattern):
+        if not (self._is_subject(subject) or is_text(subject)) or not is_text(pattern):
             raise self._source.refuse(
                 "give LIKE an attribute and a text",
                 node,
@@ -355,25 +355,27 @@ class Predicates:
         if isinstance(subject, exp.Column) and self._names.level(subject) is None:
             axis = self._names.axis(subject)
             return self._of_mask(axis, self._domain.attributes[axis].null, asked, 0)
-        if isinstance(subject, _ARITHMETIC):
+        if isinstance(subject, ARITHMETIC):
             columns = list(subject.find_all(exp.Column))
             parts = [self._is_null(node, column, asked) for column in columns]
-            return self._joined(parts, all_of=asked.needs_all(of_and=False))
+            return self._regions.joined(parts, all_of=asked.needs_all(of_and=False))
         if (found := derived(subject, self._names, self._regions)) is not None:
             known = found.regions.values() if asked.holds(value=False) else ()
             return self._regions.either([*known, *([found.null] * asked.holds(value=True))])
         either = asked.value == asked.is_rest
         known_by = (TRUE, TRUE.of_opposite) if either else (NOT_TRUE, NOT_FALSE)
-        return self._joined([self.region(subject, one) for one in known_by], all_of=not either)
+        return self._regions.joined(
+            [self.region(subject, one) for one in known_by], all_of=not either
+        )
 
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""
         attribute = self._domain.attributes[axis]
         if self._is_period(axis, node):
             return _mask(compared_period(attribute, exp.EQ, node, self._source))
-        if attribute.kind == "labels" and _is_text(node) and not node.this:
+        if attribute.kind == "labels" and is_text(node) and not node.this:
             return 0  # no label is empty, and tools ask for it
-        if isinstance(node, exp.Literal) and node.is_string:
+        if is_text(node):
             return label_mask(attribute, node, self._source)
         if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
             return mask
@@ -408,7 +410,7 @@ class Predicates:
         return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
 
     def _is_constant(self, node: exp.Expr) -> bool:
-        is_plain = _is_text(node) or isinstance(node, exp.Boolean)
+        is_plain = is_text(node) or isinstance(node, exp.Boolean)
         return is_plain or constant(node, self._source) is not None
 
     def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
@@ -451,30 +453,16 @@ def _fixed(value: bool | None, asked: Truth) -> Region:  # noqa: FBT001
 
 def _same(node: exp.NullSafeEQ | exp.NullSafeNEQ) -> exp.Is:
     """Whether two values are the same, where NULL is one: IS [NOT] DISTINCT FROM."""
-    one, other = node.this, node.expression
-    found: exp.Is = made(exp.Is, {"this": one, "expression": other})
-    if not isinstance(other.unnest(), exp.Null):
-        equal = made(exp.EQ, {"this": one, "expression": other})
-        found = made(exp.Is, {"this": equal, "expression": exp.true()})
+    is_null = isinstance(node.expression.unnest(), exp.Null)
+    equal = of_two(exp.EQ, node.this, node.expression)
+    found: exp.Is = of_two(
+        exp.Is, *((node.this, node.expression) if is_null else (equal, exp.true()))
+    )
     return found
-
-
-def _is_text(node: exp.Expr) -> TypeGuard[exp.Literal]:
-    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _mask(indexes: range) -> int:
     return ((1 << len(indexes)) - 1) << indexes.start
-
-
-_ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
-    exp.EQ: operator.eq,
-    exp.NEQ: operator.eq,  # the caller takes the rest
-    exp.LT: operator.lt,
-    exp.LTE: operator.le,
-    exp.GT: operator.gt,
-    exp.GTE: operator.ge,
-}
 
 
 def compared_values(
@@ -491,7 +479,7 @@ def compared_values(
     """
     value = value.unnest()
     is_equality, name = kind in (exp.EQ, exp.NEQ), called(of, names)
-    text = value.name if isinstance(value, exp.Literal) and value.is_string else None
+    text = value.name if is_text(value) else None
     if is_equality and text is not None:
         if text == found.missing != "" and text not in found.regions:
             return {None}

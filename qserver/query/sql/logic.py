@@ -70,6 +70,15 @@ class Branches:
     default: exp.Expr
 
 
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
+CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.Like, exp.ILike)
+
+
+def is_text(node: exp.Expr | None) -> TypeGuard[exp.Literal]:
+    """Whether an expression is a text in quotes."""
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
 def is_branching(node: exp.Expr) -> TypeGuard[Branching]:
     """Whether an expression is one of these."""
     return isinstance(node, exp.Case | exp.If | exp.Coalesce | exp.Nullif)
@@ -81,12 +90,12 @@ def branches_of(node: Branching) -> Branches:
         *firsts, last = (node.this, *node.expressions)
         return Branches(tuple((has_value(one), one) for one in firsts), last)
     if isinstance(node, exp.Nullif):
-        same = made(exp.EQ, {"this": node.this, "expression": node.expression})
+        same = of_two(exp.EQ, node.this, node.expression)
         return Branches(((same, exp.null()),), node.this)
     of = node.this if isinstance(node, exp.Case) else None
     pairs = tuple(
         (
-            branch.this if of is None else made(exp.EQ, {"this": of, "expression": branch.this}),
+            branch.this if of is None else of_two(exp.EQ, of, branch.this),
             branch.args["true"],
         )
         for branch in (node.args["ifs"] if isinstance(node, exp.Case) else [node])
@@ -108,9 +117,20 @@ def compared(node: exp.Expr, subject: Branching) -> exp.Case:
 
 def has_value(node: exp.Expr) -> exp.Expr:
     """The condition that an expression is not NULL."""
-    is_null = made(exp.Is, {"this": node, "expression": exp.null()})
+    is_null = of_two(exp.Is, node, exp.null())
     found: exp.Expr = made(exp.Not, {"this": is_null})
     return found
+
+
+def of_two(kind: type[exp.Expr], one: exp.Expr, other: exp.Expr) -> Any:
+    """A node of two parts, which stay where they are."""
+    return made(kind, {"this": one, "expression": other})
+
+
+def between(node: exp.Between) -> list[exp.Expr]:
+    """Both comparisons of BETWEEN."""
+    ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+    return [of_two(kind, node.this, end) for kind, end in ends]
 
 
 def made(kind: type[exp.Expr], args: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import chain, pairwise
 
 from qserver.errors import CapacityError
@@ -64,6 +65,10 @@ class Regions:
         found = tuple(disjoint_union(boxes, self.sizes, max_comparisons=self.steps_left))
         self.take(len(boxes) * len(found), self._n_bits(found))
         return self._checked(found)
+
+    def joined(self, parts: Sequence[Region], *, all_of: bool) -> Region:
+        """The cells in all of some sets, or in one at least."""
+        return reduce(self.both, parts, ALL) if all_of else self.either(parts)
 
     def take(self, n: int, n_bits: int = 0) -> None:
         """Count `n` steps on masks of `n_bits` bits each."""

@@ -9,16 +9,16 @@ schemas before names.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from datetime import MAXYEAR, MINYEAR, date, timedelta
 
 from sqlglot import exp
 
+from qserver.errors import SqlError
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.logic import is_text
 from qserver.query.sql.rewriting.written import keep_written
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.derived import CALLED
+from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
 from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK
 
@@ -28,16 +28,7 @@ _MIDNIGHT = re.compile(
 _TIMES = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
 _TO_DATES = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
 _LENGTHS = re.compile(r"(\d{1,6})(?: +([a-z]+))?", re.IGNORECASE)
-_N_DAYS = {"day": 1, "week": 7}
-_N_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
-_PARTS: dict[type[exp.Expr], str] = {
-    exp.Day: "day",
-    exp.Week: "week",
-    exp.Month: "month",
-    exp.Quarter: "quarter",
-    exp.Year: "year",
-}
 _TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring),
     *(exp.Replace, exp.Concat, exp.DPipe),
@@ -70,7 +61,7 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return exp.Pow(this=node.this, expression=node.expression)
         case exp.SafeDivide():
             return exp.Div(this=node.this, expression=node.expression)
-        case exp.StartsWith() if _is_text(node.expression):
+        case exp.StartsWith() if is_text(node.expression):
             begin = _SPECIAL.sub(r"\\\1", node.expression.name)
             pattern = _at(exp.Literal.string(f"{begin}%"), node.expression)
             return exp.Like(this=node.this, expression=pattern)
@@ -93,7 +84,7 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
 
 def _part(node: exp.Expr) -> exp.Expr | None:
     """MONTH(d) is EXTRACT(MONTH FROM d), of all years; beside '2024-03' it is of one year."""
-    part, above = _PARTS.get(type(node)), node.parent
+    part, above = FUNCTIONS.get(type(node)), node.parent
     if part is None:
         return None
     while isinstance(above, exp.Paren):
@@ -101,7 +92,7 @@ def _part(node: exp.Expr) -> exp.Expr | None:
     is_compared = isinstance(above, _COMPARED)
     if is_compared and above is not None:
         others = (one.unnest() for one in above.iter_expressions() if one.unnest() is not node)
-        if part == "year" or any(map(_is_text, others)):
+        if part == "year" or any(map(is_text, others)):
             return None
     found = exp.Extract(this=exp.var(part), expression=node.this)
     found.meta[CALLED] = "" if is_compared or part == "year" else part.upper()
@@ -154,7 +145,7 @@ def _day(node: exp.Expr) -> exp.Expr | None:
         of = node.this
     else:
         return None
-    found = _MIDNIGHT.fullmatch(of.name) if _is_text(of) else None
+    found = _MIDNIGHT.fullmatch(of.name) if is_text(of) else None
     return None if found is None else exp.Literal.string(found[1])
 
 
@@ -170,36 +161,25 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
             node,
             hint="Nearest: move the other side: d >= DATE '2024-03-31' - INTERVAL '1 month'.",
         )
-    if not _is_text(start) or unit_of(start.name) != "day":
+    if not is_text(start) or unit_of(start.name) != "day":
         raise names.source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
     said = _LENGTHS.fullmatch(interval.this.name if interval.this is not None else "")
     unit = interval.args.get("unit")
     word = "" if said is None else str(said[2] or ("" if unit is None else unit.name))
     word = word.lower().removesuffix("s")
-    if said is None or word not in _N_DAYS | _N_MONTHS:
+    if said is None or word not in UNITS:
         raise names.source.refuse(
             "move days by days, weeks, months, quarters or years",
             node,
             hint="Nearest: INTERVAL '28 days'.",
         )
-    n = int(said[1]) * (-1 if isinstance(node, exp.Sub) else 1)
+    day = exp.Cast(this=start.copy(), to=exp.DataType.build("DATE"))
+    length = exp.Interval(this=exp.Literal.string(said[1]), unit=exp.var(word.upper()))
+    moved = exp.Cast(this=type(node)(this=day, expression=length), to=exp.DataType.build("DATE"))
     try:
-        day = _months_on(date.fromisoformat(start.name), n * _N_MONTHS.get(word, 0))
-        moved = day + timedelta(days=n * _N_DAYS.get(word, 0))
-    except (ValueError, OverflowError) as exc:
+        return exp.Literal.string(str(fixed(moved, names)))
+    except (SqlError, ValueError) as exc:
         raise names.source.refuse("name days of the calendar", node) from exc
-    return exp.Literal.string(moved.isoformat())
-
-
-def _months_on(day: date, n: int) -> date:
-    year, month = divmod(day.year * 12 + day.month - 1 + n, 12)
-    if not MINYEAR <= year <= MAXYEAR:
-        raise ValueError("no year of the calendar")
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def _is_text(node: exp.Expr | None) -> bool:
-    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:
@@ -251,7 +231,7 @@ def _check_schema(column: exp.Column, source: SqlText) -> None:
 def _changes_nothing(cast: exp.Cast, select: exp.Select, names: Names) -> bool:
     """Whether the value before a cast and after it is the same, for all data."""
     of, to = cast.this.unnest(), cast.args["to"]
-    if isinstance(of, exp.Literal) and of.is_string:
+    if is_text(of):
         return to.this in _TEXT or to.this is exp.DType.DATE
     if isinstance(of, exp.Column) and names.is_known(of):
         if names.level(of) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlglot import Token, TokenType, exp
@@ -13,13 +13,26 @@ from qserver.query.sql.clauses import UNSAID, Exactness, exactness_of
 from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
 
-_WRITTEN = "written"
-_EXACTNESS = "exactness"
-_STOP = "stop"
+_ITEM = "item"
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _ENDS = (TokenType.FROM, TokenType.UNION)
 # The order in which the parts of a SELECT stand in a text, after WITH.
 _ORDER = ("expressions", "from_", "joins", "where", "group", "having", "order")
+
+
+@dataclass(frozen=True)
+class Written:
+    """How an item of SELECT is written.
+
+    Args:
+        text: '' where it was not noted.
+        stop: where it ends in the text, its name included; None where that was not noted.
+        exactness: what WITHIN and CONFIDENCE behind it say.
+    """
+
+    text: str = ""
+    stop: int | None = None
+    exactness: Exactness = UNSAID
 
 
 def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
@@ -34,33 +47,21 @@ def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
         if len(places) != len(select.expressions):
             raise sql.source.refuse("have one item between commas", sql.body[start])
         for node, place in zip(select.expressions, places, strict=True):
-            node.meta[_WRITTEN] = sql.source.source(place)
-            node.meta[_STOP] = place.stop
-            if behind := sql.behind_items.get(place.start):
-                node.meta[_EXACTNESS] = exactness_of(sql.source, behind)
+            exactness = exactness_of(sql.source, sql.behind_items.get(place.start, ()))
+            node.meta[_ITEM] = Written(sql.source.source(place), place.stop, exactness)
 
 
-def written_of(node: exp.Expr) -> str:
-    """How an item is written; '' where that was not noted."""
-    return str(node.meta.get(_WRITTEN, ""))
+def written_of(node: exp.Expr) -> Written:
+    """How an item is written."""
+    return cast("Written", node.meta.get(_ITEM, Written()))
 
 
 def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
     """An item in place of another one, which is written the same."""
-    for key in (_WRITTEN, _EXACTNESS, _STOP):
-        if key in before.meta:
-            node.meta[key] = before.meta[key]
+    if _ITEM in before.meta:
+        said, own = written_of(before), written_of(node).exactness
+        node.meta[_ITEM] = replace(said, exactness=own) if said.exactness == UNSAID else said
     return node
-
-
-def exactness_behind(node: exp.Expr) -> Exactness:
-    """What WITHIN and CONFIDENCE behind an item say."""
-    return cast("Exactness", node.meta.get(_EXACTNESS, UNSAID))
-
-
-def stop_of(node: exp.Expr) -> int | None:
-    """Where an item ends in the text, its name included; None where that was not noted."""
-    return cast("int | None", node.meta.get(_STOP))
 
 
 def _selects(node: exp.Expr) -> Iterator[exp.Select]:
@@ -154,22 +155,17 @@ class Renaming:
             SqlError: it names no column of the inner SELECT.
             CapacityError: it becomes too long.
         """
+        return self._replaced(node, lambda column: self._meant(column, output, alias))
 
-        def meant(column: exp.Column) -> exp.Expr:
-            return self._meant(column, output, alias)
-
-        return self.replaced(node, meant)
-
-    def replaced(self, node: exp.Expr, of: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
+    def _replaced(self, node: exp.Expr, of: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
         """A copy with each column replaced; a SELECT inside is left as it is."""
-        self._take()
-        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            return of(node)
-        if isinstance(node, exp.Subquery):
-            return self.copied(node)
-        args = {key: self._part(value, of) for key, value in node.args.items()}
-        found = type(node)(**args)
-        found.meta.update(node.meta)
+        found = self.copied(node)
+        for part in list(found.walk(prune=lambda one: isinstance(one, exp.Subquery))):
+            if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
+                meant = of(part)
+                if part is found:
+                    return meant
+                part.replace(meant)
         return found
 
     def copied(self, node: exp.Expr) -> exp.Expr:
@@ -177,11 +173,6 @@ class Renaming:
         for _ in node.walk():
             self._take()
         return node.copy()
-
-    def _part(self, value: object, of: Callable[[exp.Column], exp.Expr]) -> object:
-        if isinstance(value, list):
-            return [self._part(one, of) for one in value]
-        return self.replaced(value, of) if isinstance(value, exp.Expr) else value
 
     def _meant(
         self,

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from qserver.errors import CapacityError
 from qserver.query.sql.clauses import UNSAID, Exactness
-from qserver.query.sql.rewriting.written import exactness_behind, stop_of, written_of
+from qserver.query.sql.rewriting.written import written_of
 from qserver.query.sql.text import SqlText
 
 # Each part is compared with each item of SELECT.
@@ -115,9 +115,9 @@ def items_of(source: SqlText, select: exp.Select) -> Items:
         Item(
             (node.this if isinstance(node, exp.Alias) else node).unnest(),
             node.alias if isinstance(node, exp.Alias) else "",
-            written_of(node) or written(node, source),
-            exactness_behind(node),
-            stop_of(node),
+            written_of(node).text or written(node, source),
+            written_of(node).exactness,
+            written_of(node).stop,
         )
         for node in select.expressions
     )

@@ -219,7 +219,7 @@ class Records:
             if is_star and not isinstance(item, exp.Func):
                 gives_all = True
                 continue
-            called = columns[i] if i < len(columns) else item.alias_or_name or written_of(item)
+            called = columns[i] if i < len(columns) else item.alias_or_name or written_of(item).text
             node = item.this if isinstance(item, exp.Alias) else item
             found.append((called, keep_written(node.unnest(), item)))
         if columns and (gives_all or len(columns) != len(found)):

@@ -22,7 +22,7 @@ from qserver.query.sql.values.found import Beside, Derived, from_keys
 from qserver.query.sql.values.grid import PARTS, Near, is_point, on_grid
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
-_FUNCTIONS: dict[type[exp.Expr], Unit] = {
+FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
     exp.Week: "week",
     exp.Month: "month",
@@ -49,7 +49,7 @@ def is_of_calendar(node: exp.Expr) -> bool:
     """Whether an expression is a function that joins dates to longer periods."""
     if _is_day(node):
         return is_of_calendar(node.this.unnest())
-    return isinstance(node, (*_FUNCTIONS, *_TRUNCATIONS, exp.ToChar))
+    return isinstance(node, (*FUNCTIONS, *_TRUNCATIONS, exp.ToChar))
 
 
 def _is_day(node: exp.Expr) -> bool:
@@ -219,8 +219,8 @@ def _number(periods: Periods, i: int, unit: Unit) -> int:
 
 
 def _unit(node: exp.Expr, names: Names) -> Unit:
-    if type(node) in _FUNCTIONS:
-        return _FUNCTIONS[type(node)]
+    if type(node) in FUNCTIONS:
+        return FUNCTIONS[type(node)]
     if isinstance(node, exp.ToChar):
         return _unit_of_format(node, names)
     said = node.args.get("unit")

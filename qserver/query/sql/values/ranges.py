@@ -18,7 +18,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.logic import made
+from qserver.query.sql.logic import between
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.found import Beside, Derived, check_quotients, from_keys
@@ -247,11 +247,7 @@ def _compared(node: exp.Expr, names: Names, regions: Regions) -> Derived:
 
 
 def _comparisons(node: exp.Expr) -> list[exp.Expr]:
-    """A comparison, or both of BETWEEN."""
-    if not isinstance(node, exp.Between):
-        return [node]
-    ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
-    return [made(kind, {"this": node.this, "expression": end}) for kind, end in ends]
+    return between(node) if isinstance(node, exp.Between) else [node]
 
 
 def _cut(node: exp.Expr, bins: _Bins, kept: list[int], cut: list[int]) -> SqlError:
