@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from itertools import product
+from operator import or_
 
 from sqlglot import exp
 
@@ -58,18 +60,11 @@ def _condition(node: exp.Expr) -> exp.Expr | None:
     return node if isinstance(node, CONDITIONS) else None
 
 
-def _bits(mask: int) -> list[int]:
-    return [i for i in range(mask.bit_length()) if mask >> i & 1]
-
-
-class RecordExpressions:
+class RecordExpressions(Predicates):
     """Expressions of one record on one domain, within the work limit of `regions`."""
 
     def __init__(self, names: Names, regions: Regions) -> None:
-        self._names = names
-        self._source = names.source
-        self._regions = regions
-        self._predicates = Predicates(names, regions)
+        super().__init__(names, regions)
         self._functions = Functions(regions)
 
     def indicator(self, node: exp.Expr) -> tuple[ProductTerm, ...]:
@@ -94,10 +89,6 @@ class RecordExpressions:
         rest = self._functions.indicator(fails)
         return (*ONE, *(ProductTerm(-t.coefficient, t.factors) for t in rest))
 
-    def region(self, node: exp.Expr, asked: Truth = TRUE) -> Region:
-        """The cells on which a condition has what is asked for; raises as `indicator` does."""
-        return self._predicates.region(node, asked)
-
     def cells(self, node: exp.Expr | None) -> Region:
         """The cells that meet a condition, or all if it takes too many boxes."""
         region = ALL if node is None else self._attempt(node, TRUE)
@@ -108,21 +99,13 @@ class RecordExpressions:
 
         All values if the condition takes too many boxes.
         """
-        everything = (1 << self._regions.sizes[axis]) - 1
-        found = 0
-        for box in self.cells(node):
-            found |= box.get(axis, everything)
-        return found
+        return reduce(or_, (self._mask(box, axis) for box in self.cells(node)), 0)
 
     def _attempt(self, node: exp.Expr, asked: Truth) -> Region | CapacityError:
         try:
-            return self._predicates.region(node, asked)
+            return self.region(node, asked)
         except CapacityError as exc:
             return exc
-
-    def counted(self, node: exp.Expr) -> Region:
-        """The records on which an expression has a value, so that COUNT counts them."""
-        return self.function(node, counts_only=True).present
 
     def function(self, node: exp.Expr, *, counts_only: bool = False) -> RecordFunction:
         """The function of one record that an expression means.
@@ -154,7 +137,7 @@ class RecordExpressions:
         if isinstance(node, exp.Column):
             return self._attribute(node)
         if is_branching(node):
-            return self._case(node, counts_only=counts_only)
+            return self._chosen(node, counts_only=counts_only)
         if isinstance(node, ARITHMETIC):
             return self._arithmetic(node)
         if (condition := _condition(node)) is not None:
@@ -165,21 +148,22 @@ class RecordExpressions:
         """A number for each value of some attributes; none for all others."""
         found = derived(node, self._names, self._regions, near="round")
         if found is None or found.of != "number":
-            raise self._refused(node)
+            raise self._no_function(node)
         *others, last = sorted(found.axes, key=self._regions.sizes.__getitem__)
         rows = dict[tuple[int, ...], dict[int, Fraction]]()
         for text, number in found.places.items():
             for box in found.regions[text]:
-                mask = self._mask(box, last)
-                for point in product(*(_bits(self._mask(box, axis)) for axis in others)):
-                    rows.setdefault(point, {})[mask] = Fraction(number)
+                masks = (self._mask(box, axis) for axis in others)
+                bits = ([i for i in range(mask.bit_length()) if mask >> i & 1] for mask in masks)
+                for point in product(*bits):
+                    rows.setdefault(point, {})[self._mask(box, last)] = number
         same = dict[tuple[tuple[int, Fraction], ...], list[Region]]()
         for point, row in rows.items():
             box = {axis: 1 << i for axis, i in zip(others, point, strict=True)}
             same.setdefault(tuple(row.items()), []).append((box,))
         whole = ABSENT
-        for masks, parts in same.items():
-            values = self._functions.of_values(last, dict(masks))
+        for numbers, parts in same.items():
+            values = self._functions.of_values(last, dict(numbers))
             part = self._functions.restricted(values, self._regions.either(parts))
             whole = self._functions.joined(whole, part)
         low, high = whole.low - found.error, whole.high + found.error
@@ -238,38 +222,37 @@ class RecordExpressions:
             if found.null:
                 names.noted.update(axis for axis in found.axes if names.null(axis))
             return self._regions.either([*found.regions.values()])
-        if isinstance(node, exp.Column):
-            axis = names.axis(node)
-            null = names.null(axis)
-            if names.domain.attributes[axis].is_numeric:
-                return None
-        else:
+        if not isinstance(node, exp.Column):
             return None
-        if null:
+        axis = names.axis(node)
+        if names.domain.attributes[axis].is_numeric:
+            return None
+        if null := names.null(axis):
             names.noted.add(axis)
-        return self._regions.of_mask(axis, ((1 << self._regions.sizes[axis]) - 1) & ~null)
+        return self._regions.of_mask(axis, self._mask({}, axis) & ~null)
 
-    def _case(self, node: Branching, *, counts_only: bool) -> RecordFunction:
+    def _chosen(self, node: Branching, *, counts_only: bool) -> RecordFunction:
         """The first branch whose condition is true."""
         rest, found, branches = ALL, ABSENT, branches_of(node)
         for condition, meant in branches.pairs:
-            here = self._regions.both(rest, self._predicates.region(condition))
+            here = self._regions.both(rest, self.region(condition))
             value = self.function(meant, counts_only=counts_only)
             found = self._functions.joined(found, self._functions.restricted(value, here))
-            rest = self._regions.both(rest, self._predicates.region(condition, NOT_TRUE))
+            rest = self._regions.both(rest, self.region(condition, NOT_TRUE))
         value = self.function(branches.default, counts_only=counts_only)
         return self._functions.joined(found, self._functions.restricted(value, rest))
 
-    def _refused(self, node: exp.Expr) -> SqlError:
-        shown = self._source.source(node)
+    def _no_function(self, node: exp.Expr) -> SqlError:
         if isinstance(node, exp.AggFunc):
             return self._source.refuse("have no aggregate inside another", node)
         return self._source.refuse(
-            "sum numbers, numeric attributes, CASE, and + - * of these", node, hint=f"Got {shown}."
+            "sum numbers, numeric attributes, CASE, and + - * of these",
+            node,
+            hint=f"Got {self._source.source(node)}.",
         )
 
 
-class Aggregates:
+class Aggregates(RecordExpressions):
     """Aggregates of records on one domain, within the work limit of `regions`.
 
     Args:
@@ -279,9 +262,7 @@ class Aggregates:
     def __init__(
         self, names: Names, regions: Regions, counted: Callable[[exp.Expr], Several | None]
     ) -> None:
-        self._source = names.source
-        self._records = RecordExpressions(names, regions)
-        self._functions = Functions(regions)
+        super().__init__(names, regions)
         self._several = SeveralReader(names, self._functions)
         self._counted_values = counted
 
@@ -296,14 +277,35 @@ class Aggregates:
             return self._aggregate(node.this, self.condition(node.expression.this))
         return self._aggregate(node, ONE)
 
-    def _several_of(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Item | None:
-        """The function of several sums that an item is, of the records that meet a condition."""
-        distinct = node.this if isinstance(node, exp.Count | exp.ApproxDistinct) else None
-        if isinstance(node, exp.Count) and not isinstance(distinct, exp.Distinct):
-            return self._several.read(node, where)
-        if distinct is None:
-            return self._several.read(node, where)
-        of = distinct.expressions if isinstance(distinct, exp.Distinct) else [distinct]
+    def condition(self, node: exp.Expr | None) -> tuple[ProductTerm, ...]:
+        """1 on the records that meet a condition, 0 elsewhere."""
+        return ONE if node is None else self.indicator(node)
+
+    def _aggregate(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Item:
+        if isinstance(node, exp.CountIf):
+            return self._on(self.indicator(node.this), where)
+        if isinstance(node, exp.Count) and not isinstance(node.this, exp.Distinct):
+            return self._on(self._counted(node), where)
+        if isinstance(node, exp.Sum):
+            found = self.function(node.this)
+            return self._on(found.terms, where, found.error)
+        if isinstance(node, exp.Avg):
+            return self._average(self.function(node.this), where)
+        if isinstance(node, exp.Count | exp.ApproxDistinct):
+            return self._distinct(node, where)
+        if (several := self._several.read(node, where)) is not None:
+            return several
+        raise self._source.refuse(
+            "select COUNT, SUM and AVG, and + - * / of these",
+            node,
+            hint="Nearest: SUM(CASE WHEN ... THEN weight ... END), for any weight of a record.",
+        )
+
+    def _distinct(
+        self, node: exp.Count | exp.ApproxDistinct, where: tuple[ProductTerm, ...]
+    ) -> Linear | Several:
+        """How many different values there are, of the records that meet a condition."""
+        of = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
         value = of[0].unnest() if len(of) == 1 else node
         if value.find(exp.Column) is None or value.find(exp.AggFunc):
             raise self._source.refuse(
@@ -311,39 +313,20 @@ class Aggregates:
                 node,
                 hint="Nearest: COUNT(*) FROM (SELECT a, b FROM ... GROUP BY a, b).",
             )
-        present = self._functions.indicator(self._records.counted(value))
-        kept = self._functions.multiplied(present, where)
+        kept = self._functions.multiplied(self._present_once(value), where)
         counted = self._counted_values(value)
         return Linear(()) if counted is None else self._several.on(counted, kept)
-
-    def condition(self, node: exp.Expr | None) -> tuple[ProductTerm, ...]:
-        """1 on the records that meet a condition, 0 elsewhere."""
-        return ONE if node is None else self._records.indicator(node)
-
-    def possible(self, node: exp.Expr | None, axis: int) -> int:
-        """Mask of the values of an attribute that are possible under a condition."""
-        return self._records.possible(node, axis)
-
-    def _aggregate(self, node: exp.Expr, where: tuple[ProductTerm, ...]) -> Item:
-        if isinstance(node, exp.CountIf):
-            return self._on(self._records.indicator(node.this), where)
-        if isinstance(node, exp.Count) and not isinstance(node.this, exp.Distinct):
-            return self._on(self._counted(node), where)
-        if isinstance(node, exp.Sum):
-            found = self._records.function(node.this)
-            return self._on(found.terms, where, found.error)
-        if isinstance(node, exp.Avg):
-            return self._average(self._records.function(node.this), where)
-        if (several := self._several_of(node, where)) is not None:
-            return several
-        raise self._refused(node)
 
     def _counted(self, node: exp.Count) -> tuple[ProductTerm, ...]:
         if node.expressions:
             raise self._source.refuse("count one thing at a time", node)
         if node.this is None or isinstance(node.this, exp.Star):
             return ONE
-        return self._functions.indicator(self._records.counted(node.this))
+        return self._present_once(node.this)
+
+    def _present_once(self, node: exp.Expr) -> tuple[ProductTerm, ...]:
+        """1 on the records on which an expression has a value, 0 elsewhere."""
+        return self._functions.indicator(self.function(node, counts_only=True).present)
 
     def _average(self, found: RecordFunction, where: tuple[ProductTerm, ...]) -> Quotient:
         present = self._functions.indicator(found.present)
@@ -362,21 +345,3 @@ class Aggregates:
         error: Fraction = Fraction(0),
     ) -> Linear:
         return Linear(self._functions.multiplied(terms, where), error)
-
-    def _refused(self, node: exp.Expr) -> SqlError:
-        name = self._source.source(node)
-        if isinstance(node, exp.Column):
-            return self._source.refuse(
-                f"count or sum `{name}`, or group by it",
-                node,
-                hint=f"Nearest: SELECT {name}, COUNT(*) ... GROUP BY {name}.",
-            )
-        if isinstance(node, exp.Star):
-            return self._source.refuse(
-                "count records, not list them", node, hint="Nearest: COUNT(*)."
-            )
-        return self._source.refuse(
-            "select COUNT, SUM and AVG, and + - * / of these",
-            node,
-            hint="Nearest: SUM(CASE WHEN ... THEN weight ... END), for any weight of a record.",
-        )

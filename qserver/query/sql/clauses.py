@@ -172,8 +172,8 @@ class _Reader:
         token = self.take(TokenType.NUMBER)
         value = Fraction(0) if token is None else self._value(token)
         if value <= 0:
-            rest = (token, *self.tokens[self.i : self.i + 1], self.source.end)
-            raise self.source.refuse(f"give a number > 0 {what}", next(filter(None, rest)))
+            at = token or next(iter(self.tokens[self.i :]), None) or self.source.end
+            raise self.source.refuse(f"give a number > 0 {what}", at)
         return value
 
     def whole(self, what: str) -> int:

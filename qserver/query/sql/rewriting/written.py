@@ -9,6 +9,7 @@ from typing import cast
 from sqlglot import Token, TokenType, exp
 
 from qserver.errors import CapacityError, SqlError
+from qserver.query.sql.attributes import is_same
 from qserver.query.sql.clauses import UNSAID, Exactness, exactness_of
 from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
@@ -122,10 +123,7 @@ class Output:
 
     def of(self, name: exp.Identifier) -> exp.Expr | None:
         """What a name stands for; None where no column has it."""
-        for known, node in self.columns:
-            if known == name.name or (not name.quoted and known.lower() == name.name.lower()):
-                return node
-        return None
+        return next((node for known, node in self.columns if is_same(known, name)), None)
 
 
 @dataclass

@@ -169,18 +169,6 @@ def centred(cell: Ratio, *, about_zero: bool = False) -> Centred:
     return Centred(middle, part, cell.denominator, PublicBounds(low - middle, high - middle))
 
 
-def public_bounds(
-    numerator: LinearQuery, denominator: LinearQuery
-) -> tuple[Fraction, Fraction] | None:
-    """The least and the greatest value of the quotient for all data, or None if unknown.
-
-    If no record has a negative weight in the denominator, and none with weight 0 there counts in
-    the numerator, then it is a weighted average of the quotients of single records.
-    """
-    kinds = _Kinds.of(numerator, denominator)
-    return None if kinds is None else kinds.bounds
-
-
 @dataclass(frozen=True)
 class _Kinds:
     """Kinds of records by their weights in numerator and denominator, in units of whole numbers.

@@ -19,7 +19,8 @@ from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.shaping.items import written
 
 Value = str | bool | Fraction | date
-_KINDS: dict[type, Literal["number", "truth", "period"]] = {
+Of = Literal["text", "truth", "period", "number"]
+_KINDS: dict[type, Of] = {
     Fraction: "number",
     bool: "truth",
     date: "period",
@@ -54,7 +55,7 @@ class Derived:
     """
 
     axes: tuple[int, ...]
-    of: Literal["text", "truth", "period", "number"]
+    of: Of
     regions: Mapping[str, Region]
     places: Mapping[str, Fraction]
     unit: Unit | None
@@ -96,17 +97,18 @@ def from_keys(
         regions_of(axes, [a.size for a in attributes], keys) if axes else dict.fromkeys(keys, ALL)
     )
     values = [value for value in regions if isinstance(value, Value)]
-    of = _KINDS.get(type(next(iter(values), None)), "text")
+    of: Of = _KINDS.get(type(next(iter(values), None)), "text")
     found, places = dict[str, Region](), dict[str, Fraction]()
     for value in values if of == "text" else sorted(values):
-        is_period = is_named and isinstance(value, date)
-        text = text_of(unit, number_of(unit, value)) if is_period else _text(value)
+        text = _text(value)
+        if is_named and isinstance(value, date):
+            text = text_of(unit, number_of(unit, value))
         found[text] = regions[value]
         if isinstance(value, Fraction | date):
             places[text] = value if isinstance(value, Fraction) else Fraction(value.toordinal())
-    for value, region in regions.items():
-        if isinstance(value, Beside):
-            found[names.domain.attributes[value.axis].other] = region
+    for key, region in regions.items():
+        if isinstance(key, Beside):
+            found[names.domain.attributes[key.axis].other] = region
     null = regions.get(None, NOTHING)
     has_labels = any(a.kind == "labels" for a in attributes)
     missing = next((a.other for a in attributes if null and not has_labels), "")
