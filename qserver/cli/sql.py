@@ -13,7 +13,7 @@ from qserver.cli.questions import show_choices, show_protected, show_remaining, 
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of, url_of
 from qserver.errors import ConfigError
-from qserver.query.sql.plain.reads import MAX_CHARACTERS, explains
+from qserver.query.sql.plain import MAX_CHARACTERS, explains
 from qserver.text import most_text, price_text
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from qserver.errors import ConfigError
 from qserver.query.asking.reading import Method
 from qserver.query.looking import Selection
 from qserver.query.measure import Measure
-from qserver.query.sql.plain.reads import dataset_of, explains
+from qserver.query.sql.plain import dataset_of, explains
 
 P = ParamSpec("P")
 PriceResult = TypeVar("PriceResult", bound=FromJson)

@@ -21,10 +21,9 @@ from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import Requirement
-from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.clauses import Clauses, Exactness
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement, Sum
-from qserver.query.sql.tables.exactness import Exactness
 from qserver.query.sql.tables.unconfirmed import with_default
 from qserver.records.charge import NANO
 from qserver.service.service import Service

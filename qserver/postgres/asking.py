@@ -17,7 +17,7 @@ from qserver.postgres.wire.texts import Piece, Text, pieces
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal
 from qserver.query.domain import Domain
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.plain.reads import explains
+from qserver.query.sql.plain import explains
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.records.answer import JobStatus

@@ -21,7 +21,7 @@ from qserver.postgres.wire.faults import (
 from qserver.postgres.wire.messages import Fields, Stream
 from qserver.postgres.wire.texts import Text, statements
 from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter, encoders
-from qserver.query.sql.plain.reads import MAX_CHARACTERS
+from qserver.query.sql.plain import MAX_CHARACTERS
 
 _MOST: Final = 1000
 _NO_COLUMNS: Final = (NOT_SUPPORTED, "The result has other columns than were described.")

@@ -16,7 +16,7 @@ from qserver.postgres.wire.faults import NOT_SUPPORTED, READ_ONLY, SYNTAX, Postg
 from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import DATE, FLOAT8, INT4, TEXT, Column, Literal, Type
 from qserver.query.domain import Domain
-from qserver.query.sql.plain.reads import check_beginning, dataset_of
+from qserver.query.sql.plain import check_beginning, dataset_of
 from qserver.query.sql.text import SqlText
 
 _WRITES = frozenset(

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from qserver.postgres.wire.faults import UNKNOWN_SETTING, WRONG_VALUE, PostgresError
-from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.clauses import Exactness
 
 SERVER_VERSION: Final = "16.0"
 SPEND: Final = "qserver.spend"

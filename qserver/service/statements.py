@@ -17,10 +17,10 @@ from qserver.query.sql.cells import (
     cell_value,
     has_steps,
 )
+from qserver.query.sql.clauses import UNSAID, Exactness
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
-from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.query.sql.tables.unconfirmed import by_owner, says_none, with_default
 from qserver.records.answer import (

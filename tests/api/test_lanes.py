@@ -27,7 +27,7 @@ from qserver.portal.blueprint import Portal
 from qserver.query import domain, linear, partition, question
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql import parser, tokens
-from qserver.query.sql.plain.reads import MAX_CHARACTERS
+from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.query.structured import parse_query
 from qserver.service import history, ledger, models, statement_steps
 

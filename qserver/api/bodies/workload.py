@@ -38,8 +38,8 @@ from qserver.api.bodies.model import LearntBody
 from qserver.api.bodies.requests import JSON_REF, AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.errors import job_problem
 from qserver.inference.posterior.choice import table_readings
-from qserver.query.sql.plain.reads import MAX_CHARACTERS
-from qserver.query.sql.tables.exactness import Exactness
+from qserver.query.sql.clauses import Exactness
+from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.records.answer import (
     AnyAnswer,
     JobState,

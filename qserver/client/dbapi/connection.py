@@ -30,8 +30,7 @@ from qserver.client.results import Price
 from qserver.client.tables import Table
 from qserver.errors import SqlError
 from qserver.query.measure import Measure
-from qserver.query.sql.plain.pieces import pieces
-from qserver.query.sql.plain.reads import dataset_of, explains
+from qserver.query.sql.plain import dataset_of, explains, pieces
 from qserver.query.sql.text import SqlText
 
 STRING: Final = "string"

@@ -3,7 +3,7 @@
 Begin with `statement`, the result of reading a text. `tokens` cuts a text, `parser` reads it, and
 `cells` makes questions of it and makes cells of their answers.
 
-Expressions of one record become sets of cells, by `values`, `conditions` and `records`.
+Expressions of one record become sets of cells, by `values`, `conditions` and `aggregates`.
 
 Call `parser.parse_statement`, unless one count may come as SQL or as JSON: then call
 `parser.query_of`.

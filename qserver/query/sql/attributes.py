@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -10,12 +11,18 @@ from typing import Any, TypeGuard, TypeVar
 
 from sqlglot import exp
 
-from qserver.errors import QueryError
+from qserver.errors import QueryError, SqlError
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.query.labels import Level
 from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.sql.text import SqlText
 
+_OPERATORS: dict[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+}
 _MOST_SHOWN = 12
 # Most names that are searched for close matches: each costs time.
 _MOST_COMPARED = 500
@@ -62,7 +69,7 @@ class Names:
             SqlError: there is none of this name.
         """
         table = node.args.get("table")
-        if table is not None and not any(_same(t, table) for t in self.tables):
+        if table is not None and not any(is_same(t, table) for t in self.tables):
             raise self.source.refuse("name the dataset it reads, or nothing, before a dot", table)
         name = node.this
         if not isinstance(name, exp.Identifier):
@@ -108,7 +115,7 @@ class Names:
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             return False
         table = node.args.get("table")
-        return table is None or any(_same(t, table) for t in self.tables)
+        return table is None or any(is_same(t, table) for t in self.tables)
 
     def _axis_of(self, name: exp.Identifier) -> int | None:
         found = _one_of(self.domain.names, name)
@@ -135,11 +142,9 @@ def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
     index = attribute.index_of_name(node.this)
     if index is not None:
         return 1 << index
-    hint = "Values: " + listed(attribute.value_names) + "."
-    if close := _closest(node.this, attribute.value_names):
-        hint = f"Did you mean '{close}'? {hint}"
     kind = "a label" if attribute.kind == "labels" else "a number or a value"
-    raise source.refuse(f"compare `{attribute.name}` with {kind} of it", node, hint=hint)
+    wrong = f"compare `{attribute.name}` with {kind} of it"
+    raise _no_value(wrong, attribute.value_names, node.this, node, source)
 
 
 def known_text(
@@ -148,10 +153,16 @@ def known_text(
     """The text that is written; raises SqlError if it is none of these."""
     if text in texts:
         return text
-    hint = "Values: " + listed(texts) + "."
+    raise _no_value(f"compare `{name}` with a value of it", texts, text, node, source)
+
+
+def _no_value(
+    wrong: str, texts: tuple[str, ...], text: str, node: exp.Expr, source: SqlText
+) -> SqlError:
+    hint = f"Values: {listed(texts)}."
     if close := _closest(text, texts):
         hint = f"Did you mean '{close}'? {hint}"
-    raise source.refuse(f"compare `{name}` with a value of it", node, hint=hint)
+    return source.refuse(wrong, node, hint=hint)
 
 
 def code_mask(attribute: Attribute, node: exp.Expr, source: SqlText) -> int | None:
@@ -189,11 +200,12 @@ def _one_of(names: tuple[str, ...], identifier: exp.Identifier) -> str | None:
     """The name that is written; capitals may differ if only one fits, and there are no quotes."""
     if identifier.name in names:
         return identifier.name
-    folded = [name for name in names if _same(name, identifier)]
+    folded = [name for name in names if is_same(name, identifier)]
     return folded[0] if len(folded) == 1 else None
 
 
-def _same(name: str, identifier: exp.Identifier) -> bool:
+def is_same(name: str, identifier: exp.Identifier) -> bool:
+    """Whether a name is the one that is written: with the same capitals, where it is in quotes."""
     if identifier.quoted:
         return name == identifier.name
     return name.lower() == identifier.name.lower()
@@ -234,25 +246,14 @@ def _value(node: exp.Expr, source: SqlText) -> Fraction | None:
     if isinstance(node, exp.Neg):
         inner = constant(node.this, source)
         return None if inner is None else -inner
-    if not isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
-        return None
-    left = constant(node.this, source)
+    calculate = _OPERATORS.get(type(node))
+    left = None if calculate is None else constant(node.this, source)
     right = None if left is None else constant(node.expression, source)
-    if left is None or right is None:
+    if calculate is None or left is None or right is None:
         return None
-    return _calculated(node, left, right, source)
-
-
-def _calculated(node: exp.Expr, left: Fraction, right: Fraction, source: SqlText) -> Fraction:
-    if isinstance(node, exp.Add):
-        return left + right
-    if isinstance(node, exp.Sub):
-        return left - right
-    if isinstance(node, exp.Mul):
-        return left * right
-    if right == 0:
+    if calculate is operator.truediv and right == 0:
         raise source.refuse("not divide by zero", node)
-    return left / right
+    return calculate(left, right)
 
 
 def _literal(node: exp.Literal, source: SqlText) -> Fraction:

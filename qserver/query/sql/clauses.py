@@ -20,20 +20,67 @@ BY CONVOLUTION [STEP s] | BY MONTE CARLO [DRAWS n] | BY ERROR e
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
-from qserver.errors import InputError
-from qserver.query.asking.reading import AS_EVER, Reading
+from sqlglot import Token, TokenType
+
+from qserver.errors import InputError, QueryError, SqlError
+from qserver.query.asking.reading import AS_EVER, Prior, Reading
+from qserver.query.domain import decimal_text
 from qserver.query.looking import NOTHING_SEEN, Looking, Rule, Selection
 from qserver.query.measure import Measure
-from qserver.query.sql.readings import with_word
-from qserver.query.sql.tables.exactness import Exactness, ExactnessReader
+from qserver.query.numbers import exact_number
+from qserver.query.requirement import MIN_DELTA
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import CHOICES, READINGS, TokenizedSql
 
+MOST_CONFIDENCE = 1 - Fraction(str(MIN_DELTA))
+_LEAST_PERCENT = 50
 DEFAULT_CONFIDENCE = Fraction(19, 20)
+
+
+@dataclass(frozen=True)
+class Exactness:
+    """What a column, or a text, says of its intervals; None for what it does not say.
+
+    Args:
+        half_width: w, in the units of the number.
+        confidence: of each interval.
+        part: the half-width as a part of the number itself, such as 1/50.
+    """
+
+    half_width: Fraction | None = None
+    confidence: Fraction | None = None
+    part: Fraction | None = None
+
+    @property
+    def has_length(self) -> bool:
+        """Whether it says how long an interval may be."""
+        return self.half_width is not None or self.part is not None
+
+    def or_else(self, other: Exactness) -> Exactness:
+        """This one, and what it does not say by another."""
+        length = self if self.has_length else other
+        confidence = other.confidence if self.confidence is None else self.confidence
+        return Exactness(length.half_width, confidence, length.part)
+
+
+UNSAID = Exactness()
+STATED_BASE = Fraction(1000)
+"""The least number of records in a denominator, or of a number that PERCENT is about, where neither
+the text nor history says more. Intervals hold whatever it is; it bounds what they cost."""
+
+
+def least_base(typed: Fraction | None, known: float) -> float:
+    """The least number of records: as typed, else the stated one; more if history says so.
+
+    What history knows never lowers it: that a group is small shows on the way, and the same
+    statement would cost more for it when it is asked again.
+    """
+    return max(float(STATED_BASE if typed is None else typed), known)
 
 
 @dataclass(frozen=True)
@@ -72,75 +119,241 @@ class Clauses:
         return Exactness(self.half_width, self.confidence, self.part)
 
 
-@dataclass
-class _Reader(ExactnessReader):
-    """What was read so far of the clauses."""
+class _Reader:
+    """Reads the tokens of clauses one after the other; `said` is what they say, by its name."""
 
-    assuming: Fraction | None = None
-    chosen: Selection | None = None
-    reading: Reading = AS_EVER
-    as_of: str = ""
-    at_most: Fraction | None = None
-    is_only: bool = False
+    def __init__(self, source: SqlText, tokens: Sequence[Token]) -> None:
+        self.source, self.tokens, self.i = source, tokens, 0
+        self.said = dict[str, Any]()
+
+    def read(self, clauses: Collection[str], otherwise: str) -> dict[str, Any]:
+        """What all tokens say; SqlError if there is another than these clauses."""
+        while self.i < len(self.tokens):
+            if not self.word(*clauses):
+                raise self.source.refuse(otherwise, self.tokens[self.i])
+            _READ[self.last().text.upper()](self)
+        return self.said
+
+    def last(self) -> Token:
+        """The token before the present place."""
+        return self.tokens[self.i - 1]
+
+    def refuse(self, condition: str, hint: str = "") -> SqlError:
+        """The error at the last token."""
+        return self.source.refuse(condition, self.last(), hint=hint)
+
+    def once(self, name: str, word: str) -> None:
+        """SqlError if it is said already."""
+        if name in self.said:
+            raise self.refuse(f"say {word} once")
+
+    def word(self, *words: str) -> bool:
+        """Whether one of `words` comes next; if so, moves past it."""
+        matches = self.i < len(self.tokens) and self.tokens[self.i].text.upper() in words
+        self.i += matches
+        return matches
+
+    def then(self, word: str) -> None:
+        """Move past a word that must follow."""
+        if not self.word(word):
+            raise self.refuse(f"say {word} after {self.last().text.upper()}")
+
+    def take(self, kind: TokenType) -> Token | None:
+        """The next token, if it is of this kind; moves past it."""
+        token = self.tokens[self.i] if self.i < len(self.tokens) else None
+        if token is None or token.token_type is not kind:
+            return None
+        self.i += 1
+        return token
+
+    def number(self, what: str) -> Fraction:
+        """The next number, which is above 0."""
+        token = self.take(TokenType.NUMBER)
+        value = Fraction(0) if token is None else self._value(token)
+        if value <= 0:
+            at = token or next(iter(self.tokens[self.i :]), None) or self.source.end
+            raise self.source.refuse(f"give a number > 0 {what}", at)
+        return value
+
+    def whole(self, what: str) -> int:
+        """The next number, which is whole."""
+        value = self.number(what)
+        if value.denominator != 1:
+            raise self.refuse(f"give a whole number {what}")
+        return int(value)
+
+    def signed(self, what: str) -> float:
+        """The next number, perhaps with a sign."""
+        sign = -1 if self.word("-") else 1
+        before = self.last()
+        token = self.take(TokenType.NUMBER)
+        if token is None:
+            raise self.source.refuse(f"give a number {what}", before)
+        return float(sign * self._value(token))
+
+    def _value(self, token: Token) -> Fraction:
+        try:
+            return exact_number(token.text, "sql")
+        except QueryError as exc:
+            raise self.source.refuse(exc.condition, token) from exc
+
+
+def exactness_of(source: SqlText, tokens: Sequence[Token]) -> Exactness:
+    """What stands behind an item; SqlError if it is something else."""
+    otherwise = "have WITHIN and CONFIDENCE alone behind an item"
+    return Exactness(**_Reader(source, tokens).read(("WITHIN", "CONFIDENCE"), otherwise))
 
 
 def read_clauses(sql: TokenizedSql) -> Clauses:
     """The clauses of a text; SqlError if one is malformed, or comes twice."""
     reader = _Reader(sql.source, sql.clauses)
-    said = dict.fromkeys(("SIMULTANEOUS", "CONSISTENT", "INDEPENDENT"), False)
-    while reader.i < len(reader.tokens):
-        if reader.reads():
-            continue
-        if reader.word(*_READ):
-            _READ[reader.last().text.upper()](reader)
-        elif reader.word(*said):
-            said[reader.last().text.upper()] = True
-        elif reader.word(*READINGS):
-            reader.reading = with_word(reader, reader.reading, reader.last().text.upper())
-        else:
-            raise sql.source.refuse(
-                "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING, AT MOST, ONLY "
-                "THIS, AS OF, AS LARGEST OF, INDEPENDENT, GIVEN and BY alone",
-                reader.tokens[reader.i],
-            )
-    return Clauses(
-        reader.half_width,
-        reader.confidence,
-        said["SIMULTANEOUS"],
-        said["CONSISTENT"],
-        reader.assuming,
-        "only_this" if reader.is_only else None,
-        _looking(reader, independent=said["INDEPENDENT"]),
-        reader.reading,
-        reader.part,
-        reader.as_of,
-        reader.at_most,
+    otherwise = (
+        "end with WITHIN, CONFIDENCE, SIMULTANEOUS, CONSISTENT, ASSUMING, AT MOST, ONLY "
+        "THIS, AS OF, AS LARGEST OF, INDEPENDENT, GIVEN and BY alone"
     )
+    said = reader.read(_READ, otherwise)
+    try:
+        looking = Looking(said.pop("chosen", None), independent=said.pop("independent", False))
+    except InputError as exc:
+        raise reader.refuse("not have both INDEPENDENT and AS LARGEST OF", exc.hint) from exc
+    return Clauses(**said, looking=looking)
+
+
+def _within(reader: _Reader) -> None:
+    is_again = not reader.said.keys().isdisjoint(("half_width", "part"))
+    value = reader.number("after WITHIN")
+    if not reader.word("PERCENT", "%"):
+        found = {"half_width": value}
+    elif reader.word("OF"):
+        found = {"half_width": value * reader.number("after OF") / 100}
+    elif value >= 100:
+        raise reader.refuse(
+            "be within less than 100 percent of the number",
+            "Nearest: WITHIN 5 PERCENT, or WITHIN 5 PERCENT OF 10000.",
+        )
+    else:
+        found = {"part": value / 100}
+    if is_again:
+        raise reader.refuse("say WITHIN once")
+    reader.said |= found
+
+
+def _confidence(reader: _Reader) -> None:
+    value = reader.number("after CONFIDENCE")
+    if reader.word("PERCENT", "%") or _LEAST_PERCENT <= value < 100:
+        value /= 100
+    if value >= 1:
+        raise reader.refuse("have a CONFIDENCE below 1", "Nearest: CONFIDENCE 0.95.")
+    if value > MOST_CONFIDENCE:
+        raise reader.refuse(f"have a CONFIDENCE of at most {decimal_text(MOST_CONFIDENCE)}")
+    reader.once("confidence", "CONFIDENCE")
+    reader.said["confidence"] = value
+
+
+def _flag(reader: _Reader) -> None:
+    reader.said[reader.last().text.lower()] = True
 
 
 def _assuming(reader: _Reader) -> None:
-    """Read the least number of records; SqlError if it is said twice."""
     if reader.word("AT"):
         reader.word("LEAST")
-    if reader.assuming is not None:
-        raise reader.source.refuse("say ASSUMING once", reader.last())
-    reader.assuming = reader.number("after ASSUMING AT LEAST")
+    reader.once("assuming", "ASSUMING")
+    reader.said["assuming"] = reader.number("after ASSUMING AT LEAST")
 
 
 def _at_most(reader: _Reader) -> None:
-    """Read what may be charged; SqlError if it is said twice."""
-    if not reader.word("MOST"):
-        raise reader.source.refuse("say MOST after AT", reader.last())
-    if reader.at_most is not None:
-        raise reader.source.refuse("say AT MOST once", reader.last())
-    reader.at_most = reader.number("of epsilon after AT MOST")
+    reader.then("MOST")
+    reader.once("at_most", "AT MOST")
+    reader.said["at_most"] = reader.number("of epsilon after AT MOST")
 
 
 def _only_this(reader: _Reader) -> None:
-    """Read THIS; SqlError if it does not follow."""
-    if not reader.word("THIS"):
-        raise reader.source.refuse("say THIS after ONLY", reader.last())
-    reader.is_only = True
+    reader.then("THIS")
+    reader.said["measure"] = "only_this"
+
+
+def _as(reader: _Reader) -> None:
+    """The period or the choice after AS."""
+    if reader.word("OF"):
+        reader.once("as_of", "AS OF")
+        before, token = reader.last(), reader.take(TokenType.STRING)
+        if token is None or not token.text:
+            raise reader.source.refuse(
+                "give a period in quotes after AS OF", before, hint="Such as AS OF '2024-W17'."
+            )
+        reader.said["as_of"] = token.text
+        return
+    reader.once("chosen", "AS LARGEST OF")
+    if not reader.word(*CHOICES):
+        raise reader.refuse("say LARGEST, LEAST or ANY after AS")
+    rule, first = cast("Rule", reader.last().text.lower()), 1
+    if not reader.word("OF"):
+        first = reader.whole(f"or OF after {rule.upper()}")
+        if not reader.word("OF"):
+            raise reader.refuse(
+                "say among how many the choice is made", "Nearest: AS LARGEST OF 64."
+            )
+    m = reader.whole("after OF")
+    try:
+        reader.said["chosen"] = Selection(m, rule, first)
+    except InputError as exc:
+        wrong = f"name a choice whose `{exc.name}` can {exc.condition}"
+        raise reader.refuse(wrong, exc.hint) from exc
+
+
+def _reading(reader: _Reader) -> None:
+    """What comes after GIVEN or BY."""
+    word, found = reader.last().text.upper(), reader.said.get("reading", AS_EVER)
+    by = (found.method, found.error) != (AS_EVER.method, AS_EVER.error)
+    if found.prior is not None if word == "GIVEN" else by:
+        raise reader.refuse(f"say {word} once")
+    try:
+        said = {"prior": _prior(reader)} if word == "GIVEN" else _method(reader)
+        reader.said["reading"] = replace(found, **said)
+    except QueryError:
+        raise
+    except InputError as exc:
+        name = "prior" if word == "GIVEN" else exc.name
+        raise reader.refuse(f"let {name} {exc.condition}", exc.hint) from exc
+
+
+def _prior(reader: _Reader) -> Prior:
+    if reader.word("BETWEEN"):
+        low = reader.signed("after BETWEEN")
+        reader.then("AND")
+        return Prior("between", low, reader.signed("after AND"))
+    if reader.word("NON"):
+        reader.then("NEGATIVE")
+        return Prior("non-negative")
+    if reader.word("KNOWN"):
+        reader.then("TOTAL")
+        return Prior("known-total")
+    raise reader.refuse("say NON NEGATIVE, KNOWN TOTAL or BETWEEN")
+
+
+def _method(reader: _Reader) -> dict[str, Any]:
+    if reader.word("ERROR"):
+        return {"error": float(reader.number("after ERROR"))}
+    if reader.word("CONVOLUTION"):
+        step = float(reader.number("after STEP")) if reader.word("STEP") else None
+        return {"method": "convolution", "step": step}
+    reader.word("MONTE")
+    reader.then("CARLO")
+    draws = reader.whole("after DRAWS") if reader.word("DRAWS") else None
+    return {"method": "monte-carlo", "draws": draws}
+
+
+_READ = {
+    "WITHIN": _within,
+    "CONFIDENCE": _confidence,
+    "ASSUMING": _assuming,
+    "AT": _at_most,
+    "AS": _as,
+    "ONLY": _only_this,
+    **dict.fromkeys(READINGS, _reading),
+    **dict.fromkeys(("SIMULTANEOUS", "CONSISTENT", "INDEPENDENT"), _flag),
+}
+"""What reads on after these words."""
 
 
 def chosen(clauses: Clauses, selection: Selection | None, source: SqlText) -> Clauses:
@@ -164,56 +377,3 @@ def chosen(clauses: Clauses, selection: Selection | None, source: SqlText) -> Cl
         source.end,
         hint=f"Nearest: AS ANY OF {m}, or leave it out.",
     )
-
-
-def _choose(reader: _Reader) -> None:
-    """Read the period or the choice after AS."""
-    if reader.word("OF"):
-        _once_as_of(reader)
-        return
-    if reader.chosen is not None:
-        raise reader.source.refuse("say AS LARGEST OF once", reader.last())
-    if not reader.word(*CHOICES):
-        raise reader.source.refuse("say LARGEST, LEAST or ANY after AS", reader.last())
-    rule, first = cast("Rule", reader.last().text.lower()), 1
-    if not reader.word("OF"):
-        first = _whole(reader, f"or OF after {rule.upper()}")
-        if not reader.word("OF"):
-            raise reader.source.refuse(
-                "say among how many the choice is made",
-                reader.last(),
-                hint="Nearest: AS LARGEST OF 64.",
-            )
-    m = _whole(reader, "after OF")
-    try:
-        reader.chosen = Selection(m, rule, first)
-    except InputError as exc:
-        raise reader.source.refuse(
-            f"name a choice whose `{exc.name}` can {exc.condition}", reader.last(), hint=exc.hint
-        ) from exc
-
-
-def _once_as_of(reader: _Reader) -> None:
-    if reader.as_of:
-        raise reader.source.refuse("say AS OF once", reader.last())
-    reader.as_of = reader.text("AS OF", "Such as AS OF '2024-W17'.")
-
-
-def _whole(reader: _Reader, what: str) -> int:
-    value = reader.number(what)
-    if value.denominator != 1:
-        raise reader.source.refuse(f"give a whole number {what}", reader.last())
-    return int(value)
-
-
-def _looking(reader: _Reader, *, independent: bool) -> Looking:
-    try:
-        return Looking(reader.chosen, independent=independent)
-    except InputError as exc:
-        raise reader.source.refuse(
-            "not have both INDEPENDENT and AS LARGEST OF", reader.last(), hint=exc.hint
-        ) from exc
-
-
-_READ = {"ASSUMING": _assuming, "AT": _at_most, "AS": _choose, "ONLY": _only_this}
-"""What reads on after these words."""

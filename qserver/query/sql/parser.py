@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from sqlglot import ParseError, exp
 
@@ -15,19 +15,17 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, chosen, read_clauses
-from qserver.query.sql.periods.last import misplaced
-from qserver.query.sql.plain.reads import dataset_of
+from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.shell.reading import Shell
 from qserver.query.sql.shell.table import table_of
-from qserver.query.sql.spelt import check_functions, nearest_word
 from qserver.query.sql.statement import MAX_CELLS, Row, Statement
 from qserver.query.sql.tables.missing import left_out
-from qserver.query.sql.tables.part import Part
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
+from qserver.query.sql.words import check_functions, misplaced, nearest_word
 from qserver.query.structured import parse_query
 
 _NO_ROWS = re.compile(r"(.*\S)\s+LIMIT\s+0\s*;?\s*", re.IGNORECASE | re.DOTALL)
@@ -117,16 +115,17 @@ def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) 
     check_functions(root, source)
     note_items(sql, root)
     written, names = root.copy(), Names(domain, source)
-    part = table_of(Shell(names, dataset, Regions(domain.sizes)), root, {})
+    found = table_of(Shell(names, dataset, Regions(domain.sizes)), root, {})
 
     def before() -> Sequence[Row]:
         shell = Shell(replace(names, as_before=True, noted=set()), dataset, Regions(domain.sizes))
         return table_of(shell, written, {}).rows
 
     if names.noted:
-        remarks = left_out(part.rows, before, domain, names.noted)
-        part = replace(part, remarks=(*part.remarks, *remarks))
-    return _of_part(sql, part, clauses)
+        remarks = left_out(found.rows, before, domain, names.noted)
+        found = replace(found, remarks=(*found.remarks, *remarks))
+    said = chosen(clauses, found.shape.selection(len(found.rows)), source)
+    return replace(found, explains=sql.explains, clauses=said)
 
 
 def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
@@ -139,13 +138,6 @@ def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
     except InputError as exc:
         wrong = exc.condition.replace("be left out", "not say AS OF")
         raise sql.source.refuse(wrong, place, hint=exc.hint) from exc
-
-
-def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
-    selection = part.shape.selection(len(part.rows))
-    said = chosen(clauses, selection, sql.source)
-    own = {one.name: getattr(part, one.name) for one in fields(Part)}
-    return Statement(source=sql.source, explains=sql.explains, clauses=said, **own)
 
 
 def _unreadable(sql: TokenizedSql, exc: ParseError) -> SqlError:

@@ -12,12 +12,11 @@ from qserver.query.asking.reading import AS_EVER
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN
 from qserver.query.measure import Measure
-from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.clauses import UNSAID, Clauses, Exactness
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN, Shape
-from qserver.query.sql.tables.exactness import UNSAID, Exactness
 from qserver.query.sql.tables.units import COUNTS, Unit, served
 from qserver.query.sql.text import SqlText
 

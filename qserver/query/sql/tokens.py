@@ -15,9 +15,9 @@ from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar.units import unit_of
-from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK, with_calls
-from qserver.query.sql.plain.reads import EXPLAIN, bounded, check_beginning, explains
+from qserver.query.sql.plain import EXPLAIN, bounded, check_beginning, explains
 from qserver.query.sql.text import SqlText, TextPlace
+from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK, with_calls
 
 # It would log what it cannot read, with the text; refusals say it.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -38,42 +38,24 @@ CHOICES = ("LARGEST", "LEAST", "ANY")
 READINGS = {"GIVEN": ("NON", "KNOWN", "BETWEEN"), "BY": ("CONVOLUTION", "MONTE", "ERROR")}
 """What follows the words that say how a posterior is read."""
 _FOLLOWED = {**READINGS, "ONLY": ("THIS",), "AT": ("MOST",)}
-_ALLOWED = frozenset(
-    {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.ALIAS}
-    | {TokenType.FILTER, TokenType.CASE, TokenType.WHEN}
-    | {TokenType.THEN, TokenType.ELSE, TokenType.END}
-    | {TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IN, TokenType.IS, TokenType.BETWEEN}
-    | {TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE}
-    | {TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH}
-    | {TokenType.COMMA, TokenType.DOT, TokenType.L_PAREN, TokenType.R_PAREN}
-    | {TokenType.IDENTIFIER, TokenType.VAR, TokenType.NUMBER, TokenType.STRING}
-    | {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.LIKE, TokenType.ILIKE}
-    | {TokenType.HAVING, TokenType.ORDER_BY, TokenType.ASC, TokenType.DESC}
-    | {TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
-    | {TokenType.WITH, TokenType.UNION, TokenType.ALL, TokenType.OVER, TokenType.PARTITION_BY}
-    | {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS, TokenType.DCOLON}
-    | {
-        TokenType.DPIPE,
-        TokenType.MOD,
-        TokenType.FOR,
-        TokenType.INTERVAL,
-        TokenType.CARET,
-        TokenType.QUALIFY,
-    }
-    | {TokenType.ISNULL, TokenType.NOTNULL, TokenType.DIV}
-    | {TokenType.RLIKE, TokenType.IRLIKE, TokenType.SIMILAR_TO, TokenType.ESCAPE}
-    | {TokenType.JOIN, TokenType.ON, TokenType.USING, TokenType.INNER, TokenType.LEFT}
-    | {TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.CROSS, TokenType.NATURAL}
-    | {TokenType.ANY, TokenType.ARRAY, TokenType.L_BRACKET, TokenType.R_BRACKET}
+
+
+def _kinds(names: str) -> frozenset[TokenType]:
+    return frozenset(TokenType[name] for name in names.split())
+
+
+_ALLOWED = _kinds(
+    """SELECT FROM WHERE GROUP_BY ALIAS FILTER CASE WHEN THEN ELSE END AND OR NOT IN IS BETWEEN
+    EQ NEQ LT LTE GT GTE PLUS DASH STAR SLASH COMMA DOT L_PAREN R_PAREN IDENTIFIER VAR NUMBER STRING
+    TRUE FALSE NULL LIKE ILIKE HAVING ORDER_BY ASC DESC LIMIT OFFSET FETCH WITH UNION ALL OVER
+    PARTITION_BY ROLLUP CUBE GROUPING_SETS DCOLON DPIPE MOD FOR INTERVAL CARET QUALIFY ISNULL
+    NOTNULL DIV RLIKE IRLIKE SIMILAR_TO ESCAPE JOIN ON USING INNER LEFT RIGHT FULL OUTER CROSS
+    NATURAL ANY ARRAY L_BRACKET R_BRACKET"""
 )
-# REPLACE(a, 'x', 'y') is a function.
-_FUNCTIONS = frozenset({TokenType.REPLACE})
 # Words of FETCH FIRST 5 ROWS ONLY, of windows, and the types of CAST; each may also be a name.
-_ALSO_NAMES = frozenset(
-    {TokenType.FIRST, TokenType.NEXT, TokenType.ROW, TokenType.ROWS, TokenType.PERCENT}
-    | {TokenType.RANGE, TokenType.INT, TokenType.BIGINT, TokenType.SMALLINT, TokenType.FLOAT}
-    | {TokenType.DOUBLE, TokenType.DECIMAL, TokenType.TEXT, TokenType.VARCHAR, TokenType.CHAR}
-    | {TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ}
+_ALSO_NAMES = _kinds(
+    """FIRST NEXT ROW ROWS PERCENT RANGE INT BIGINT SMALLINT FLOAT DOUBLE DECIMAL TEXT VARCHAR CHAR
+    DATE TIMESTAMP TIMESTAMPTZ"""
 )
 _WRITTEN_OUT = "Write the inner condition out: AND, OR, IN, CASE."
 _REASONS = {
@@ -89,17 +71,12 @@ _REASONS = {
     ),
     TokenType.RECURSIVE: ("not use RECURSIVE", "Nearest: WITH name AS (SELECT ...)."),
     **dict.fromkeys(
-        (
-            *(TokenType.CURRENT_DATE, TokenType.CURRENT_TIMESTAMP, TokenType.CURRENT_TIME),
-            TokenType.CURRENT_DATETIME,
-        ),
+        _kinds("CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_DATETIME"),
         (NO_CLOCK, LAST_PERIODS),
     ),
 }
 # What may stand before SELECT, where it does not begin the text.
-_BEFORE_SELECT = frozenset(
-    {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.UNION, TokenType.ALL, TokenType.DISTINCT}
-)
+_BEFORE_SELECT = _kinds("L_PAREN R_PAREN UNION ALL DISTINCT")
 
 
 class Words(Dialect):
@@ -204,13 +181,9 @@ def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]
 
 def _is_date(tokens: Sequence[Token], i: int) -> bool:
     """Whether the word DATE stands before the text of a day."""
-    pair = tokens[i : i + 2]
-    return (
-        len(pair) == 2
-        and pair[0].text.upper() == "DATE"
-        and pair[1].token_type is TokenType.STRING
-        and unit_of(pair[1].text) == "day"
-    )
+    is_date = tokens[i].text.upper() == "DATE" and i + 1 < len(tokens)
+    text = tokens[i + 1] if is_date else tokens[i]
+    return is_date and text.token_type is TokenType.STRING and unit_of(text.text) == "day"
 
 
 def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str]) -> int:
@@ -303,14 +276,7 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
     depth = n_signs = 0
     for i, token in enumerate(tokens):
         kind = token.token_type
-        before = tokens[i - 1].token_type if i else TokenType.L_PAREN
-        is_plain = kind is TokenType.DISTINCT and _is_distinct(tokens, i)
-        is_call = kind in _FUNCTIONS and _is_opening(tokens[i + 1 : i + 2])
-        is_truth = kind is TokenType.UNKNOWN and before in (TokenType.IS, TokenType.NOT)
-        is_known = kind in _ALLOWED | _ALSO_NAMES or is_plain or is_call or is_truth
-        if kind is TokenType.DATE and tokens[i + 1 : i + 2]:
-            is_known = tokens[i + 1].token_type is not TokenType.STRING
-        if not is_known or (kind is TokenType.SELECT and before not in _BEFORE_SELECT):
+        if not _is_known(tokens, i):
             raise _refusal(source, token)
         opens = kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE)
         depth += opens - (kind in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END))
@@ -320,21 +286,24 @@ def _check(source: SqlText, tokens: Sequence[Token]) -> None:
             raise CapacityError(f"A text of SQL is nested at most {MAX_NESTING} deep.")
 
 
-def _is_distinct(tokens: Sequence[Token], i: int) -> bool:
-    """Whether DISTINCT stands where it means something.
-
-    SELECT DISTINCT leaves groups as they are, COUNT(DISTINCT x) counts groups, and IS DISTINCT FROM
-    compares.
-    """
-    before = tokens[i - 1].token_type if i else None
-    if before in (TokenType.IS, TokenType.NOT):
-        return [token.token_type for token in tokens[i + 1 : i + 2]] == [TokenType.FROM]
-    is_count = [one.text.upper() for one in tokens[max(i - 2, 0) : i]] == ["COUNT", "("]
-    return is_count or before in (TokenType.SELECT, TokenType.UNION)
-
-
-def _is_opening(tokens: Sequence[Token]) -> bool:
-    return any(token.token_type is TokenType.L_PAREN for token in tokens)
+def _is_known(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a token stands where it means something."""
+    kind = tokens[i].token_type
+    before = tokens[i - 1].token_type if i else TokenType.L_PAREN
+    after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
+    is_truth = before in (TokenType.IS, TokenType.NOT)
+    if kind is TokenType.SELECT:
+        return before in _BEFORE_SELECT
+    if kind is TokenType.DISTINCT:  # of SELECT, of COUNT, and IS DISTINCT FROM
+        is_count = [one.text.upper() for one in tokens[max(i - 2, 0) : i]] == ["COUNT", "("]
+        is_plain = is_count or before in (TokenType.SELECT, TokenType.UNION)
+        return after is TokenType.FROM if is_truth else is_plain
+    if kind is TokenType.REPLACE:  # the function
+        return after is TokenType.L_PAREN
+    if kind is TokenType.UNKNOWN:
+        return is_truth
+    is_date = kind is TokenType.DATE and after is TokenType.STRING
+    return kind in _ALLOWED | _ALSO_NAMES and not is_date
 
 
 def _refusal(source: SqlText, token: Token) -> SqlError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from qserver.query.measure import Measure
-from qserver.query.sql.tables.exactness import UNSAID, Exactness
+from qserver.query.sql.clauses import UNSAID, Exactness
 from qserver.service.statement_answers import AnyStatement, StatementAnswer
 from qserver.storage.standings import Stamp
 

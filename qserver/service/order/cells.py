@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qserver.answering.order.sums import OrderOf
 from qserver.inference.order.search import State
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
-from qserver.query.sql.tables.exactness import least_base
+from qserver.query.sql.clauses import least_base
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.service.statement_answers import AnsweredCell, CellReading
 

@@ -15,10 +15,10 @@ from qserver.inference.smooth.search import (
     rough_widths,
     widths_at_most,
 )
+from qserver.query.sql.clauses import least_base
 from qserver.query.sql.combined.asked import OfSeveral, Place
 from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.exactness import least_base
 from qserver.service.cells.search_steps import ROOM, SearchSteps
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from qserver.query.calendar.units import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.plain.reads import dataset_of
+from qserver.query.sql.plain import dataset_of
 from qserver.query.structured import parse_query
 
 OTHER = {"outside": "other", "missing": "other"}

@@ -8,10 +8,10 @@ from qserver.answering.order.sums import OrderOf
 from qserver.answering.smooth import SmoothOf
 from qserver.inference.smooth.search import widths_at_most
 from qserver.query.sql.cells import StatementQuestions, asked
+from qserver.query.sql.clauses import least_base
 from qserver.query.sql.combined.asked import Place, order_asked, order_at_once
 from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.exactness import least_base
 
 
 def at_most(statement: Statement, *, fewest: float = 0.0) -> StatementQuestions:

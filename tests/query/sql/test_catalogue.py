@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qserver.errors import SqlError
-from qserver.query.sql.plain.reads import dataset_of
+from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from tests.query.sql.people import DOMAIN, read

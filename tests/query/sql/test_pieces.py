@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlglot import TokenError, TokenType
 
 from qserver.errors import SqlError
-from qserver.query.sql.plain.pieces import pieces
+from qserver.query.sql.plain import pieces
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import Words
 

@@ -88,12 +88,14 @@ def test_a_number_is_read_where_it_is_the_same_on_each_bin(
         with pytest.raises(SqlError, match="on all of a bin of `n`"):
             values_on_bins(node, names, regions)
         return
-    found = values_on_bins(node, names, regions).found
+    found = values_on_bins(node, names, regions)
     expected: dict[Fraction, int] = {}
     for i, (value,) in enumerate(values):
         expected[value] = expected.get(value, 0) | 1 << i
     everything = (1 << len(values)) - 1
-    assert {v: box.get(0, everything) for v, [box] in found.items()} == expected
+    assert {
+        found.places[text]: box.get(0, everything) for text, [box] in found.regions.items()
+    } == expected
 
 
 @given(
@@ -116,14 +118,14 @@ def test_a_comparison_is_read_where_it_is_the_same_on_each_bin(
             compared_on_bins(node, names, regions)
         return
     try:
-        found = compared_on_bins(node, names, regions).found
+        found = compared_on_bins(node, names, regions).regions
     except SqlError:
         # An equality that lies between the values of a bin, and is none of them.
         assert sign == "="
         return
     mask = sum(1 << i for i, truth in enumerate(truths) if truth == {True})
     everything = (1 << len(truths)) - 1
-    assert sum(box.get(0, everything) for box in found.get(True, ())) == mask
+    assert sum(box.get(0, everything) for box in found.get("true", ())) == mask
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_the_end_of_a_bin_of_numbers_is_not_in_it(condition: str, bins: list[int
         with pytest.raises(SqlError, match="bin of `x`"):
             compared_on_bins(node, names, regions)
         return
-    found = compared_on_bins(node, names, regions).found.get(True, ())
+    found = compared_on_bins(node, names, regions).regions.get("true", ())
     assert [i for i in range(3) if any(box.get(0, 7) >> i & 1 for box in found)] == bins
 
 
@@ -178,7 +180,7 @@ def test_two_attributes_are_compared_on_each_pair_of_bins(
             compared_on_bins(node, names, regions)
         return
     try:
-        found = compared_on_bins(node, names, regions).found.get(True, ())
+        found = compared_on_bins(node, names, regions).regions.get("true", ())
     except SqlError:
         assert sign == "="
         return

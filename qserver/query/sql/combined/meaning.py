@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import overload
@@ -11,7 +11,7 @@ from qserver.errors import CapacityError
 from qserver.query.linear import MAX_TERMS
 from qserver.query.sql.combined.calculated import Moved, Total
 from qserver.query.sql.combined.function import FunctionOfSums
-from qserver.query.sql.functions import ProductTerm
+from qserver.query.sql.regions import ProductTerm
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,6 @@ class Several:
 
 Item = Linear | Quotient | Several
 """What an item of SELECT means."""
-
-
-def n_parts(items: Sequence[Item]) -> int:
-    """How many numbers a row of these items asks for, a quotient counted as one."""
-    return sum(len(item.parts) if isinstance(item, Several) else 1 for item in items)
 
 
 @overload

@@ -18,7 +18,7 @@ from qserver.query.sql.combined.regression import Kind, Regression
 from qserver.query.sql.combined.spread import Spread
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.combined.values import Values, product_term
-from qserver.query.sql.functions import Functions, ProductTerm
+from qserver.query.sql.regions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights
 
 MOST_HIDDEN = Fraction(1, 8)

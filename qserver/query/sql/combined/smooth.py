@@ -30,8 +30,12 @@ from qserver.query.sql.combined.function import (
 )
 from qserver.query.sql.combined.meaning import Quotient, Several
 from qserver.query.sql.statement import Ratio, Statement
-from qserver.query.sql.tables.bounds import centred
-from qserver.query.sql.tables.intervals import CellInterval, PublicBounds, quotient_interval
+from qserver.query.sql.tables.intervals import (
+    CellInterval,
+    PublicBounds,
+    centred,
+    quotient_interval,
+)
 from qserver.query.sql.tables.relative import confidence_of
 
 FloatArray = NDArray[np.float64]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from qserver.query.domain import Attribute
-from qserver.query.sql.functions import ProductTerm
+from qserver.query.sql.regions import ProductTerm
 from qserver.query.weights import ScaledWeights, from_runs
 
 

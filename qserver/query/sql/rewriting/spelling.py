@@ -1,24 +1,26 @@
-"""Other spellings of the same: put into the words that the rest reads.
+"""One spelling for each thing, in the words that the rest reads; what changes no value is left out.
 
 `DATE_PART('month', d)`, `DATE_TRUNC(d, MONTH)`, `STARTS_WITH(a, 'x')`, `a = ANY (ARRAY['x'])`,
 `MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `TO_DATE('2024-03-01', ...)`,
-`DATE '2024-03-01' - INTERVAL '14 days'` and `GROUP BY ALL`.
+`DATE '2024-03-01' - INTERVAL '14 days'` and `GROUP BY ALL`; casts, NULLIF below a division, and
+schemas before names.
 """
 
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from datetime import MAXYEAR, MINYEAR, date, timedelta
 
 from sqlglot import exp
 
+from qserver.errors import SqlError
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.periods.last import LAST_PERIODS, NO_CLOCK
+from qserver.query.sql.logic import is_text
 from qserver.query.sql.rewriting.written import keep_written
-from qserver.query.sql.values.derived import CALLED
+from qserver.query.sql.text import SqlText
+from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
+from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK
 
 _MIDNIGHT = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[ T]00:00(?::00(?:\.0{1,9})?)?(?:Z|\+00(?::?00)?)?)?"
@@ -26,16 +28,7 @@ _MIDNIGHT = re.compile(
 _TIMES = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
 _TO_DATES = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
 _LENGTHS = re.compile(r"(\d{1,6})(?: +([a-z]+))?", re.IGNORECASE)
-_N_DAYS = {"day": 1, "week": 7}
-_N_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
-_PARTS: dict[type[exp.Expr], str] = {
-    exp.Day: "day",
-    exp.Week: "week",
-    exp.Month: "month",
-    exp.Quarter: "quarter",
-    exp.Year: "year",
-}
 _TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring),
     *(exp.Replace, exp.Concat, exp.DPipe),
@@ -68,7 +61,7 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return exp.Pow(this=node.this, expression=node.expression)
         case exp.SafeDivide():
             return exp.Div(this=node.this, expression=node.expression)
-        case exp.StartsWith() if _is_text(node.expression):
+        case exp.StartsWith() if is_text(node.expression):
             begin = _SPECIAL.sub(r"\\\1", node.expression.name)
             pattern = _at(exp.Literal.string(f"{begin}%"), node.expression)
             return exp.Like(this=node.this, expression=pattern)
@@ -85,13 +78,13 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return _moved(node, names)
     if isinstance(node, _TEXTS) and not node.find(exp.Column, exp.AggFunc, exp.Query):
         text = fixed(node, names)
-        return exp.null() if text is None else exp.Literal.string(str(text))
+        return exp.null() if text is None else exp.Literal.string(text)
     return _cut_at(node, names) or _part(node) or _day(node)
 
 
 def _part(node: exp.Expr) -> exp.Expr | None:
     """MONTH(d) is EXTRACT(MONTH FROM d), of all years; beside '2024-03' it is of one year."""
-    part, above = _PARTS.get(type(node)), node.parent
+    part, above = FUNCTIONS.get(type(node)), node.parent
     if part is None:
         return None
     while isinstance(above, exp.Paren):
@@ -99,7 +92,7 @@ def _part(node: exp.Expr) -> exp.Expr | None:
     is_compared = isinstance(above, _COMPARED)
     if is_compared and above is not None:
         others = (one.unnest() for one in above.iter_expressions() if one.unnest() is not node)
-        if part == "year" or any(map(_is_text, others)):
+        if part == "year" or any(map(is_text, others)):
             return None
     found = exp.Extract(this=exp.var(part), expression=node.this)
     found.meta[CALLED] = "" if is_compared or part == "year" else part.upper()
@@ -152,7 +145,7 @@ def _day(node: exp.Expr) -> exp.Expr | None:
         of = node.this
     else:
         return None
-    found = _MIDNIGHT.fullmatch(of.name) if _is_text(of) else None
+    found = _MIDNIGHT.fullmatch(of.name) if is_text(of) else None
     return None if found is None else exp.Literal.string(found[1])
 
 
@@ -168,36 +161,25 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
             node,
             hint="Nearest: move the other side: d >= DATE '2024-03-31' - INTERVAL '1 month'.",
         )
-    if not _is_text(start) or unit_of(start.name) != "day":
+    if not is_text(start) or unit_of(start.name) != "day":
         raise names.source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
     said = _LENGTHS.fullmatch(interval.this.name if interval.this is not None else "")
     unit = interval.args.get("unit")
     word = "" if said is None else str(said[2] or ("" if unit is None else unit.name))
     word = word.lower().removesuffix("s")
-    if said is None or word not in _N_DAYS | _N_MONTHS:
+    if said is None or word not in UNITS:
         raise names.source.refuse(
             "move days by days, weeks, months, quarters or years",
             node,
             hint="Nearest: INTERVAL '28 days'.",
         )
-    n = int(said[1]) * (-1 if isinstance(node, exp.Sub) else 1)
+    day = exp.Cast(this=start.copy(), to=exp.DataType.build("DATE"))
+    length = exp.Interval(this=exp.Literal.string(said[1]), unit=exp.var(word.upper()))
+    moved = exp.Cast(this=type(node)(this=day, expression=length), to=exp.DataType.build("DATE"))
     try:
-        day = _months_on(date.fromisoformat(start.name), n * _N_MONTHS.get(word, 0))
-        moved = day + timedelta(days=n * _N_DAYS.get(word, 0))
-    except (ValueError, OverflowError) as exc:
+        return exp.Literal.string(str(fixed(moved, names)))
+    except (SqlError, ValueError) as exc:
         raise names.source.refuse("name days of the calendar", node) from exc
-    return exp.Literal.string(moved.isoformat())
-
-
-def _months_on(day: date, n: int) -> date:
-    year, month = divmod(day.year * 12 + day.month - 1 + n, 12)
-    if not MINYEAR <= year <= MAXYEAR:
-        raise ValueError("no year of the calendar")
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def _is_text(node: exp.Expr | None) -> bool:
-    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:
@@ -209,3 +191,67 @@ def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:
         node.meta.update({key: first[key] for key in _PLACE if key in first})
         node.meta["end"] = last["end"]
     return node
+
+
+SCHEMA = "public"
+_REAL = frozenset({exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL})
+_WHOLE = frozenset({exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT})
+_TEXT = frozenset({exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.NCHAR})
+_COUNTS = exp.Count | exp.CountIf
+
+
+def tidied(select: exp.Select, names: Names) -> exp.Select:
+    """The SELECT without what changes no value; changes it in place.
+
+    Raises:
+        SqlError: a name has another schema before it.
+    """
+    for column in list(select.find_all(exp.Column)):
+        _check_schema(column, names.source)
+    for nullif in list(select.find_all(exp.Nullif)):
+        is_zero = isinstance(nullif.expression, exp.Literal) and nullif.expression.name == "0"
+        above = nullif.parent
+        if is_zero and isinstance(above, exp.Div) and above.expression is nullif:
+            nullif.replace(nullif.this)
+    for cast in reversed(list(select.find_all(exp.Cast))):
+        if _changes_nothing(cast, select, names):
+            cast.replace(keep_written(cast.this, cast))
+    return select
+
+
+def _check_schema(column: exp.Column, source: SqlText) -> None:
+    schema = column.args.get("db")
+    if schema is None:
+        return
+    if schema.name.lower() != SCHEMA or column.args.get("catalog") is not None:
+        raise source.refuse(f"name no schema but `{SCHEMA}`", column)
+    column.set("db", None)
+
+
+def _changes_nothing(cast: exp.Cast, select: exp.Select, names: Names) -> bool:
+    """Whether the value before a cast and after it is the same, for all data."""
+    of, to = cast.this.unnest(), cast.args["to"]
+    if is_text(of):
+        return to.this in _TEXT or to.this is exp.DType.DATE
+    if isinstance(of, exp.Column) and names.is_known(of):
+        if names.level(of) is not None:
+            return to.this in _TEXT
+        kind = names.domain.attributes[names.axis(of)].kind
+        is_date = to.this is exp.DType.DATE and kind in ("date", "period")
+        return to.this in _TEXT or is_date or _keeps(to, is_whole=kind == "integer")
+    if to.this in _WHOLE and _is_item(cast, select):
+        return False  # shown without decimals
+    return _keeps(to, is_whole=isinstance(of, _COUNTS))
+
+
+def _keeps(to: exp.DataType, *, is_whole: bool) -> bool:
+    """Whether a type holds a number as it is."""
+    return (is_whole and to.this in _WHOLE | _REAL) or (to.this in _REAL and not to.expressions)
+
+
+def _is_item(node: exp.Expr, select: exp.Select) -> bool:
+    """Whether a node is an item of SELECT, perhaps with an alias."""
+    above = node.parent
+    while isinstance(above, exp.Alias | exp.Paren):
+        above = above.parent
+    return above is select and node.find_ancestor(exp.Select) is select

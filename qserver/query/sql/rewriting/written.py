@@ -1,23 +1,39 @@
-"""How the items of each SELECT of a text are written: the names of columns without one."""
+"""The columns of each SELECT of a text: how they are written, and what their names stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlglot import Token, TokenType, exp
 
-from qserver.query.sql.tables.exactness import UNSAID, Exactness, exactness_of
-from qserver.query.sql.text import TextPlace
+from qserver.errors import CapacityError, SqlError
+from qserver.query.sql.attributes import is_same
+from qserver.query.sql.clauses import UNSAID, Exactness, exactness_of
+from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
 
-_WRITTEN = "written"
-_EXACTNESS = "exactness"
-_STOP = "stop"
+_ITEM = "item"
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _ENDS = (TokenType.FROM, TokenType.UNION)
 # The order in which the parts of a SELECT stand in a text, after WITH.
 _ORDER = ("expressions", "from_", "joins", "where", "group", "having", "order")
+
+
+@dataclass(frozen=True)
+class Written:
+    """How an item of SELECT is written.
+
+    Args:
+        text: '' where it was not noted.
+        stop: where it ends in the text, its name included; None where that was not noted.
+        exactness: what WITHIN and CONFIDENCE behind it say.
+    """
+
+    text: str = ""
+    stop: int | None = None
+    exactness: Exactness = UNSAID
 
 
 def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
@@ -32,33 +48,21 @@ def note_items(sql: TokenizedSql, root: exp.Expr) -> None:
         if len(places) != len(select.expressions):
             raise sql.source.refuse("have one item between commas", sql.body[start])
         for node, place in zip(select.expressions, places, strict=True):
-            node.meta[_WRITTEN] = sql.source.source(place)
-            node.meta[_STOP] = place.stop
-            if behind := sql.behind_items.get(place.start):
-                node.meta[_EXACTNESS] = exactness_of(sql.source, behind)
+            exactness = exactness_of(sql.source, sql.behind_items.get(place.start, ()))
+            node.meta[_ITEM] = Written(sql.source.source(place), place.stop, exactness)
 
 
-def written_of(node: exp.Expr) -> str:
-    """How an item is written; '' where that was not noted."""
-    return str(node.meta.get(_WRITTEN, ""))
+def written_of(node: exp.Expr) -> Written:
+    """How an item is written."""
+    return cast("Written", node.meta.get(_ITEM, Written()))
 
 
 def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
     """An item in place of another one, which is written the same."""
-    for key in (_WRITTEN, _EXACTNESS, _STOP):
-        if key in before.meta:
-            node.meta[key] = before.meta[key]
+    if _ITEM in before.meta:
+        said, own = written_of(before), written_of(node).exactness
+        node.meta[_ITEM] = replace(said, exactness=own) if said.exactness == UNSAID else said
     return node
-
-
-def exactness_behind(node: exp.Expr) -> Exactness:
-    """What WITHIN and CONFIDENCE behind an item say."""
-    return cast("Exactness", node.meta.get(_EXACTNESS, UNSAID))
-
-
-def stop_of(node: exp.Expr) -> int | None:
-    """Where an item ends in the text, its name included; None where that was not noted."""
-    return cast("int | None", node.meta.get(_STOP))
 
 
 def _selects(node: exp.Expr) -> Iterator[exp.Select]:
@@ -97,3 +101,118 @@ def _places(body: Sequence[Token], start: int) -> list[TextPlace]:
             break
         depth += _DEPTH.get(kind, 0)
     return places
+
+
+MOST_NODES = 1 << 15
+_PLACE = ("line", "col", "start", "end")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The columns that a SELECT gives to the one that reads it.
+
+    Args:
+        name: what that one calls it; '' for no name.
+        columns: names and what they stand for.
+        gives_all: whether it also gives each attribute by its own name.
+    """
+
+    name: str
+    columns: tuple[tuple[str, exp.Expr], ...]
+    gives_all: bool
+
+    def of(self, name: exp.Identifier) -> exp.Expr | None:
+        """What a name stands for; None where no column has it."""
+        return next((node for known, node in self.columns if is_same(known, name)), None)
+
+
+@dataclass
+class Renaming:
+    """Puts what names stand for in their place, within a limit on work.
+
+    Args:
+        left: how many parts of expressions may still be written.
+    """
+
+    source: SqlText
+    left: int = field(default=MOST_NODES)
+
+    def through(
+        self,
+        node: exp.Expr,
+        output: Output,
+        *,
+        alias: Callable[[exp.Column], exp.Expr | None] | None = None,
+    ) -> exp.Expr:
+        """An expression in terms of what the inner SELECT reads; a new one.
+
+        Args:
+            alias: what a name means that no column has.
+
+        Raises:
+            SqlError: it names no column of the inner SELECT.
+            CapacityError: it becomes too long.
+        """
+        return self._replaced(node, lambda column: self._meant(column, output, alias))
+
+    def _replaced(self, node: exp.Expr, of: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
+        """A copy with each column replaced; a SELECT inside is left as it is."""
+        found = self.copied(node)
+        for part in list(found.walk(prune=lambda one: isinstance(one, exp.Subquery))):
+            if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
+                meant = of(part)
+                if part is found:
+                    return meant
+                part.replace(meant)
+        return found
+
+    def copied(self, node: exp.Expr) -> exp.Expr:
+        """A copy, within the limit on work; raises as `through` does."""
+        for _ in node.walk():
+            self._take()
+        return node.copy()
+
+    def _meant(
+        self,
+        column: exp.Column,
+        output: Output,
+        alias: Callable[[exp.Column], exp.Expr | None] | None,
+    ) -> exp.Expr:
+        table, name = column.args.get("table"), column.this
+        if table is not None and table.name.lower() != output.name.lower():
+            shown = f"`{output.name}`, " if output.name else ""
+            raise self.source.refuse(f"name {shown}or nothing, before a dot", table)
+        found = output.of(name)
+        if found is not None:
+            return self._placed(found, name)
+        if alias is not None and table is None and (meant := alias(column)) is not None:
+            return self._placed(meant, name)
+        if output.gives_all:
+            return exp.Column(this=self._placed(name, name))
+        raise self._unknown(name, output)
+
+    def _placed(self, node: exp.Expr, at: exp.Identifier) -> exp.Expr:
+        """A copy of what a name stands for; faults in it point at the name."""
+        place = {key: at.meta[key] for key in _PLACE if key in at.meta}
+        found = keep_written(self.copied(node), node)
+        for part in found.walk():
+            self._take()
+            for key in _PLACE:
+                part.meta.pop(key, None)
+            if isinstance(part, exp.Identifier | exp.Literal | exp.Func | exp.Star):
+                part.meta.update(place)
+        return found
+
+    def _take(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise CapacityError("The SELECTs in this text repeat one another too often. Ask parts.")
+
+    def _unknown(self, name: exp.Identifier, output: Output) -> SqlError:
+        shown = ", ".join(known[:40] for known, _ in output.columns[:12])
+        which = f"`{output.name}`" if output.name else "the SELECT that it reads"
+        return self.source.refuse(
+            f"name a column of {which}, got `{name.name[:40]}`",
+            name,
+            hint=f"Columns: {shown}." if shown else "",
+        )

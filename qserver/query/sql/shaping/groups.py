@@ -13,13 +13,21 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
+from qserver.query.sql.aggregates import RecordExpressions
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.conditions.branches import Branching, branches_of, is_branching
-from qserver.query.sql.conditions.truth import FALSE, NOT_FALSE, NOT_TRUE, TRUE
-from qserver.query.sql.records import RecordExpressions
+from qserver.query.sql.logic import (
+    FALSE,
+    NOT_FALSE,
+    NOT_TRUE,
+    TRUE,
+    Branching,
+    branches_of,
+    is_branching,
+)
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
-from qserver.query.sql.values.derived import Derived, derived, is_of_calendar
+from qserver.query.sql.values.derived import derived, is_of_calendar
+from qserver.query.sql.values.found import Derived
 
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not
 

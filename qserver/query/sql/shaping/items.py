@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from qserver.errors import CapacityError
-from qserver.query.sql.rewriting.written import exactness_behind, stop_of, written_of
-from qserver.query.sql.tables.exactness import UNSAID, Exactness
+from qserver.query.sql.attributes import is_same
+from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.rewriting.written import written_of
 from qserver.query.sql.text import SqlText
 
 # Each part is compared with each item of SELECT.
@@ -79,14 +80,8 @@ class Items:
         name = node.this
         if not isinstance(name, exp.Identifier):
             return None
-        same = [
-            i
-            for i, item in enumerate(self.found)
-            if item.alias
-            and (
-                item.alias == name.name if name.quoted else item.alias.lower() == name.name.lower()
-            )
-        ]
+        named = enumerate(self.found)
+        same = [i for i, item in named if item.alias and is_same(item.alias, name)]
         if len(same) > 1:
             raise self.source.refuse("give its items names of their own", node)
         return same[0] if same else None
@@ -115,9 +110,9 @@ def items_of(source: SqlText, select: exp.Select) -> Items:
         Item(
             (node.this if isinstance(node, exp.Alias) else node).unnest(),
             node.alias if isinstance(node, exp.Alias) else "",
-            written_of(node) or written(node, source),
-            exactness_behind(node),
-            stop_of(node),
+            written_of(node).text or written(node, source),
+            written_of(node).exactness,
+            written_of(node).stop,
         )
         for node in select.expressions
     )

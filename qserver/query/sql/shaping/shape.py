@@ -161,12 +161,6 @@ class Shape:
     shown: tuple[SortKey, ...] = ()
 
     @property
-    def is_public(self) -> bool:
-        """Whether no released number decides."""
-        is_all = self.test is None and not self.tops
-        return is_all and all(key.column is None for key in self.keys)
-
-    @property
     def chooses(self) -> bool:
         """Whether rows may be left out by their place in the order of a number."""
         cuts = self.limit is not None or self.offset > 0

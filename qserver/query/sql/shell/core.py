@@ -17,10 +17,9 @@ from qserver.query.sql.aggregates import Aggregates
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.combined.meaning import Item, Linear, Several, changed
 from qserver.query.sql.combined.passing import Passing
-from qserver.query.sql.conditions.branches import has_value
 from qserver.query.sql.engine.run import Table
-from qserver.query.sql.functions import Functions, ProductTerm
-from qserver.query.sql.regions import ALL, Region, Regions
+from qserver.query.sql.logic import has_value
+from qserver.query.sql.regions import ALL, Functions, ProductTerm, Region, Regions
 from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
 from qserver.query.sql.shaping.groups import Grouping, Groups
 from qserver.query.sql.shaping.items import Items

@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.combined.meaning import Several
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting.spelling import respelt
-from qserver.query.sql.rewriting.tidy import tidied
+from qserver.query.sql.rewriting.spelling import respelt, tidied
 from qserver.query.sql.shaping.items import Item, Items, check_parts, items_of
 from qserver.query.sql.shaping.reading import Having, cut_of
 from qserver.query.sql.shell.choices import Choices
@@ -31,7 +31,6 @@ from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
 from qserver.query.sql.shell.unions import union_of
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import Bounds
-from qserver.query.sql.tables.exactness import UNSAID
 from qserver.query.sql.tables.missing import remarks_on_null
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import remarks_on

@@ -12,10 +12,9 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.plain.reads import JOINED
-from qserver.query.sql.rewriting.columns import Output, Renaming
-from qserver.query.sql.rewriting.tidy import SCHEMA
-from qserver.query.sql.rewriting.written import keep_written, written_of
+from qserver.query.sql.plain import JOINED
+from qserver.query.sql.rewriting.spelling import SCHEMA
+from qserver.query.sql.rewriting.written import Output, Renaming, keep_written, written_of
 
 _OF_GROUPS = (exp.AggFunc, exp.Window)
 _PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct", "qualify"}) | {
@@ -220,7 +219,7 @@ class Records:
             if is_star and not isinstance(item, exp.Func):
                 gives_all = True
                 continue
-            called = columns[i] if i < len(columns) else item.alias_or_name or written_of(item)
+            called = columns[i] if i < len(columns) else item.alias_or_name or written_of(item).text
             node = item.this if isinstance(item, exp.Alias) else item
             found.append((called, keep_written(node.unnest(), item)))
         if columns and (gives_all or len(columns) != len(found)):

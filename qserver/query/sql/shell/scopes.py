@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import constant
-from qserver.query.sql.conditions.branches import made
+from qserver.query.sql.logic import made
 from qserver.query.sql.shaping.items import Items, written
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
 from qserver.query.sql.shell.records import Named

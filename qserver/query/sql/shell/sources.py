@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from qserver.errors import SqlError
+from qserver.query.sql.attributes import is_same
 from qserver.query.sql.combined.meaning import Linear
 from qserver.query.sql.shaping.groups import without_total
 from qserver.query.sql.shaping.items import Items
@@ -145,10 +146,7 @@ class TableScope(Scope):
             for column in relation.columns
             if not column.is_extra
             and (table or not column.is_merged)
-            and (
-                column.name == name.name
-                or (not name.quoted and column.name.lower() == name.name.lower())
-            )
+            and is_same(column.name, name)
         ]
 
     def unknown(self, node: exp.Expr) -> SqlError:

@@ -16,6 +16,7 @@ from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.combined.meaning import Item, Linear, Several
 from qserver.query.sql.engine.run import run
@@ -34,9 +35,17 @@ from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.reading import Env, Shell, no_event, same_rows
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
 from qserver.query.sql.shell.values import aliased
-from qserver.query.sql.statement import MAX_CELLS, Binning, Bounds, Cell, Course, Ratio, Row, Sum
-from qserver.query.sql.tables.exactness import UNSAID
-from qserver.query.sql.tables.part import Part
+from qserver.query.sql.statement import (
+    MAX_CELLS,
+    Binning,
+    Bounds,
+    Cell,
+    Course,
+    Ratio,
+    Row,
+    Statement,
+    Sum,
+)
 from qserver.query.sql.tables.passing_groups import passing_groups
 from qserver.query.sql.tables.units import COUNTS, Unit
 
@@ -47,7 +56,7 @@ _UNRANKED = (
 )
 
 
-def table_of(shell: Shell, root: exp.Expr, env: Env) -> Part:
+def table_of(shell: Shell, root: exp.Expr, env: Env) -> Statement:
     """The table of a text.
 
     Raises:
@@ -88,7 +97,7 @@ class Tables:
         """How many rows of a relation its tests leave."""
         if relation.firsts:
             raise self._no_count()
-        return passing_groups(self.part(relation), self._source)
+        return passing_groups(self.part(relation))
 
     def _no_count(self) -> SqlError:
         return self._source.refuse(
@@ -97,7 +106,7 @@ class Tables:
             hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
         )
 
-    def part(self, relation: Relation) -> Part:
+    def part(self, relation: Relation) -> Statement:
         """The table of a relation."""
         at = relation.at if relation.at is not None else exp.null()
         numbers, groups = self._numbers(relation), _groups(relation)
@@ -117,10 +126,13 @@ class Tables:
         chooses = bool(ranks or shape.chooses or shape.tops)
         exactness = tuple(c.exactness for c in numbers)
         digits = tuple(c.digits for c in numbers)
-        return Part(
+        return Statement(
+            source=self._source,
+            explains=False,
             columns=tuple(c.name or self._source.source(at) for c in numbers),
             groups=tuple(c.name for c in groups),
             rows=found,
+            clauses=Clauses(),
             bounds=bounds,
             shape=shape,
             digits=digits if any(digits) else (),

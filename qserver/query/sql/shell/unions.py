@@ -8,12 +8,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from qserver.errors import CapacityError
+from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.shaping.reading import cut_of
 from qserver.query.sql.shell.ordering import is_null, ordered
 from qserver.query.sql.shell.records import Named, others_of
 from qserver.query.sql.shell.relations import PLACE, Column, Reader, Relation, SortBy, called
 from qserver.query.sql.shell.values import aliased
-from qserver.query.sql.tables.exactness import UNSAID
 
 MOST_PARTS = 64
 

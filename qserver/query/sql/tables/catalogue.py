@@ -15,7 +15,7 @@ from sqlglot import ParseError, TokenError, exp
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.clauses import Clauses
-from qserver.query.sql.plain.reads import DESCRIBED
+from qserver.query.sql.plain import DESCRIBED
 from qserver.query.sql.statement import Row, Statement
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import MAX_TOKENS, Words

@@ -7,21 +7,19 @@ from fractions import Fraction
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.meaning import Linear, Several
 from qserver.query.sql.combined.passing import Passing, columns_of
-from qserver.query.sql.functions import ProductTerm
-from qserver.query.sql.statement import Sum
-from qserver.query.sql.tables.part import Part
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.regions import ProductTerm
+from qserver.query.sql.statement import Statement, Sum
 from qserver.query.weights import ScaledWeights
 
 
-def passing_groups(part: Part, source: SqlText) -> Several:
+def passing_groups(table: Statement) -> Several:
     """How many rows of a table pass its test.
 
     Raises:
         SqlError: it has no groups, cuts them by LIMIT, or tests other numbers than counts and sums.
     """
-    shape, rows = part.shape, part.rows
-    if shape.limit is not None or shape.offset or not part.groups or not rows:
+    shape, rows, source = table.shape, table.rows, table.source
+    if shape.limit is not None or shape.offset or not table.groups or not rows:
         raise source.refuse(
             "count the groups of GROUP BY, without LIMIT",
             source.end,

@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass
 
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.clauses import DEFAULT_CONFIDENCE
+from qserver.query.sql.clauses import DEFAULT_CONFIDENCE, STATED_BASE
 from qserver.query.sql.statement import Statement, Sum
-from qserver.query.sql.tables.exactness import STATED_BASE
 
 _FIRST = 16.0
 """The first step asks for an interval at most this many times as long as the last."""

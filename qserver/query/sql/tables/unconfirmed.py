@@ -16,11 +16,11 @@ from qserver.errors import SqlError
 from qserver.query.asking.reading import AS_EVER
 from qserver.query.domain import decimal_text
 from qserver.query.linear import LinearQuery
+from qserver.query.sql.clauses import STATED_BASE, Exactness
 from qserver.query.sql.combined.function import Combined, needs_records, public_range
-from qserver.query.sql.plain.reads import EXPLAIN
+from qserver.query.sql.plain import EXPLAIN
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
-from qserver.query.sql.tables.bounds import centred
-from qserver.query.sql.tables.exactness import STATED_BASE, Exactness
+from qserver.query.sql.tables.intervals import centred
 from qserver.text import ADDS_NOTHING
 
 STATED_COUNT = Fraction(100)

@@ -15,10 +15,9 @@ from sqlglot import exp
 
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.combined.meaning import Item, Several
-from qserver.query.sql.conditions.branches import branches_of, is_branching
+from qserver.query.sql.logic import CONDITIONS, branches_of, is_branching
 
 _RECORDS, _GROUPS = "", "groups"
-_CONDITIONS = exp.Predicate | exp.Connector | exp.Not | exp.Like | exp.ILike
 _SQUARES = exp.Variance | exp.VariancePop
 _SQUARES_CALLED = frozenset({"VAR", "VARP"})
 
@@ -125,7 +124,7 @@ def _values(node: exp.Expr) -> Iterator[exp.Column]:
     match node:
         case exp.Column():
             yield node
-        case _ if isinstance(node, _CONDITIONS):
+        case _ if isinstance(node, CONDITIONS):
             return
         case _ if is_branching(node):
             found = branches_of(node)

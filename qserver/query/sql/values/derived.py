@@ -8,25 +8,20 @@ conditions and for sums.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from datetime import date
-from fractions import Fraction
-from typing import Literal
+from dataclasses import replace
 
 from sqlglot import exp
 
-from qserver.query.calendar.units import UNITS, Periods, Unit, first_day, longer, number_of, text_of
-from qserver.query.domain import Attribute, decimal_text
+from qserver.query.calendar.units import UNITS, Periods, Unit, first_day, longer
+from qserver.query.domain import Attribute
 from qserver.query.labels import Level
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.conditions.truth import Truth
-from qserver.query.sql.regions import Region, Regions
-from qserver.query.sql.values.found import Beside, Values, from_keys
+from qserver.query.sql.regions import Regions
+from qserver.query.sql.values.found import Beside, Derived, from_keys
 from qserver.query.sql.values.grid import PARTS, Near, is_point, on_grid
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
-_FUNCTIONS: dict[type[exp.Expr], Unit] = {
+FUNCTIONS: dict[type[exp.Expr], Unit] = {
     exp.Day: "day",
     exp.Week: "week",
     exp.Month: "month",
@@ -49,53 +44,11 @@ CALLED = "called"
 _LONGER_THAN_WEEKS = UNITS[UNITS.index("week") + 1 :]
 
 
-@dataclass(frozen=True)
-class Derived:
-    """The values that follow from those of some attributes, in order.
-
-    Args:
-        axes: the attributes.
-        name: what it is called in messages.
-        of: `text` without an order, `truth`, `period` for days and longer periods, `number`.
-        regions: per value, as text, the cells on which it has it.
-        places: per value where it stands in the order: the first day of a period, by
-            `date.toordinal`, or the number. What has no place, such as `other`, is left out.
-        unit: of periods.
-        null: the cells on which it is NULL.
-        missing: what a missing value is called, where it may be named; else ''.
-        error: most distance of a number from the true one.
-    """
-
-    axes: tuple[int, ...]
-    name: str
-    of: Literal["text", "truth", "period", "number"]
-    regions: Mapping[str, Region]
-    places: Mapping[str, int | Fraction]
-    unit: Unit | None
-    null: Region
-    missing: str
-    error: Fraction
-
-    def where(
-        self, true: Collection[str | None], asked: Truth, names: Names, regions: Regions
-    ) -> Region:
-        """The cells on which a condition has what is asked for.
-
-        Args:
-            true: the values of which it is true; of NULL it is unknown unless that is one.
-        """
-        parts = [one for text, one in self.regions.items() if asked.holds(value=text in true)]
-        of_null = asked.holds(value=None in true or None)
-        if self.null and (not self.missing or of_null != asked.holds(value=None in true)):
-            names.noted.update(axis for axis in self.axes if names.null(axis))
-        return regions.either([*parts, *([self.null] if of_null else [])])
-
-
 def is_of_calendar(node: exp.Expr) -> bool:
     """Whether an expression is a function that joins dates to longer periods."""
     if _is_day(node):
         return is_of_calendar(node.this.unnest())
-    return isinstance(node, (*_FUNCTIONS, *_TRUNCATIONS, exp.ToChar))
+    return isinstance(node, (*FUNCTIONS, *_TRUNCATIONS, exp.ToChar))
 
 
 def _is_day(node: exp.Expr) -> bool:
@@ -144,27 +97,34 @@ def derived(
         SqlError: the attribute has no dates, or longer bins than asked for.
     """
     if (level := names.level(node)) is not None:
-        return _of_level(*level, node, names)
+        return _of_level(*level, names)
     if isinstance(node, exp.Extract):
         part = _part(node, names)
         _dates(node, node.expression.unnest(), PARTS[part], part, names)
-    if not is_of_calendar(node):
-        if not _is_calculated(node, names):
-            return None
-        if is_of_bins(node, names):
-            return named(values_on_bins(node, names, regions), node, names)
-        return named(on_grid(node, names, regions, near=near), node, names)
-    return _of_calendar(node, names)
+    if is_of_calendar(node):
+        return _of_calendar(node, names)
+    if not _is_calculated(node, names):
+        return None
+    if is_of_bins(node, names):
+        return values_on_bins(node, names, regions)
+    return on_grid(node, names, regions, near=near)
 
 
-def _of_level(axis: int, level: Level, node: exp.Expr, names: Names) -> Derived:
+def called(node: exp.Expr, names: Names) -> str:
+    """What such an expression is called in messages."""
+    if (level := names.level(node)) is not None:
+        return level[1].name
+    columns = {column.name for column in node.find_all(exp.Column)}
+    return columns.pop() if len(columns) == 1 else names.source.source(node)
+
+
+def _of_level(axis: int, level: Level, names: Names) -> Derived:
     """The groups of labels, in the order of the level; a missing one may be named."""
     texts = [level.groups[group] for group in level.group_of]
     found = from_keys((axis,), [*texts, *_beside(axis, names, of_texts=True)], names)
-    order = dict.fromkeys((*level.groups, *found.found))
-    ordered = replace(found, found={text: found.found[text] for text in order})
+    order = dict.fromkeys((*level.groups, *found.regions))
     missing = names.domain.attributes[axis].other if found.null else ""
-    return replace(named(ordered, node, names), name=level.name, missing=missing)
+    return replace(found, regions={text: found.regions[text] for text in order}, missing=missing)
 
 
 def _of_calendar(node: exp.Expr, names: Names) -> Derived:
@@ -174,8 +134,8 @@ def _of_calendar(node: exp.Expr, names: Names) -> Derived:
     as_days = as_days or _format(node) == _FIRST_DAY
     axis, attribute, periods = _dates(node, node.this.unnest(), unit, unit, names)
     days = [first_day(unit, _number(periods, i, unit)) for i in range(attribute.n_regular)]
-    found = from_keys((axis,), [*days, *_beside(axis, names)], names)
-    return named(found, node, names, unit=unit, is_named=not as_days)
+    keys = [*days, *_beside(axis, names)]
+    return from_keys((axis,), keys, names, unit=unit, is_named=not as_days)
 
 
 def _beside(axis: int, names: Names, *, of_texts: bool = False) -> list[str | Beside | None]:
@@ -196,8 +156,9 @@ def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
     for column in node.find_all(exp.Column):
         names.any_axis(column)  # raises if it names no attribute
     found = on_grid(node, names, regions)
-    is_truth = found.kind == "truth" or not found.found
-    return replace(named(found, node, names), of="truth") if is_truth else None
+    others = {names.domain.attributes[axis].other for axis in found.axes}
+    is_truth = found.of == "truth" or found.regions.keys() <= others
+    return replace(found, of="truth") if is_truth else None
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
@@ -242,53 +203,6 @@ def _of_all_years(node: exp.Expr, names: Names) -> str:
     )
 
 
-def named(
-    found: Values,
-    node: exp.Expr,
-    names: Names,
-    *,
-    unit: Unit = "day",
-    is_named: bool = False,
-) -> Derived:
-    """Values by their names, numbers and days in rising order.
-
-    Args:
-        unit: of the periods that begin with the days.
-        is_named: whether these are called as periods are, such as `2024-03`.
-    """
-    regions, places = dict[str, Region](), dict[str, Fraction]()
-    values = list(found.found)
-    for value in values if found.kind == "text" else sorted(values):
-        text = _text(value)
-        if is_named and isinstance(value, date):
-            text = text_of(unit, number_of(unit, value))
-        regions[text] = found.found[value]
-        if isinstance(value, Fraction | date):
-            places[text] = value if isinstance(value, Fraction) else Fraction(value.toordinal())
-    columns = {column.name for column in node.find_all(exp.Column)}
-    attributes = [names.domain.attributes[axis] for axis in found.axes]
-    missing = next((a.other for a in attributes if found.null), "")
-    return Derived(
-        found.axes,
-        columns.pop() if len(columns) == 1 else names.source.source(node),
-        "period" if found.kind == "day" else found.kind,
-        regions | dict(found.beside),
-        places,
-        unit if found.kind == "day" else None,
-        found.null,
-        "" if any(a.kind == "labels" for a in attributes) else missing,
-        found.error,
-    )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, date):
-        return value.isoformat()
-    return decimal_text(value) if isinstance(value, Fraction) else str(value)
-
-
 def _part(node: exp.Extract, names: Names) -> str:
     """What EXTRACT takes of a date."""
     part = str(node.this.name).lower()
@@ -304,8 +218,8 @@ def _number(periods: Periods, i: int, unit: Unit) -> int:
 
 
 def _unit(node: exp.Expr, names: Names) -> Unit:
-    if type(node) in _FUNCTIONS:
-        return _FUNCTIONS[type(node)]
+    if type(node) in FUNCTIONS:
+        return FUNCTIONS[type(node)]
     if isinstance(node, exp.ToChar):
         return _unit_of_format(node, names)
     said = node.args.get("unit")

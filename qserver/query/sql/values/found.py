@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -11,12 +11,20 @@ from typing import Literal, TypeVar
 
 from sqlglot import exp
 
+from qserver.query.calendar.units import Unit, number_of, text_of
+from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.regions import ALL, NOTHING, Region
+from qserver.query.sql.logic import Truth
+from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.shaping.items import written
 
-Kind = Literal["text", "number", "truth", "day"]
 Value = str | bool | Fraction | date
+Of = Literal["text", "truth", "period", "number"]
+_KINDS: dict[type, Of] = {
+    Fraction: "number",
+    bool: "truth",
+    date: "period",
+}
 _WHOLE = (exp.Floor, exp.Ceil, exp.Trunc, exp.IntDiv, exp.WidthBucket)
 
 
@@ -31,46 +39,86 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Values:
-    """The values of an expression, each with the cells on which it has it.
+class Derived:
+    """The values that follow from those of some attributes, in order.
 
     Args:
-        axes: the attributes, in the order in which it names them.
-        kind: what its values are; `text` where all are NULL.
-        found: texts, numbers, truth values or days, in the order of the domain.
+        axes: the attributes, in the order in which an expression names them.
+        of: `text` without an order, `truth`, `period` for days and longer periods, `number`.
+        regions: per value, as text, the cells on which it has it.
+        places: per value where it stands in the order: the first day of a period, by
+            `date.toordinal`, or the number. What has no place, such as `other`, is left out.
+        unit: of periods.
         null: the cells on which it is NULL.
-        beside: the cells of which an attribute has a value that is no number and no day, by what
-            that is called.
+        missing: what a missing value is called, where it may be named; else ''.
         error: most distance of a number from the true one.
     """
 
     axes: tuple[int, ...]
-    kind: Kind
-    found: Mapping[Value, Region]
+    of: Of
+    regions: Mapping[str, Region]
+    places: Mapping[str, Fraction]
+    unit: Unit | None
     null: Region
-    beside: Mapping[str, Region]
+    missing: str
     error: Fraction = Fraction(0)
 
+    def where(
+        self, true: Collection[str | None], asked: Truth, names: Names, regions: Regions
+    ) -> Region:
+        """The cells on which a condition has what is asked for.
 
-def from_keys(axes: tuple[int, ...], keys: Sequence[Value | Beside | None], names: Names) -> Values:
-    """The values by those of all points, the last attribute fastest; None is NULL."""
-    sizes = [names.domain.sizes[axis] for axis in axes]
+        Args:
+            true: the values of which it is true; of NULL it is unknown unless that is one.
+        """
+        parts = [one for text, one in self.regions.items() if asked.holds(value=text in true)]
+        of_null = asked.holds(value=None in true or None)
+        if self.null and (not self.missing or of_null != asked.holds(value=None in true)):
+            names.noted.update(axis for axis in self.axes if names.null(axis))
+        return regions.either([*parts, *([self.null] if of_null else [])])
+
+
+def from_keys(
+    axes: tuple[int, ...],
+    keys: Sequence[Value | Beside | None],
+    names: Names,
+    *,
+    unit: Unit = "day",
+    is_named: bool = False,
+) -> Derived:
+    """The values by those of all points, the last attribute fastest; None is NULL.
+
+    Args:
+        unit: of the periods that begin with days.
+        is_named: whether these are called as periods are, such as `2024-03`.
+    """
+    attributes = [names.domain.attributes[axis] for axis in axes]
     regions: Mapping[object, Region] = (
-        regions_of(axes, sizes, keys) if axes else dict.fromkeys(keys, ALL)
+        regions_of(axes, [a.size for a in attributes], keys) if axes else dict.fromkeys(keys, ALL)
     )
-    found = {value: region for value, region in regions.items() if isinstance(value, Value)}
-    kinds: dict[type, Kind] = {Fraction: "number", bool: "truth", date: "day"}
-    return Values(
-        axes,
-        kinds.get(type(next(iter(found), None)), "text"),
-        found,
-        regions.get(None, NOTHING),
-        {
-            names.domain.attributes[value.axis].other: region
-            for value, region in regions.items()
-            if isinstance(value, Beside)
-        },
-    )
+    values = [value for value in regions if isinstance(value, Value)]
+    of: Of = _KINDS.get(type(next(iter(values), None)), "text")
+    found, places = dict[str, Region](), dict[str, Fraction]()
+    for value in values if of == "text" else sorted(values):
+        text = _text(value)
+        if is_named and isinstance(value, date):
+            text = text_of(unit, number_of(unit, value))
+        found[text] = regions[value]
+        if isinstance(value, Fraction | date):
+            places[text] = value if isinstance(value, Fraction) else Fraction(value.toordinal())
+    for key, region in regions.items():
+        if isinstance(key, Beside):
+            found[names.domain.attributes[key.axis].other] = region
+    null = regions.get(None, NOTHING)
+    has_labels = any(a.kind == "labels" for a in attributes)
+    missing = next((a.other for a in attributes if null and not has_labels), "")
+    return Derived(axes, of, found, places, unit if of == "period" else None, null, missing)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return decimal_text(value) if isinstance(value, Fraction) else str(value)
 
 
 def check_quotients(node: exp.Expr, names: Names) -> None:

@@ -24,7 +24,7 @@ from qserver.query.sql.attributes import Names, quoted
 from qserver.query.sql.engine.run import Table, run
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.shaping.items import written
-from qserver.query.sql.values.found import Beside, Value, Values, check_quotients, from_keys
+from qserver.query.sql.values.found import Beside, Derived, Value, check_quotients, from_keys
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
 MOST_POINTS = 1 << 18
@@ -77,7 +77,7 @@ def is_point(column: exp.Column, names: Names) -> bool:
     return attribute.periods is None or attribute.periods.every == "day"
 
 
-def on_grid(node: exp.Expr, names: Names, regions: Regions, *, near: Near = "keep") -> Values:
+def on_grid(node: exp.Expr, names: Names, regions: Regions, *, near: Near = "keep") -> Derived:
     """The values of an expression of one record.
 
     Args:
@@ -90,7 +90,7 @@ def on_grid(node: exp.Expr, names: Names, regions: Regions, *, near: Near = "kee
     return names.remembered(near, node, lambda: _on_grid(node, names, regions, near))
 
 
-def _on_grid(node: exp.Expr, names: Names, regions: Regions, near: Near) -> Values:
+def _on_grid(node: exp.Expr, names: Names, regions: Regions, near: Near) -> Derived:
     check_quotients(node, names)
     found = exp.select(node.copy())
     columns = [
@@ -143,10 +143,10 @@ def _check_kind(column: exp.Column, names: Names) -> None:
         )
 
 
-def fixed(node: exp.Expr, names: Names) -> object:
+def fixed(node: exp.Expr, names: Names) -> str | None:
     """The value of an expression without attributes; raises SqlError as `on_grid` does."""
     found = on_grid(node, names, Regions(()))
-    return next(iter(found.found), None)
+    return next(iter(found.regions), None)
 
 
 def _table(axis: int, columns: Mapping[str, _Column], beside: int | None) -> Table:
@@ -199,15 +199,14 @@ def _of_step(node: exp.Expr, names: Names, regions: Regions) -> _Column:
     found = values_on_bins(node, names, regions)
     [axis] = found.axes
     size = names.domain.sizes[axis]
-    numbers = [value for value in found.found if isinstance(value, Fraction)]
-    is_whole = all(number.denominator == 1 for number in numbers)
+    is_whole = all(number.denominator == 1 for number in found.places.values())
     values: list[object] = [None] * size
-    for number in numbers:
+    for text, number in found.places.items():
         for i in range(size):
-            if any(box.get(axis, -1) >> i & 1 for box in found.found[number]):
+            if any(box.get(axis, -1) >> i & 1 for box in found.regions[text]):
                 values[i] = int(number) if is_whole else float(number)
-    kind = "BIGINT" if is_whole else "DOUBLE"
-    return _Column(axis, node.sql(), kind, values, size - 1 if found.beside else None)
+    kind, has_other = "BIGINT" if is_whole else "DOUBLE", len(found.regions) > len(found.places)
+    return _Column(axis, node.sql(), kind, values, size - 1 if has_other else None)
 
 
 def unit_of_part(column: exp.Column) -> Unit:
@@ -278,7 +277,7 @@ def _read(
     node: exp.Expr,
     names: Names,
     near: Near,
-) -> Values:
+) -> Derived:
     """The values by the places of their points."""
     sizes = [names.domain.sizes[axis] for axis in axes]
     known = {value: _exact(value, node, names, near=near) for value in set(values.values())}

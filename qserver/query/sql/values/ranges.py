@@ -18,10 +18,10 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.conditions.branches import made
+from qserver.query.sql.logic import between
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.found import Beside, Values, check_quotients, from_keys
+from qserver.query.sql.values.found import Beside, Derived, check_quotients, from_keys
 
 _STEPS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg),
@@ -192,7 +192,7 @@ def _ranges(attribute: Attribute) -> list[_Range | None]:
     return [*found, *([None] * attribute.has_other)]
 
 
-def values_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Values:
+def values_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Derived:
     """The number that such an expression is on each bin.
 
     Raises:
@@ -202,7 +202,7 @@ def values_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Values:
     return names.remembered("values", node, lambda: _values(node, names, regions))
 
 
-def _values(node: exp.Expr, names: Names, regions: Regions) -> Values:
+def _values(node: exp.Expr, names: Names, regions: Regions) -> Derived:
     check_quotients(node, names)
     bins = _Bins.of(node, names, regions)
     of, keys = bins.table(node), list[Fraction | Beside | None]()
@@ -214,7 +214,7 @@ def _values(node: exp.Expr, names: Names, regions: Regions) -> Values:
     return from_keys(bins.axes, keys, names)
 
 
-def compared_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Values:
+def compared_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Derived:
     """Where a comparison of such expressions, or BETWEEN, is true, false and unknown.
 
     Raises:
@@ -224,7 +224,7 @@ def compared_on_bins(node: exp.Expr, names: Names, regions: Regions) -> Values:
     return names.remembered("compared", node, lambda: _compared(node, names, regions))
 
 
-def _compared(node: exp.Expr, names: Names, regions: Regions) -> Values:
+def _compared(node: exp.Expr, names: Names, regions: Regions) -> Derived:
     check_quotients(node, names)
     bins = _Bins.of(node, names, regions)
     tests = [
@@ -247,11 +247,7 @@ def _compared(node: exp.Expr, names: Names, regions: Regions) -> Values:
 
 
 def _comparisons(node: exp.Expr) -> list[exp.Expr]:
-    """A comparison, or both of BETWEEN."""
-    if not isinstance(node, exp.Between):
-        return [node]
-    ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
-    return [made(kind, {"this": node.this, "expression": end}) for kind, end in ends]
+    return between(node) if isinstance(node, exp.Between) else [node]
 
 
 def _cut(node: exp.Expr, bins: _Bins, kept: list[int], cut: list[int]) -> SqlError:

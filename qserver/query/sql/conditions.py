@@ -1,52 +1,77 @@
 """Turn conditions of a text of SQL into sets of cells.
 
-A condition is true, false or unknown on every cell (`truth` has the rules): unknown where a
+A condition is true, false or unknown on every cell (`logic` has the rules): unknown where a
 comparison meets a missing value. A value `other` of a numeric attribute that is not missing is no
-number: comparisons with numbers are false for it, and so NOT keeps it. `pairs` compares two
-attributes.
+number: comparisons with numbers are false for it, and so NOT keeps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable
+from fractions import Fraction
 from typing import TypeGuard
 
 from sqlglot import exp
 
-from qserver.errors import SqlError
+from qserver.errors import QueryError, SqlError
+from qserver.query.calendar.ends import (
+    check_sealed,
+    first_and_last,
+    index_of_period,
+    range_from,
+    range_up_to,
+)
+from qserver.query.calendar.units import EXAMPLES
+from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import (
     Names,
     code_mask,
     constant,
+    known_text,
     label_mask,
     listed,
     quoted,
 )
-from qserver.query.sql.conditions.branches import (
+from qserver.query.sql.logic import (
+    ARITHMETIC,
+    NOT_FALSE,
+    NOT_TRUE,
+    TRUE,
     Branching,
+    Truth,
+    between,
     branches_of,
     compared,
     is_branching,
+    is_text,
     made,
+    of_two,
 )
-from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
-from qserver.query.sql.periods.conditions import compared as compared_period
-from qserver.query.sql.periods.last import is_last, last
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.values.comparing import compared_values
-from qserver.query.sql.values.derived import derived, is_derived, named, truth_of
+from qserver.query.sql.text import SqlText
+from qserver.query.sql.values.derived import called, derived, is_derived, truth_of
+from qserver.query.sql.values.found import Derived
 from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins
+from qserver.query.sql.words import is_last, last
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
-    exp.NEQ: exp.NEQ,
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
+    exp.NEQ: exp.NEQ,
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
 }
-_COMPARISONS = tuple(_FLIPPED)
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
+# The caller takes the rest for <>.
+_ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
+    exp.EQ: operator.eq,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.NEQ: operator.eq,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
 _SETS = (exp.Between, exp.In, exp.Like, exp.ILike)
 _ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
 
@@ -77,7 +102,9 @@ class Predicates:
             return self.region(node.this, asked.of_opposite)
         if isinstance(node, exp.And | exp.Or):
             parts = [self.region(part, asked) for part in node.flatten()]
-            return self._joined(parts, all_of=asked.needs_all(of_and=isinstance(node, exp.And)))
+            return self._regions.joined(
+                parts, all_of=asked.needs_all(of_and=isinstance(node, exp.And))
+            )
         if isinstance(node, exp.Boolean | exp.Null):
             return _fixed(None if isinstance(node, exp.Null) else bool(node.this), asked)
         if is_branching(node):
@@ -90,15 +117,6 @@ class Predicates:
             axis, periods = last(node, self._domain, self._source)
             return self._of_mask(axis, _mask(periods), asked)
         return self._compared(node, asked)
-
-    def _joined(self, parts: Sequence[Region], *, all_of: bool) -> Region:
-        """The cells in all of some sets, or in one at least."""
-        if not all_of:
-            return self._regions.either(parts)
-        found = ALL
-        for part in parts:
-            found = self._regions.both(found, part)
-        return found
 
     def _case(self, node: Branching, asked: Truth) -> Region:
         """The first branch whose condition is true decides; without one it is unknown."""
@@ -118,7 +136,7 @@ class Predicates:
                 return self._evaluated(node, asked)
             asked = asked if isinstance(node, exp.NullSafeEQ) else asked.of_opposite
             return self._is(_same(node), asked)
-        if not isinstance(node, (*_COMPARISONS, *_SETS)):
+        if not isinstance(node, (*_FLIPPED, *_SETS)):
             return self._evaluated(node, asked)
         subject = node.this.unnest()
         if is_branching(subject) and not self._is_subject(subject):
@@ -168,8 +186,7 @@ class Predicates:
         if self._is_of_bins(left, right):
             return self._on_bins(node, asked)
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
-            flipped = made(_FLIPPED[kind], {"this": right, "expression": left})
-            return self._compared(flipped, asked)
+            return self._compared(of_two(_FLIPPED[kind], right, left), asked)
         if isinstance(right, exp.Null):
             return self._unknown(node, asked)
         if self._is_subject(right) and self._is_subject(left):
@@ -179,7 +196,7 @@ class Predicates:
             return self._evaluated(node, asked)
         asked = asked.of_opposite if kind is exp.NEQ else asked
         if (found := derived(left, self._names, self._regions)) is not None:
-            true = compared_values(found, kind, right, self._names)
+            true = compared_values(found, left, kind, right, self._names)
             return found.where(true, asked, self._names, self._regions)
         if not isinstance(left, exp.Column):
             raise self._no_condition(node)
@@ -193,7 +210,7 @@ class Predicates:
             return self._of_mask(axis, _mask(periods), asked)
         if isinstance(node, exp.EQ | exp.NEQ):
             return self._of_mask(axis, self._value_mask(axis, value), asked)
-        if attribute.kind == "labels" and _is_text(value):
+        if attribute.kind == "labels" and is_text(value):
             return self._evaluated(node, asked)  # in the order of texts
         raise self._no_number(axis, value, node)
 
@@ -211,7 +228,7 @@ class Predicates:
             return self._on_bins(made(exp.EQ, node.args), asked.of_opposite)
         if isinstance(node, exp.EQ) and (mask := self._bin_of(node)) is not None:
             return self._of_mask(self._names.axis(node.this.unnest()), mask, asked)
-        found = named(compared_on_bins(node, self._names, self._regions), node, self._names)
+        found = compared_on_bins(node, self._names, self._regions)
         return found.where({"true"}, asked, self._names, self._regions)
 
     def _bin_of(self, node: exp.EQ) -> int | None:
@@ -243,13 +260,11 @@ class Predicates:
             if one is None or other is None:
                 raise self._source.refuse(_ONE_ATTRIBUTE, node)
             low, high = (high, low) if other < one else (low, high)
+        whole = made(exp.Between, {"this": subject, "low": low, "high": high})
         if self._is_of_bins(subject, low, high):
-            parts_of = {"this": subject, "low": low, "high": high}
-            return self._on_bins(made(exp.Between, parts_of), asked)
-        ends = ((exp.GTE, low), (exp.LTE, high))
-        both = [made(kind, {"this": subject, "expression": end}) for kind, end in ends]
-        parts = [self._compared(end, asked) for end in both]
-        return self._joined(parts, all_of=asked.needs_all(of_and=True))
+            return self._on_bins(whole, asked)
+        parts = [self._compared(end, asked) for end in between(whole)]
+        return self._regions.joined(parts, all_of=asked.needs_all(of_and=True))
 
     def _in(self, node: exp.In, asked: Truth) -> Region:
         """A list of values, each of which it may equal; of tuples in all places."""
@@ -258,10 +273,9 @@ class Predicates:
         found = list[Region]()
         for item in node.expressions:
             pairs = self._pairs(node, item.unnest())
-            same = [made(exp.EQ, {"this": one, "expression": other}) for one, other in pairs]
-            parts = [self._compared(one, asked) for one in same]
-            found.append(self._joined(parts, all_of=asked.needs_all(of_and=True)))
-        return self._joined(found, all_of=asked.needs_all(of_and=False))
+            parts = [self._compared(of_two(exp.EQ, *pair), asked) for pair in pairs]
+            found.append(self._regions.joined(parts, all_of=asked.needs_all(of_and=True)))
+        return self._regions.joined(found, all_of=asked.needs_all(of_and=False))
 
     def _pairs(self, node: exp.In, item: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
         """What is equal where it is this item: (a, b) IN ((1, 2), (3, 4)) has two."""
@@ -286,7 +300,7 @@ class Predicates:
         subject, pattern = node.this.unnest(), node.expression.unnest()
         if node.args.get("negate"):
             return self._like(made(type(node), {**node.args, "negate": None}), asked.of_opposite)
-        if not (self._is_subject(subject) or _is_text(subject)) or not _is_text(pattern):
+        if not (self._is_subject(subject) or is_text(subject)) or not is_text(pattern):
             raise self._source.refuse(
                 "give LIKE an attribute and a text",
                 node,
@@ -297,8 +311,8 @@ class Predicates:
         if found is None:
             raise self._no_condition(node)
         if texts and "true" not in found.regions:
-            hint = f"Values: {listed(texts)}."
-            raise self._source.refuse(f"fit a label of `{found.name}`", pattern, hint=hint)
+            wrong = f"fit a label of `{called(node, self._names)}`"
+            raise self._source.refuse(wrong, pattern, hint=f"Values: {listed(texts)}.")
         return found.where({"true"}, asked, self._names, self._regions)
 
     def _texts(self, subject: exp.Expr, node: exp.Expr) -> tuple[str, ...]:
@@ -347,25 +361,27 @@ class Predicates:
         if isinstance(subject, exp.Column) and self._names.level(subject) is None:
             axis = self._names.axis(subject)
             return self._of_mask(axis, self._domain.attributes[axis].null, asked, 0)
-        if isinstance(subject, _ARITHMETIC):
+        if isinstance(subject, ARITHMETIC):
             columns = list(subject.find_all(exp.Column))
             parts = [self._is_null(node, column, asked) for column in columns]
-            return self._joined(parts, all_of=asked.needs_all(of_and=False))
+            return self._regions.joined(parts, all_of=asked.needs_all(of_and=False))
         if (found := derived(subject, self._names, self._regions)) is not None:
             known = found.regions.values() if asked.holds(value=False) else ()
             return self._regions.either([*known, *([found.null] * asked.holds(value=True))])
         either = asked.value == asked.is_rest
         known_by = (TRUE, TRUE.of_opposite) if either else (NOT_TRUE, NOT_FALSE)
-        return self._joined([self.region(subject, one) for one in known_by], all_of=not either)
+        return self._regions.joined(
+            [self.region(subject, one) for one in known_by], all_of=not either
+        )
 
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""
         attribute = self._domain.attributes[axis]
         if self._is_period(axis, node):
             return _mask(compared_period(attribute, exp.EQ, node, self._source))
-        if attribute.kind == "labels" and _is_text(node) and not node.this:
+        if attribute.kind == "labels" and is_text(node) and not node.this:
             return 0  # no label is empty, and tools ask for it
-        if isinstance(node, exp.Literal) and node.is_string:
+        if is_text(node):
             return label_mask(attribute, node, self._source)
         if attribute.kind == "labels" and (mask := code_mask(attribute, node, self._source)):
             return mask
@@ -400,7 +416,7 @@ class Predicates:
         return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
 
     def _is_constant(self, node: exp.Expr) -> bool:
-        is_plain = _is_text(node) or isinstance(node, exp.Boolean)
+        is_plain = is_text(node) or isinstance(node, exp.Boolean)
         return is_plain or constant(node, self._source) is not None
 
     def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
@@ -443,17 +459,125 @@ def _fixed(value: bool | None, asked: Truth) -> Region:  # noqa: FBT001
 
 def _same(node: exp.NullSafeEQ | exp.NullSafeNEQ) -> exp.Is:
     """Whether two values are the same, where NULL is one: IS [NOT] DISTINCT FROM."""
-    one, other = node.this, node.expression
-    found: exp.Is = made(exp.Is, {"this": one, "expression": other})
-    if not isinstance(other.unnest(), exp.Null):
-        equal = made(exp.EQ, {"this": one, "expression": other})
-        found = made(exp.Is, {"this": equal, "expression": exp.true()})
+    is_null = isinstance(node.expression.unnest(), exp.Null)
+    equal = of_two(exp.EQ, node.this, node.expression)
+    found: exp.Is = of_two(
+        exp.Is, *((node.this, node.expression) if is_null else (equal, exp.true()))
+    )
     return found
-
-
-def _is_text(node: exp.Expr) -> TypeGuard[exp.Literal]:
-    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _mask(indexes: range) -> int:
     return ((1 << len(indexes)) - 1) << indexes.start
+
+
+def compared_values(
+    found: Derived, of: exp.Expr, kind: type[exp.Expr], value: exp.Expr, names: Names
+) -> set[str | None]:
+    """The values for which a comparison with a constant holds; for <> those of =.
+
+    Values without a place in the order, such as `other`, meet no comparison but = with their name.
+    Where missing values have a name, = with it means IS NULL.
+
+    Raises:
+        SqlError: the value is none that it can have.
+        PeriodNotSealedError: the periods that are named have no data yet.
+    """
+    value = value.unnest()
+    is_equality, name = kind in (exp.EQ, exp.NEQ), called(of, names)
+    text = value.name if is_text(value) else None
+    if is_equality and text is not None:
+        if text == found.missing != "" and text not in found.regions:
+            return {None}
+        if text == "" and found.of == "text" and text not in found.regions:
+            return set()
+    if is_equality and text is not None and (found.of == "text" or text in found.regions):
+        true = {known_text(name, tuple(found.regions), text, value, names.source)}
+    elif found.of == "truth" and is_equality and isinstance(value, exp.Boolean):
+        true = {str(value.this).lower()}
+    elif found.of in ("text", "truth"):
+        raise names.source.refuse(f"compare `{name}` by =, <>, IN or LIKE with texts", value)
+    else:
+        place = _place(found, name, value, names, is_equality=is_equality)
+        holds = _ORDERED[kind]
+        true = {text for text, at in found.places.items() if holds(Fraction(at), place)}
+    if found.of == "period" and len(found.axes) == 1:
+        [axis] = found.axes
+        everything = (1 << names.domain.sizes[axis]) - 1
+        mask = sum(box.get(axis, everything) for text in true for box in found.regions[text])
+        _check_sealed(names.domain.attributes[axis], mask, value, from_on=kind in (exp.GT, exp.GTE))
+    return {*true}
+
+
+def _place(
+    found: Derived, name: str, value: exp.Expr, names: Names, *, is_equality: bool
+) -> Fraction:
+    """Where a constant stands among the values."""
+    source = names.source
+    if found.of == "number":
+        number = constant(value, source)
+        if number is None:
+            raise source.refuse(f"compare a number of `{name}` with numbers", value)
+        return number
+    text = value.name if isinstance(value, exp.Literal) else ""
+    days = first_and_last(text)
+    hint = f"Such as '{next(iter(found.places))}'."
+    if days is None:
+        raise source.refuse(
+            f"compare a {found.unit} of `{name}` with a {found.unit} or a date in quotes",
+            value,
+            hint=f"{hint} The number alone is EXTRACT({str(found.unit).upper()} FROM ...).",
+        )
+    place = days[0].toordinal()
+    least, most = min(found.places.values()), max(found.places.values())
+    if is_equality and least <= place <= most and place not in found.places.values():
+        raise source.refuse(f"name the first day of a {found.unit}, or the {found.unit}", value)
+    return Fraction(place)
+
+
+def _check_sealed(attribute: Attribute, mask: int, value: exp.Expr, *, from_on: bool) -> None:
+    """Raise PeriodNotSealedError if the last of the periods, or all from one on, have no data."""
+    if mask:
+        at = (mask & -mask).bit_length() - 1 if from_on else mask.bit_length() - 1
+        check_sealed(attribute, at, value.name, name="sql")
+
+
+def compared_period(
+    attribute: Attribute, kind: type[exp.Expr], end: exp.Expr, source: SqlText
+) -> range:
+    """Indexes of the periods for which a comparison with `end` holds, but for <>: those of =.
+
+    Raises:
+        SqlError: the end is no label or date, or cuts through a period.
+        PeriodNotSealedError: the end's own period has no data yet.
+    """
+    text = _text(attribute, end, source)
+
+    def found() -> range:
+        if kind in (exp.EQ, exp.NEQ):
+            at = index_of_period(attribute, text, name="sql")
+            return range(at, at + 1)
+        # What lies before the end, and what does not; the end's own period is before or after.
+        of = range_up_to if kind in (exp.LT, exp.LTE) else range_from
+        return of(attribute, text, name="sql", after=kind in (exp.LTE, exp.GT))
+
+    try:
+        return found()
+    except QueryError as exc:
+        said = exc.condition
+        if said.startswith("be "):
+            said = f"compare `{attribute.name}` with {said.removeprefix('be ')}"
+        raise source.refuse(said, end, hint=exc.hint) from exc
+
+
+def _text(attribute: Attribute, node: exp.Expr, source: SqlText) -> str:
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    name = f"`{attribute.name}`"
+    example = attribute.value_names[0]
+    if attribute.periods is not None and attribute.periods.every != "day":
+        example += f"' or '{EXAMPLES['day']}"
+    raise source.refuse(
+        f"compare {name} with periods or dates in quotes", node, hint=f"Such as '{example}'."
+    )

@@ -1,0 +1,145 @@
+"""Conditions as SQL has them: three truth values, and what is decided by branches.
+
+A condition is true, false or unknown of a record: a comparison with a missing value is unknown.
+NOT swaps true and false, and keeps unknown. AND is true where all of its parts are, and false where
+one is; OR the other way. WHERE, FILTER and CASE take what is true, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The records of which a condition has a truth value, or has it not.
+
+    Args:
+        value: true or false.
+        is_rest: whether all others are meant; of these it is the other value, or unknown.
+    """
+
+    value: bool
+    is_rest: bool = False
+
+    @property
+    def of_opposite(self) -> Truth:
+        """What is asked of c, where this is asked of NOT c."""
+        return Truth(not self.value, self.is_rest)
+
+    @property
+    def rest(self) -> Truth:
+        """All other records."""
+        return Truth(self.value, not self.is_rest)
+
+    def needs_all(self, *, of_and: bool) -> bool:
+        """Whether AND, or else OR, has it where all parts have it; else where one has."""
+        return of_and == (self.value != self.is_rest)
+
+    def holds(self, *, value: bool | None) -> bool:
+        """Whether a condition with this truth value has it; None for unknown."""
+        return (value is self.value) != self.is_rest
+
+    def mask(self, true: int, unknown: int, everything: int) -> int:
+        """The values that have it, of masks of those for which a condition is true and unknown."""
+        found = true if self.value else everything & ~(true | unknown)
+        return everything & ~found if self.is_rest else found
+
+
+TRUE, FALSE = Truth(value=True), Truth(value=False)
+NOT_TRUE, NOT_FALSE = TRUE.rest, FALSE.rest
+
+
+Branching = exp.Case | exp.If | exp.Coalesce | exp.Nullif
+
+
+@dataclass(frozen=True)
+class Branches:
+    """What an expression is: the value of the first condition that is true, else the default.
+
+    Args:
+        pairs: conditions and values, in order.
+        default: NULL where the text has none.
+    """
+
+    pairs: tuple[tuple[exp.Expr, exp.Expr], ...]
+    default: exp.Expr
+
+
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
+CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.Like, exp.ILike)
+
+
+def is_text(node: exp.Expr | None) -> TypeGuard[exp.Literal]:
+    """Whether an expression is a text in quotes."""
+    return isinstance(node, exp.Literal) and bool(node.is_string)
+
+
+def is_branching(node: exp.Expr) -> TypeGuard[Branching]:
+    """Whether an expression is one of these."""
+    return isinstance(node, exp.Case | exp.If | exp.Coalesce | exp.Nullif)
+
+
+def branches_of(node: Branching) -> Branches:
+    """The branches of an expression; CASE x WHEN v is read as WHEN x = v."""
+    if isinstance(node, exp.Coalesce):
+        *firsts, last = (node.this, *node.expressions)
+        return Branches(tuple((has_value(one), one) for one in firsts), last)
+    if isinstance(node, exp.Nullif):
+        same = of_two(exp.EQ, node.this, node.expression)
+        return Branches(((same, exp.null()),), node.this)
+    of = node.this if isinstance(node, exp.Case) else None
+    pairs = tuple(
+        (
+            branch.this if of is None else of_two(exp.EQ, of, branch.this),
+            branch.args["true"],
+        )
+        for branch in (node.args["ifs"] if isinstance(node, exp.Case) else [node])
+    )
+    default = node.args.get("default" if isinstance(node, exp.Case) else "false")
+    return Branches(pairs, exp.null() if default is None else default)
+
+
+def compared(node: exp.Expr, subject: Branching) -> exp.Case:
+    """A condition on such an expression, as one on the value of each branch."""
+    found = branches_of(subject)
+    ifs = [
+        made(exp.If, {"this": condition, "true": _about(node, value)})
+        for condition, value in found.pairs
+    ]
+    case: exp.Case = made(exp.Case, {"ifs": ifs, "default": _about(node, found.default)})
+    return case
+
+
+def has_value(node: exp.Expr) -> exp.Expr:
+    """The condition that an expression is not NULL."""
+    is_null = of_two(exp.Is, node, exp.null())
+    found: exp.Expr = made(exp.Not, {"this": is_null})
+    return found
+
+
+def of_two(kind: type[exp.Expr], one: exp.Expr, other: exp.Expr) -> Any:
+    """A node of two parts, which stay where they are."""
+    return made(kind, {"this": one, "expression": other})
+
+
+def between(node: exp.Between) -> list[exp.Expr]:
+    """Both comparisons of BETWEEN."""
+    ends = ((exp.GTE, node.args["low"]), (exp.LTE, node.args["high"]))
+    return [of_two(kind, node.this, end) for kind, end in ends]
+
+
+def made(kind: type[exp.Expr], args: Mapping[str, Any]) -> Any:
+    """A node whose parts stay where they are."""
+    found = kind()
+    found.args = dict(args)
+    return found
+
+
+def _about(node: exp.Expr, subject: exp.Expr) -> exp.Expr:
+    found: exp.Expr = made(type(node), {**node.args, "this": subject})
+    return found

@@ -1,1 +1,0 @@
-"""Periods in SQL: `conditions` compares them with texts, and `last` reads LAST 4 WEEKS."""
