@@ -32,6 +32,7 @@ from qserver.query.sql.conditions.branches import (
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
 from qserver.query.sql.periods.conditions import compared as compared_period
 from qserver.query.sql.periods.last import is_last, last
+from qserver.query.sql.plain.reads import ASK_FIRST, NO_SELECT
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.values.comparing import compared_values
 from qserver.query.sql.values.derived import derived, is_derived, named, truth_of
@@ -370,6 +371,8 @@ class Predicates:
         attribute = self._domain.attributes[axis]
         if isinstance(node, exp.Null):
             return self._no_null(node)
+        if isinstance(node, exp.Query):
+            return self._source.refuse(NO_SELECT, node, hint=ASK_FIRST)
         if isinstance(node, exp.Column):
             self._names.axis(node)  # raises if it names no attribute
             return self._source.refuse(

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.plain.reads import JOINED
+from qserver.query.sql.plain.reads import ASK_FIRST, JOINED, NO_SELECT
 from qserver.query.sql.rewriting.columns import Output, Renaming
 from qserver.query.sql.rewriting.tidy import SCHEMA
 from qserver.query.sql.rewriting.written import keep_written, written_of
@@ -157,11 +157,7 @@ class Records:
         where = select.args.get("where")
         found = None if where is None else where.find(exp.Subquery, exp.Select)
         if found is not None:
-            raise self._source.refuse(
-                "hold no SELECT in a condition on records",
-                found,
-                hint="Write the inner condition out: AND, OR, IN, CASE.",
-            )
+            raise self._source.refuse(NO_SELECT, found, hint=ASK_FIRST)
 
     def _filtered(self, outer: exp.Select, inner: exp.Select, named: Named) -> exp.Select:
         """An outer SELECT of records that the inner one filters and renames."""

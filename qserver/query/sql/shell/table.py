@@ -272,7 +272,8 @@ class Tables:
         rank = column.rank
         assert rank is not None  # noqa: S101 - the caller chose it so
         parties = _parties(rank.parties, rows, kept, unnamed)
-        return Rank(column.name, index[rank.number], rank.descending, parties, rank.breaks_ties)
+        at = index[rank.number]
+        return Rank(column.name, at, rank.descending, parties, rank.kind, rank.n_tiles)
 
     def _shape(
         self,
