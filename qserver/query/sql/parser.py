@@ -14,16 +14,19 @@ from qserver.query.calendar.sealed import as_of, clipped
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import Clauses, chosen, read_clauses
+from qserver.query.sql.clauses import Clauses, read_clauses
+from qserver.query.sql.clauses import chosen as as_chosen
 from qserver.query.sql.periods.last import misplaced
 from qserver.query.sql.plain.reads import dataset_of
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.shell.inner import written_out
 from qserver.query.sql.shell.reading import Shell
 from qserver.query.sql.shell.table import table_of
 from qserver.query.sql.spelt import check_functions, nearest_word
 from qserver.query.sql.statement import MAX_CELLS, Row, Statement
+from qserver.query.sql.tables.choosing import Values
 from qserver.query.sql.tables.missing import left_out
 from qserver.query.sql.tables.part import Part
 from qserver.query.sql.text import SqlText
@@ -35,11 +38,19 @@ _NO_ROWS = re.compile(r"(.*\S)\s+LIMIT\s+0\s*;?\s*", re.IGNORECASE | re.DOTALL)
 __all__ = ["MAX_CELLS", "parse_statement", "query_of"]
 
 
-def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql") -> Statement:
+def parse_statement(
+    text: str,
+    domain: Domain,
+    *,
+    dataset: str,
+    name: str = "sql",
+    chosen: Sequence[Values] = (),
+) -> Statement:
     """The statement in a text of SQL about a dataset.
 
     Args:
         name: the field that holds the text, for messages.
+        chosen: the groups that each SELECT behind IN gives; the widest where that is not known.
 
     Raises:
         SqlError: it cannot be answered; points at the place.
@@ -50,7 +61,7 @@ def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql
         return _without_rows(SqlText(text, name), empty[1], domain, dataset)
     sql = tokenize(text, names=(*domain.names, *domain.level_names, dataset), field=name)
     try:
-        return _statement(sql, _parsed(sql), domain, dataset)
+        return _statement(sql, _parsed(sql), domain, dataset, chosen)
     except RecursionError as exc:
         raise CapacityError("The text of SQL is nested too deep. Ask its parts.") from exc
 
@@ -109,14 +120,22 @@ def _parsed(sql: TokenizedSql) -> exp.Expr:
     return found[0]
 
 
-def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) -> Statement:
+def _statement(
+    sql: TokenizedSql,
+    root: exp.Expr,
+    domain: Domain,
+    dataset: str,
+    chosen: Sequence[Values] = (),
+) -> Statement:
     """The statement of a parsed text."""
     clauses, source = read_clauses(sql), sql.source
     if clauses.as_of:
         domain = _as_of(clauses.as_of, domain, sql)
     check_functions(root, source)
     note_items(sql, root)
-    written, names = root.copy(), Names(domain, source)
+    names = Names(domain, source)
+    inner = written_out(root, names, dataset, clauses, chosen)
+    written = root.copy()
     part = table_of(Shell(names, dataset, Regions(domain.sizes)), root, {})
 
     def before() -> Sequence[Row]:
@@ -126,7 +145,8 @@ def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) 
     if names.noted:
         remarks = left_out(part.rows, before, domain, names.noted)
         part = replace(part, remarks=(*part.remarks, *remarks))
-    return _of_part(sql, part, clauses)
+    found = _of_part(sql, part, clauses)
+    return found if chosen else replace(found, inner=inner)
 
 
 def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
@@ -143,7 +163,7 @@ def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:
 
 def _of_part(sql: TokenizedSql, part: Part, clauses: Clauses) -> Statement:
     selection = part.shape.selection(len(part.rows))
-    said = chosen(clauses, selection, sql.source)
+    said = as_chosen(clauses, selection, sql.source)
     own = {one.name: getattr(part, one.name) for one in fields(Part)}
     return Statement(source=sql.source, explains=sql.explains, clauses=said, **own)
 

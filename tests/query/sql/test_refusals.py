@@ -78,7 +78,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM (SELECT 1)": ("", "say what it reads"),
     "SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people)": (
         "region FROM people",
-        "Ask the inner SELECT first",
+        "by which count it chooses groups",
     ),
     "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)": (
         "AVG(age) FROM people",

@@ -32,7 +32,7 @@ from qserver.query.sql.conditions.branches import (
 from qserver.query.sql.conditions.truth import NOT_FALSE, NOT_TRUE, TRUE, Truth
 from qserver.query.sql.periods.conditions import compared as compared_period
 from qserver.query.sql.periods.last import is_last, last
-from qserver.query.sql.plain.reads import ASK_FIRST, NO_SELECT
+from qserver.query.sql.plain.reads import ASK_FIRST, CHOOSES, NO_SELECT, NO_TEST
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.values.comparing import compared_values
 from qserver.query.sql.values.derived import derived, is_derived, named, truth_of
@@ -248,6 +248,8 @@ class Predicates:
 
     def _in(self, node: exp.In, asked: Truth) -> Region:
         """A list of values, each of which it may equal; of tuples in all places."""
+        if (query := node.args.get("query")) is not None:
+            raise self._source.refuse(NO_TEST, query, hint=CHOOSES)
         if not node.expressions:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
         found = list[Region]()

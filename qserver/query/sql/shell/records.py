@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.plain.reads import ASK_FIRST, JOINED, NO_SELECT
+from qserver.query.sql.plain.reads import ASK_FIRST, CHOOSES, JOINED, NO_SELECT, NO_TEST
 from qserver.query.sql.rewriting.columns import Output, Renaming
 from qserver.query.sql.rewriting.tidy import SCHEMA
 from qserver.query.sql.rewriting.written import keep_written, written_of
@@ -157,7 +157,9 @@ class Records:
         where = select.args.get("where")
         found = None if where is None else where.find(exp.Subquery, exp.Select)
         if found is not None:
-            raise self._source.refuse(NO_SELECT, found, hint=ASK_FIRST)
+            is_in = isinstance(found.parent, exp.In)
+            why, hint = (NO_TEST, CHOOSES) if is_in else (NO_SELECT, ASK_FIRST)
+            raise self._source.refuse(why, found, hint=hint)
 
     def _filtered(self, outer: exp.Select, inner: exp.Select, named: Named) -> exp.Select:
         """An outer SELECT of records that the inner one filters and renames."""
