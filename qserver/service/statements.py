@@ -47,7 +47,8 @@ from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
 from qserver.service.cells.searched import SearchedCells
-from qserver.service.inner_selects import InnerSelects
+from qserver.service.inner.asked import InnerSelects
+from qserver.service.inner.parts import Parts
 from qserver.service.quoted.capped import CappedSteps, at_most_nano
 from qserver.service.service import Price, Service
 from qserver.service.statement_answers import (
@@ -125,8 +126,8 @@ class Statements:
         facts = catalogue_statement(text, domain, dataset=name)
         statement = facts or parse_statement(text, domain, dataset=name).measuring(asked.measure)
         if statement.inner:
-            one = InnerSelects(self, self._questions, asked, statement, domain)
-            return one.run(deadline=self._clock() + wait_s, idempotency=idempotency)
+            parts = Parts(self, self._questions, asked, statement, domain)
+            return InnerSelects(parts, self._clock() + wait_s, idempotency).run()
         return self.answered(asked, statement, wait_s=wait_s, idempotency=idempotency)
 
     def answered(

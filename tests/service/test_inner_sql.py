@@ -38,7 +38,7 @@ def by_duckdb(text: str) -> dict[object, float]:
     values = ", ".join(f"({age}, '{sex}')" for age, sex in ROWS)
     connection.execute(f"INSERT INTO people VALUES {values}")
     rows = connection.execute(text).fetchall()
-    return {(row[0] if len(row) > 1 else None): float(row[-1]) for row in rows}
+    return {(str(row[0]) if len(row) > 1 else None): float(row[-1]) for row in rows}
 
 
 def check(found: StatementAnswer, text: str) -> None:
@@ -147,6 +147,23 @@ def test_a_statement_that_says_no_length_spends_nothing(town: Deployment) -> Non
     with pytest.raises(SqlError, match="counts of the inner SELECT"):
         Statements(town.service()).run("people", text, wait_s=0)
     assert spent(town) == 0
+
+
+def test_what_is_asked_under_a_key_says_what_all_parts_cost(town: Deployment) -> None:
+    text = COUNT.replace("140", "160").replace("WHERE", "WHERE sex = 'Male' AND")
+    found = answered(town, f"{text} WITHIN 10 CONFIDENCE 0.9999", key="k")
+    assert found.charged_nano == spent(town) > 0
+    assert answered(town, f"{text} WITHIN 10 CONFIDENCE 0.9999").charged_nano == 0
+
+
+@pytest.mark.slow
+def test_what_history_knows_of_all_groups_together_lowers_no_quote(town: Deployment) -> None:
+    """All men are counted, so that the widest choice is free; men of some ages are not."""
+    answered(town, "SELECT COUNT(*) FROM people WHERE sex = 'Male' WITHIN 5")
+    text = f"{COUNT} AND sex = 'Male' WITHIN 5 CONFIDENCE 0.94"
+    quote, before = explained(town, text), spent(town)
+    answered(town, text)
+    assert before < spent(town) <= before + quote.most_nano
 
 
 def test_what_history_knows_is_answered_without_a_length(town: Deployment) -> None:

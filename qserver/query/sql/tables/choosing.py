@@ -46,7 +46,12 @@ class InnerSelect:
     @property
     def widest(self) -> Values:
         """The values that most records are counted with: all, or none behind NOT IN."""
-        return frozenset() if self.tells_null else frozenset(self.values) - {None}
+        return frozenset() if self.tells_null else frozenset(self.known)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All values that it may give, without NULL, in order."""
+        return tuple(dict.fromkeys(one for one in self.values if one is not None))
 
     def chosen(self, table: Sequence[Sequence[KnownPart]]) -> Values:
         """The values that it gives by its released numbers.
