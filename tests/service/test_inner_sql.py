@@ -68,6 +68,8 @@ def check(found: StatementAnswer, text: str) -> None:
         (f"SELECT COUNT(*) FROM people WHERE age = {FIRST.replace('LIMIT 3', 'LIMIT 1')}", "5"),
         (f"SELECT sex, COUNT(*) FROM people WHERE age IN {MANY} GROUP BY sex", "5"),
         (f"SELECT age, COUNT(*) FROM people WHERE age IN {FIRST} GROUP BY age", "5"),
+        (f"SELECT COUNT(*) FROM people WHERE age <> ALL {MANY} OR sex = 'Male'", "5"),
+        (f"SELECT COUNT(*) FROM people WHERE age <> {FIRST.replace('LIMIT 3', 'LIMIT 1')}", "5"),
         (f"SELECT COUNT(*) FILTER (WHERE NOT age IN {MANY}) FROM people", "5"),
         (
             "WITH big AS (SELECT age, COUNT(*) AS n FROM people GROUP BY age) SELECT sex, COUNT(*) "

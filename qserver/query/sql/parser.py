@@ -75,7 +75,7 @@ def _without_rows(source: SqlText, text: str, domain: Domain, dataset: str) -> S
         names = [item.alias_or_name or source.name for item in root.expressions]
         return Statement(source, False, (), tuple(names), (), Clauses())
     found = _statement(sql, root, domain, dataset)
-    return replace(found, source=source, rows=(), shape=PLAIN, ranks=(), bounds=())
+    return replace(found, source=source, rows=(), shape=PLAIN, ranks=(), bounds=(), inner=())
 
 
 def _is_fixed(item: exp.Expr) -> bool:

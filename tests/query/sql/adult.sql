@@ -179,3 +179,7 @@ SELECT COUNT(*) FROM adult WHERE FLOOR(age / 10) = (SELECT FLOOR(age / 10) FROM 
 SELECT COUNT(*) FROM adult WHERE age = ANY (SELECT age FROM adult WHERE income = '>50K' GROUP BY age HAVING COUNT(*) BETWEEN 300 AND 400) OR sex IN (SELECT sex FROM adult GROUP BY sex ORDER BY COUNT(*) LIMIT 1)
 SELECT education, COUNT(*) FILTER (WHERE age NOT IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500)) AS n FROM adult GROUP BY education HAVING COUNT(*) > 1000 ORDER BY n DESC LIMIT 4
 SELECT * FROM (SELECT education, COUNT(*) AS n FROM adult GROUP BY education) AS t WHERE education IN (SELECT education FROM adult WHERE sex = 'Male' GROUP BY education HAVING COUNT(*) > 1000)
+SELECT education, COUNT(*) FROM adult GROUP BY education HAVING education <> ALL (SELECT education FROM adult WHERE sex = 'Male' GROUP BY education HAVING COUNT(*) > 1000)
+SELECT COUNT(*) FROM adult WHERE education <> (SELECT education FROM adult GROUP BY education ORDER BY COUNT(*) DESC LIMIT 1) AND sex = (SELECT sex FROM adult GROUP BY sex HAVING COUNT(*) > 100000 ORDER BY COUNT(*) LIMIT 1)
+SELECT 'many' AS w, COUNT(*) AS n FROM adult WHERE age IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500) UNION ALL SELECT 'few', COUNT(*) FROM adult WHERE age NOT IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500)
+WITH w AS (SELECT * FROM adult WHERE education IN (SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1000)) SELECT sex, COUNT(*) AS n FROM w GROUP BY sex

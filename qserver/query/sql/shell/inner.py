@@ -27,7 +27,8 @@ from qserver.query.sql.tables.part import Part
 from qserver.query.sql.tables.passing_groups import is_whole
 from qserver.query.sql.tables.units import COUNTS
 
-_JOINING = (exp.And, exp.Or, exp.Paren, exp.Where, exp.Filter)
+_JOINING = exp.And | exp.Or | exp.Paren
+_CLAUSES = exp.Where | exp.Filter | exp.Having | exp.Qualify
 
 
 def written_out(
@@ -47,7 +48,7 @@ def written_out(
         SqlError: one cannot be answered; points at the place.
         CapacityError: one asks too much.
     """
-    nodes = [node for node in root.find_all(exp.In, exp.EQ) if _query_of(node) is not None]
+    nodes = [node for node in root.find_all(exp.In, exp.EQ, exp.NEQ) if _query_of(node) is not None]
     inside = {id(part) for node in nodes for part in _parts_of(node)}
     nodes = [node for node in nodes if id(node) not in inside]
     read = [(node, _Reader(node, names, dataset, clauses).read()) for node in nodes]
@@ -55,21 +56,35 @@ def written_out(
     sets = chosen or [one.widest for _, one in found]
     for (node, one), values in zip(found, sets, strict=True):
         listed = [_written(value, node) for value in one.values if value in values]
+        # One row that is not there is NULL, and a list without values false.
+        nothing = exp.null() if chosen and _is_one_row(node) else exp.false()
         unique = list(dict.fromkeys(listed))
-        node.replace(exp.In(this=node.this, expressions=unique) if unique else exp.false())
+        found_in = exp.In(this=node.this, expressions=unique) if unique else nothing
+        node.replace(exp.Not(this=found_in) if isinstance(node, exp.NEQ) else found_in)
     return tuple(one for _, one in found)
 
 
 def _query_of(node: exp.Expr) -> exp.Expr | None:
-    """The SELECT behind IN, = ANY, or = where it gives one row."""
-    query = node.args.get("query") if isinstance(node, exp.In) else node.args["expression"]
-    is_any = isinstance(query, exp.Any)
-    query = query.this if isinstance(query, exp.Any) else query
+    """The SELECT behind IN, = ANY and <> ALL, and behind = and <> where it gives one row."""
+    if isinstance(node, exp.In):
+        query = node.args.get("query")
+    else:
+        query, of_all = node.args["expression"], exp.All if isinstance(node, exp.NEQ) else exp.Any
+        if isinstance(query, of_all):
+            query = query.this
+        elif not _is_one_row(node):
+            return None
+    query = query.this if isinstance(query, exp.Subquery) else query
+    return query if isinstance(query, exp.Query) else None
+
+
+def _is_one_row(node: exp.Expr) -> bool:
+    """Whether a value is compared with the only row of a SELECT."""
+    query = None if isinstance(node, exp.In) else node.args["expression"]
     if not isinstance(query, exp.Subquery):
-        return None
+        return False
     limit = query.this.args.get("limit")
-    is_one = limit is not None and limit.args.get("expression") == exp.Literal.number(1)
-    return query.this if isinstance(node, exp.In) or is_any or is_one else None
+    return limit is not None and limit.args.get("expression") == exp.Literal.number(1)
 
 
 def _parts_of(node: exp.Expr) -> list[exp.Expr]:
@@ -152,9 +167,9 @@ class _Reader:
     def _is_positive(self) -> bool:
         """Whether NULL does here as false does."""
         at = self.node.parent
-        while isinstance(at, _JOINING) and not isinstance(at, exp.Where | exp.Filter):
+        while isinstance(at, _JOINING):
             at = at.parent
-        return isinstance(at, exp.Where | exp.Filter)
+        return isinstance(at, _CLAUSES) and not isinstance(self.node, exp.NEQ)
 
     def _inner(self, part: Part) -> InnerSelect:
         own = {one.name: getattr(part, one.name) for one in fields(Part)}
