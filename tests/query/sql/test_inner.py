@@ -64,6 +64,13 @@ def test_groups_that_are_told_apart_leave_one_choice() -> None:
         assert inner.possible(exact) == (inner.chosen(exact),)
 
 
+def test_equal_numbers_are_ordered_by_the_groups_behind_them() -> None:
+    """The first group has no record, so the places of the others are not those of the table."""
+    by = (SortKey(0, descending=True), SortKey(None, ranks=(0, 3, 1, 2)))
+    exact = [[KnownPart(n, n, n)] for n in (0.0, 5.0, 5.0, 5.0)]
+    assert of_shape(Shape(keys=by, limit=2), 4).chosen(exact) == frozenset({"2", "3"})
+
+
 def test_too_many_groups_in_doubt_are_no_choices() -> None:
     open_ = [[KnownPart(5.0, 3.0, 7.0)]] * 7
     assert of_shape(HAVING, 7).possible(open_) is None

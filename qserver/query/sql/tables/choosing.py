@@ -59,13 +59,17 @@ class InnerSelect:
         Of the least ones only groups that surely have a record: any that has none would be first.
         """
         is_rising = self.shape.limit is not None and not self.shape.keys[0].descending
-        there = [
-            i
-            for i, row in enumerate(table)
-            if _has_record(row) or not (is_rising or all(abs(p.estimate) < 0.5 for p in row))
+        is_there = [
+            _has_record(row) or not (is_rising or all(abs(p.estimate) < 0.5 for p in row))
+            for row in table
         ]
-        places = self.shape.places([[part.estimate for part in table[i]] for i in there])
-        return self._values_of([there[i] for i in places])
+        places = self.shape.places(
+            [
+                [part.estimate if there else None for part in row]
+                for row, there in zip(table, is_there, strict=True)
+            ]
+        )
+        return self._values_of([i for i in places if is_there[i]])
 
     def possible(self, table: Sequence[Sequence[KnownPart]]) -> tuple[Values, ...] | None:
         """The sets of values that it may give; None for too many.
