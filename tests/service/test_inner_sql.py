@@ -116,6 +116,17 @@ def test_a_group_in_doubt_is_said_and_both_choices_are_held(town: Deployment) ->
     assert (known.price_nano, known.most_nano) == (0, 0)
 
 
+@pytest.mark.slow
+def test_the_same_select_gives_the_same_behind_in_and_not_in(town: Deployment) -> None:
+    """Of an age with 160 people it is in doubt whether it is given, and it counts in both cases."""
+    many = MANY.replace("140", "160")
+    text = f"SELECT COUNT(*) FROM people WHERE age IN {many} OR age NOT IN {many}"
+    found = answered(town, f"{text} WITHIN 10 CONFIDENCE 0.9999")
+    assert "gives '23' is not sure" in remark_with(found, "Whether it gives")
+    low, high = interval(found)
+    assert low <= sum(SIZES) <= high < low + 80
+
+
 def test_a_choice_with_too_many_groups_in_doubt_is_not_told(town: Deployment) -> None:
     found = answered(town, COUNT.replace("> 140", "> 30") + " WITHIN 300")
     [[cell]] = found.cells

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from math import prod
 
 from qserver.query.sql.cells import CellValue, is_public
@@ -43,7 +43,7 @@ class Told:
         each = [one.possible(parts) for one, parts in pairs]
         sets, possible = [one for one in each if one is not None], None
         if len(sets) == len(each) and prod(map(len, sets)) <= _MOST_CHOICES:
-            possible = tuple(product(*sets))
+            possible = tuple(one for one in product(*sets) if _is_one_choice(inner, one))
         chosen = tuple(one.chosen(parts) for one, parts in pairs)
         return cls(chosen, possible, sum(table.charged_nano for table in tables))
 
@@ -71,6 +71,16 @@ class Told:
                 "for both."
             )
         return found
+
+
+def _is_one_choice(inner: Sequence[InnerSelect], choice: Choice) -> bool:
+    """Whether SELECTs that are the same give the same, which is told apart behind NOT IN alone."""
+    known = [one - {None} for one in choice]
+    return all(
+        one == other
+        for (of, one), (by, other) in combinations(zip(inner, known, strict=True), 2)
+        if (of.statement, of.shape) == (by.statement, by.shape)
+    )
 
 
 def around(first: StatementAnswer, others: Sequence[StatementAnswer | None]) -> StatementAnswer:
