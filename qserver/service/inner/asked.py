@@ -15,7 +15,7 @@ from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
-from qserver.service.inner.choices import Told, around
+from qserver.service.inner.choices import Told, around, is_told_beside
 from qserver.service.inner.parts import Choice, Parts
 from qserver.service.statement_answers import (
     AnyStatement,
@@ -70,11 +70,15 @@ class InnerSelects:
         others, n_asked = list[StatementAnswer | None](), 1
         for i, one in enumerate(told.others):
             found, step = self._known(one), f"choice {i + 1}"
-            # What was asked under the key before says what it was charged.
-            if (found is None or self._was_asked(step)) and n_asked < MOST_ASKED:
-                found, n_asked = self._other(one, step), n_asked + 1
             if isinstance(found, JobStatus):
                 return found
+            # What was asked under the key before says what it was charged.
+            is_told = found is not None and is_told_beside(first, found)
+            if (not is_told or self._was_asked(step)) and n_asked < MOST_ASKED:
+                asked, n_asked = self._other(one, step), n_asked + 1
+                if isinstance(asked, JobStatus):
+                    return asked
+                found = asked or found
             others.append(found)
         return self._joined(told, first, others)
 
@@ -206,6 +210,9 @@ class InnerSelects:
             curve=(),
         )
 
+    def _nano(self, statement: Statement) -> int:
+        return self.parts.price(statement).nano
+
     def _priced(self, before: Sequence[StatementExplanation]) -> list[Statement]:
         """The rest about what is chosen and about the others that would be asked."""
         parts = self.parts
@@ -214,8 +221,8 @@ class InnerSelects:
                 self, parts=replace(parts, asked=replace(parts.asked, explain=False))
             )._told()
             if isinstance(told, Told) and told.possible is not None:
-                others = [self._whole(one) for one in told.others if self._known(one) is None]
-                found = [parts.outer(told.chosen), *(one for one in others if one is not None)]
-                found = [one for one in found if one.rows][:MOST_ASKED]
-                return found or [parts.dearest()]
+                others = [one for choice in told.others if (one := self._whole(choice)) is not None]
+                others = sorted((one for one in others if one.rows), key=self._nano, reverse=True)
+                chosen = parts.outer(told.chosen)
+                return [chosen if chosen.rows else parts.dearest(), *others[: MOST_ASKED - 1]]
         return [parts.dearest()] * MOST_ASKED

@@ -8,10 +8,10 @@ true choice does: what an interval may miss with is divided between the two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from math import prod
 
 from qserver.query.sql.cells import CellValue, is_public
 from qserver.query.sql.combined.function import KnownPart
@@ -22,6 +22,8 @@ from qserver.service.statement_answers import AnsweredCell, CellReading, Stateme
 
 _MOST_CHOICES = 64
 _MOST_NAMES = 12
+_AS_EXACT = 2.0
+"""What is at most so many times as long is about as exact: another choice is far off anyway."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Told:
         pairs = [(one, _at_once(table)) for one, table in zip(inner, tables, strict=True)]
         each = [one.possible(parts) for one, parts in pairs]
         sets, possible = [one for one in each if one is not None], None
-        if len(sets) == len(each) and prod(map(len, sets)) <= _MOST_CHOICES:
+        if len(sets) == len(each) and math.prod(map(len, sets)) <= _MOST_CHOICES:
             possible = tuple(one for one in product(*sets) if _is_one_choice(inner, one))
         chosen = tuple(one.chosen(parts) for one, parts in pairs)
         return cls(chosen, possible, sum(table.charged_nano for table in tables))
@@ -100,6 +102,25 @@ def around(first: StatementAnswer, others: Sequence[StatementAnswer | None]) -> 
                 hulls[k] = replace(hulls[k], value=CellValue(None, hulls[k].value.interval))
         cells.append(tuple(hulls))
     return replace(first, cells=tuple(cells))
+
+
+def is_told_beside(first: StatementAnswer, other: StatementAnswer) -> bool:
+    """Whether the numbers of another choice are told about as exactly as those of the first."""
+    own = dict(zip(_groups(first), first.cells, strict=True))
+    pairs = zip(_groups(other), other.cells, strict=True)
+    return all(
+        _length(there) <= _AS_EXACT * _length(here)
+        for group, row in pairs
+        if group in own
+        for here, there in zip(own[group], row, strict=True)
+    )
+
+
+def _length(cell: AnsweredCell) -> float:
+    ends = cell.value.interval
+    if cell.value.estimate is None or ends.low is None or ends.high is None:
+        return math.inf
+    return ends.high - ends.low
 
 
 def _at_once(table: StatementAnswer) -> list[list[KnownPart]]:
