@@ -106,6 +106,7 @@ def test_a_group_in_doubt_is_said_and_both_choices_are_held(town: Deployment) ->
     """One age has just as many people as would be too few, the others 40 more or less."""
     text = f"{COUNT} AND sex = 'Female' WITHIN 10 CONFIDENCE 0.9999".replace("140", "160")
     quote = explained(town, text)
+    assert any("about several choices" in one for one in quote.asked.statement.remarks)
     found = answered(town, text)
     assert spent(town) <= quote.most_nano
     assert "gives '23' is not sure" in remark_with(found, "Whether it gives")

@@ -24,6 +24,10 @@ from qserver.service.statement_answers import (
 )
 from qserver.service.unmeasured.first import known_now
 
+_ONE_CHOICE = (
+    "The price is for the groups that the inner SELECT gives; where some of them are in doubt, the "
+    "rest is asked about several choices, for up to the most that may be charged."
+)
 MOST_ASKED = 4
 """About so many choices the rest is asked at most; beyond these history must know it."""
 
@@ -196,7 +200,7 @@ class InnerSelects:
         price = sum(one.price_nano for one in (*before, first))
         return replace(
             first,
-            asked=parts.as_said(first.asked),
+            asked=parts.as_said(first.asked, [_ONE_CHOICE] if len(rest) > 1 else []),
             kind=before[0].kind if any(one.price_nano for one in before) else first.kind,
             price_nano=price,
             most_nano=sum(one.most_nano for one in (*before, *rest)),
