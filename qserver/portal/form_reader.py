@@ -97,6 +97,12 @@ def read_question(
             statement.source.end,
             hint="The page of an answer says how likely any count is.",
         )
+    if statement.inner:
+        raise statement.source.refuse(
+            "ask an inner SELECT first on this page, and write its groups: IN ('a', 'b')",
+            statement.source.end,
+            hint="Over HTTP, PostgreSQL and on the command line it is one statement.",
+        )
     clauses = statement.clauses
     if clauses.looking == NOTHING_SEEN:
         clauses = replace(clauses, looking=question.looking())

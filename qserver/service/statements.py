@@ -47,8 +47,10 @@ from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
 from qserver.service.cells.searched import SearchedCells
+from qserver.service.inner.asked import InnerSelects
+from qserver.service.inner.parts import Parts
 from qserver.service.quoted.capped import CappedSteps, at_most_nano
-from qserver.service.service import Service
+from qserver.service.service import Price, Service
 from qserver.service.statement_answers import (
     AnsweredCell,
     AnyStatement,
@@ -119,10 +121,25 @@ class Statements:
         idempotency: Idempotency | None,
     ) -> AnyStatement | JobStatus:
         """As `run`, computed anew."""
-        name, text, at, spends, by = asked.name, asked.text, asked.at, asked.spends, asked.by
-        domain = self._questions.domain(name, at=at)
+        name, text = asked.name, asked.text
+        domain = self._questions.domain(name, at=asked.at)
         facts = catalogue_statement(text, domain, dataset=name)
         statement = facts or parse_statement(text, domain, dataset=name).measuring(asked.measure)
+        if statement.inner:
+            parts = Parts(self, self._questions, asked, statement, domain)
+            return InnerSelects(parts, self._clock() + wait_s, idempotency).run()
+        return self.answered(asked, statement, wait_s=wait_s, idempotency=idempotency)
+
+    def answered(
+        self,
+        asked: StatementKey,
+        statement: Statement,
+        *,
+        wait_s: float,
+        idempotency: Idempotency | None = None,
+    ) -> AnyStatement | JobStatus:
+        """The table of a statement, or its price, as `run` gives it; raises as `run` does."""
+        name, spends, by = asked.name, asked.spends, asked.by
         if not statement.columns or not statement.rows:
             return facts_table(statement, self._questions.dataset(name), explains=asked.explain)
         if statement.bounds:
@@ -197,14 +214,14 @@ class Statements:
         steps = self._capped(name, statement, by)
         steps.take(len(taken.answers))
         while (step := steps.next_step()) is not None:
-            left = max(deadline - self._clock(), 0.0)
+            left = self.left_s(deadline)
             job = taken.take(step_of(step), wait_s=left, by=by, most_nano=steps.may_cost_nano)
             steps.taken()
             if job:
                 return job
             steps.look()
         last = steps.last()
-        left = max(deadline - self._clock(), 0.0)
+        left = self.left_s(deadline)
         most = steps.may_cost_nano
         answers = self._answered(
             name, last, wait_s=left, idempotency=idempotency, by=by, most_nano=most
@@ -215,6 +232,10 @@ class Statements:
         steps.answered(last)
         rest = steps.rest_nano()
         return self.table(name, last, with_earlier(answers, taken.answers), rest_nano=rest)
+
+    def left_s(self, deadline: float) -> float:
+        """The seconds until then."""
+        return max(deadline - self._clock(), 0.0)
 
     def charged_nano(self, name: str, idempotency: Idempotency) -> int:
         """What the steps of a statement that was asked under a key were charged so far."""
@@ -319,6 +340,12 @@ class Statements:
         if most is not None and left is None:
             found = replace(found, affordable=steps.quote.is_payable)
         return replace(found, price_nano=price, most_nano=price, is_most=steps.goes_on)
+
+    def price(self, name: str, statement: Statement, *, by: str) -> Price:
+        """What a statement costs at once, or by its first quote; 0 where history answers it."""
+        if has_steps(statement):
+            return self._capped(name, statement, by).quote
+        return self._questions.price(name, workload_of(self.asked(name, statement)), by=by)
 
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
         """The questions of a statement that suffice in every case, by what history says."""

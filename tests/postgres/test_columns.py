@@ -7,7 +7,7 @@ import pytest
 from qserver.text import ADDS_NOTHING
 from tests.deployment import Deployment
 from tests.postgres.client import RawClient, connected
-from tests.service.test_statements import answered
+from tests.service.test_statements import answered, spent
 
 SPENDS = "SET qserver.spend = on"
 
@@ -138,3 +138,19 @@ def test_missing_values_are_null_in_what_tools_send(town: Deployment) -> None:
         [[n, low, high]] = client.query("SELECT COUNT(*) - COUNT(sex) AS n FROM people").rows
     assert float(low or 0) <= 0 <= float(high or 0)
     assert float(n or 0) == pytest.approx(0, abs=200)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker")
+def test_a_select_behind_in_says_what_it_gives_and_what_all_of_it_cost(
+    client: RawClient, town: Deployment
+) -> None:
+    client.query(SPENDS)
+    inner = "SELECT age FROM people GROUP BY age HAVING COUNT(*) > 20"
+    reply = client.query(
+        f"SELECT sex, COUNT(*) AS n FROM people WHERE age IN ({inner}) GROUP BY sex WITHIN 4"
+    )
+    assert [row[0] for row in reply.rows] == ["Female", "Male", None]
+    said = b" ".join(reply.of(b"N")).decode()
+    assert f"This cost {spent(town) / 1e9:.4g} epsilon" in said
+    assert "the inner SELECT gives '20', '21', '22'" in said

@@ -33,8 +33,9 @@ from worker.spending.spend import Spender
 
 N_ASKED = 14
 """Statements in one world: with more of them history has all that is drawn."""
-_MOST_ROUNDS = MOST_STEPS + 2
-"""Times that a statement is sent: its steps, all at once, and the answer."""
+_MOST_ROUNDS = 5 * (MOST_STEPS + 2)
+"""Times that a statement is sent: its steps, all at once, and the answer; so for each choice that a
+SELECT behind IN may make."""
 _LEASE_MS = 600_000
 REFUSED = {"budget_exhausted", "disclosure_guard", "period_retired", "too_large", "not_estimable"}
 """What a job may fail with: refusals that only the worker can tell."""
@@ -146,6 +147,8 @@ class World:
         if rng.random() < 0.3:
             low, high = sorted(rng.choices(range(self.n_weeks), k=2))
             text += f" WHERE week BETWEEN '{week(low)}' AND '{week(high)}'"
+        if not is_share and rng.random() < 0.2:
+            text += f" {'AND' if ' WHERE week' in text else 'WHERE'} {self._of_groups()}"
         if group:
             text += f" GROUP BY {group}"
         text += f" WITHIN {rng.choice([0.02, 0.05, 0.2] if is_share else [5, 10, 20, 60, 150])}"
@@ -154,6 +157,13 @@ class World:
         if rng.random() < 0.2:
             text += " ONLY THIS" if rng.random() < 0.5 else " CONFIDENCE 0.9"
         return text
+
+    def _of_groups(self) -> str:
+        """A condition on groups that are chosen by their counts."""
+        rng, of = self.random, self.random.choice(["week", "sex"])
+        by = rng.choice(["HAVING COUNT(*) > 40", "ORDER BY COUNT(*) DESC LIMIT 1"])
+        is_in = rng.choice(["IN", "NOT IN"])
+        return f"{of} {is_in} (SELECT {of} FROM people GROUP BY {of} {by})"
 
     def _ask(self, route: str, document: dict[str, Any]) -> None:
         """Explain it and ask it, to its end."""

@@ -109,6 +109,23 @@ def test_what_has_no_other_row_is_null_and_is_not_ranked(town: Deployment) -> No
         assert high - low == pytest.approx(40)
 
 
+def test_what_follows_from_a_rank_holds_and_costs_nothing(town: Deployment) -> None:
+    calls = ("DENSE_RANK()", "PERCENT_RANK()", "CUME_DIST()", "NTILE(2)")
+    of = ", ".join(f"{call} OVER (ORDER BY COUNT(*) DESC)" for call in calls)
+    text = "SELECT sex, COUNT(*){} FROM people WHERE sex <> 'other' GROUP BY sex WITHIN 20"
+    answered(town, f"{text.format('')} {SURE}")
+    before = spent(town)
+    found = answered(town, f"{text.format(', ' + of)} {SURE}")
+    assert spent(town) == before
+    women, men = ([cell.value for cell in row[1:]] for row in found.cells)
+    # There are twice as many women, so nothing of it is in doubt.
+    expected = {"women": [1.0, 0.0, 0.5, 1.0], "men": [2.0, 1.0, 1.0, 2.0]}
+    assert {"women": [one.estimate for one in women], "men": [one.estimate for one in men]} == (
+        expected
+    )
+    assert all(one.interval == CellInterval(one.estimate, one.estimate) for one in (*women, *men))
+
+
 def test_a_rank_within_a_partition_is_among_its_rows_alone(town: Deployment) -> None:
     text = (
         "SELECT sex, age, ROW_NUMBER() OVER (PARTITION BY sex ORDER BY COUNT(*)) AS k "

@@ -48,6 +48,7 @@ from qserver.query.sql.logic import (
     made,
     of_two,
 )
+from qserver.query.sql.plain import ASK_FIRST, CHOOSES, NO_SELECT, NO_TEST
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import called, derived, is_derived, truth_of
@@ -268,6 +269,8 @@ class Predicates:
 
     def _in(self, node: exp.In, asked: Truth) -> Region:
         """A list of values, each of which it may equal; of tuples in all places."""
+        if (query := node.args.get("query")) is not None:
+            raise self._source.refuse(NO_TEST, query, hint=CHOOSES)
         if not node.expressions:
             raise self._source.refuse("give IN an attribute and a list of its values", node)
         found = list[Region]()
@@ -392,6 +395,8 @@ class Predicates:
         attribute = self._domain.attributes[axis]
         if isinstance(node, exp.Null):
             return self._no_null(node)
+        if isinstance(node, exp.Query):
+            return self._source.refuse(NO_SELECT, node, hint=ASK_FIRST)
         if isinstance(node, exp.Column):
             self._names.axis(node)  # raises if it names no attribute
             return self._source.refuse(

@@ -14,14 +14,17 @@ from qserver.query.calendar.units import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import Clauses, chosen, read_clauses
+from qserver.query.sql.clauses import Clauses, read_clauses
+from qserver.query.sql.clauses import chosen as as_chosen
 from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.written import note_items
 from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.shell.inner import written_out
 from qserver.query.sql.shell.reading import Shell
 from qserver.query.sql.shell.table import table_of
 from qserver.query.sql.statement import MAX_CELLS, Row, Statement
+from qserver.query.sql.tables.choosing import Values
 from qserver.query.sql.tables.missing import left_out
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
@@ -33,11 +36,19 @@ _NO_ROWS = re.compile(r"(.*\S)\s+LIMIT\s+0\s*;?\s*", re.IGNORECASE | re.DOTALL)
 __all__ = ["MAX_CELLS", "parse_statement", "query_of"]
 
 
-def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql") -> Statement:
+def parse_statement(
+    text: str,
+    domain: Domain,
+    *,
+    dataset: str,
+    name: str = "sql",
+    chosen: Sequence[Values] = (),
+) -> Statement:
     """The statement in a text of SQL about a dataset.
 
     Args:
         name: the field that holds the text, for messages.
+        chosen: the groups that each SELECT behind IN gives; the widest where that is not known.
 
     Raises:
         SqlError: it cannot be answered; points at the place.
@@ -48,7 +59,7 @@ def parse_statement(text: str, domain: Domain, *, dataset: str, name: str = "sql
         return _without_rows(SqlText(text, name), empty[1], domain, dataset)
     sql = tokenize(text, names=(*domain.names, *domain.level_names, dataset), field=name)
     try:
-        return _statement(sql, _parsed(sql), domain, dataset)
+        return _statement(sql, _parsed(sql), domain, dataset, chosen)
     except RecursionError as exc:
         raise CapacityError("The text of SQL is nested too deep. Ask its parts.") from exc
 
@@ -62,7 +73,7 @@ def _without_rows(source: SqlText, text: str, domain: Domain, dataset: str) -> S
         names = [item.alias_or_name or source.name for item in root.expressions]
         return Statement(source, False, (), tuple(names), (), Clauses())
     found = _statement(sql, root, domain, dataset)
-    return replace(found, source=source, rows=(), shape=PLAIN, ranks=(), bounds=())
+    return replace(found, source=source, rows=(), shape=PLAIN, ranks=(), bounds=(), inner=())
 
 
 def _is_fixed(item: exp.Expr) -> bool:
@@ -107,14 +118,22 @@ def _parsed(sql: TokenizedSql) -> exp.Expr:
     return found[0]
 
 
-def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) -> Statement:
+def _statement(
+    sql: TokenizedSql,
+    root: exp.Expr,
+    domain: Domain,
+    dataset: str,
+    chosen: Sequence[Values] = (),
+) -> Statement:
     """The statement of a parsed text."""
     clauses, source = read_clauses(sql), sql.source
     if clauses.as_of:
         domain = _as_of(clauses.as_of, domain, sql)
     check_functions(root, source)
     note_items(sql, root)
-    written, names = root.copy(), Names(domain, source)
+    names = Names(domain, source)
+    inner = written_out(root, names, dataset, clauses, chosen)
+    written = root.copy()
     found = table_of(Shell(names, dataset, Regions(domain.sizes)), root, {})
 
     def before() -> Sequence[Row]:
@@ -124,8 +143,8 @@ def _statement(sql: TokenizedSql, root: exp.Expr, domain: Domain, dataset: str) 
     if names.noted:
         remarks = left_out(found.rows, before, domain, names.noted)
         found = replace(found, remarks=(*found.remarks, *remarks))
-    said = chosen(clauses, found.shape.selection(len(found.rows)), source)
-    return replace(found, explains=sql.explains, clauses=said)
+    said = as_chosen(clauses, found.shape.selection(len(found.rows)), source)
+    return replace(found, explains=sql.explains, clauses=said, inner=() if chosen else inner)
 
 
 def _as_of(period: str, domain: Domain, sql: TokenizedSql) -> Domain:

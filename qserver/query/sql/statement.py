@@ -17,6 +17,7 @@ from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN, Shape
+from qserver.query.sql.tables.choosing import InnerSelect
 from qserver.query.sql.tables.units import COUNTS, Unit, served
 from qserver.query.sql.text import SqlText
 
@@ -138,6 +139,7 @@ class Statement:
             rank. Empty where SELECT names none.
         units: per column what its numbers are counted in; empty where that does not matter.
         stops: per column where its item ends in the text; None where none is.
+        inner: the SELECTs of groups behind IN; their widest choices stand in their place.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -159,8 +161,10 @@ class Statement:
     places: tuple[tuple[int | None, int | None], ...] = ()
     units: tuple[Unit, ...] = ()
     stops: tuple[int | None, ...] = ()
+    inner: tuple[InnerSelect, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_inner()
         rest = replace(self.clauses, measure=None, reading=AS_EVER)
         if self.bounds and (self.explains or rest != Clauses()):
             raise self.without_price()
@@ -185,6 +189,16 @@ class Statement:
                 "not have both SIMULTANEOUS and AS LARGEST OF",
                 self.source.end,
                 hint="Intervals that all hold at once hold for any choice.",
+            )
+
+    def _check_inner(self) -> None:
+        clauses = self.clauses
+        is_plain = clauses.reading == AS_EVER and not clauses.looking.independent
+        if self.inner and (self.bounds or not is_plain):
+            raise self.source.refuse(
+                "have no PROBABILITY, INDEPENDENT, GIVEN or BY with a SELECT behind IN",
+                self.source.end,
+                hint="Ask the inner SELECT first, and write its groups: IN ('a', 'b').",
             )
 
     def _check_exactness(self) -> None:
@@ -212,7 +226,9 @@ class Statement:
         units = self.units or (COUNTS,) * len(self.columns)
         lacking = [None if self.said_of(k).has_length else u for k, u in enumerate(units)]
         shown = [k >= len(self.stops) or self.stops[k] is not None for k in range(len(units))]
-        return served(lacking, shown)
+        inner = [unit for one in self.inner for unit in one.statement.units]
+        found = served([*lacking, *inner], [*shown, *(True for _ in inner)])
+        return frozenset(k for k in found if k < len(units))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -298,7 +314,7 @@ class Statement:
             SqlError: it asks for several, or for a quotient.
         """
         cell = self.rows[0].cells[0] if self.rows and self.columns else None
-        is_plain = not self.groups and not self.bounds and not self.is_processed
+        is_plain = not self.groups and not self.bounds and not self.is_processed and not self.inner
         is_plain = is_plain and not self.is_column_wise
         if len(self.columns) != 1 or not is_plain or not isinstance(cell, Sum):
             raise self.source.refuse(

@@ -57,13 +57,15 @@ _ALSO_NAMES = _kinds(
     """FIRST NEXT ROW ROWS PERCENT RANGE INT BIGINT SMALLINT FLOAT DOUBLE DECIMAL TEXT VARCHAR CHAR
     DATE TIMESTAMP TIMESTAMPTZ"""
 )
-_WRITTEN_OUT = "Write the inner condition out: AND, OR, IN, CASE."
 _REASONS = {
     TokenType.DISTINCT: (
         "not use DISTINCT, which is not linear in the counts of records",
         "Nearest: COUNT(*) with GROUP BY, which counts each value.",
     ),
-    TokenType.EXISTS: ("hold no SELECT in a condition", _WRITTEN_OUT),
+    TokenType.EXISTS: (
+        "not ask whether a record is there by EXISTS, which no released number tells",
+        "Ask COUNT(*) of the inner SELECT first; what holds of the record itself stands in WHERE.",
+    ),
     TokenType.XOR: ("join conditions by AND, OR and NOT", "Nearest: (a OR b) AND NOT (a AND b)."),
     TokenType.TABLE_SAMPLE: (
         "count all records, which a sample makes no cheaper",
@@ -312,7 +314,7 @@ def _refusal(source: SqlText, token: Token) -> SqlError:
         condition, hint = _REASONS[kind]
         return source.refuse(condition, token, hint=hint)
     if kind is TokenType.SELECT:
-        return source.refuse("hold one SELECT", token, hint=_WRITTEN_OUT)
+        return source.refuse("hold one SELECT", token, hint="Nearest: WITH name AS (SELECT ...).")
     if kind is TokenType.SEMICOLON:
         return source.refuse("be one statement", token)
     return source.refuse(

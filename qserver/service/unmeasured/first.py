@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from qserver.query.question import Workload
 from qserver.query.sql.cells import StatementQuestions, has_steps
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import (
@@ -45,30 +47,61 @@ def from_history(
     if not says_none(statement):
         raise priced(statements, service, name, statement, by=by)
     questions = statements.asked(name, stated(statement, service.within(name)))
-    workload, typed = workload_of(questions), _typed(statement, questions)
-    # What need not be as exact as stated is asked as exactly as it is known.
-    known = service.insight.as_known(name, workload)
-    is_known = all(
-        one is not None and (i not in typed or one == workload.questions[i])
-        for i, one in enumerate(known)
+    if is_priced:
+        known = _as_known(service, name, questions, _typed(statement, questions))
+        is_known = known is not None
+        raise priced(statements, service, name, statement, by=by, is_known=is_known)
+    typed = _typed(statement, questions)
+    found = known_now(statements, service, name, questions, typed=typed, wait_s=wait_s, by=by)
+    if found is None:
+        raise priced(statements, service, name, statement, by=by)
+    return found
+
+
+def known_now(
+    statements: Statements,
+    service: Service,
+    name: str,
+    questions: StatementQuestions,
+    *,
+    typed: Collection[int] = (),
+    wait_s: float,
+    by: str,
+) -> StatementAnswer | JobStatus | None:
+    """The table that history gives at no cost, as exactly as it knows it; None where it does not.
+
+    Args:
+        typed: the questions that it must know as exactly as they are asked.
+    """
+    known = _as_known(service, name, questions, typed)
+    if known is None:
+        return None
+    numbers = service.known_workload(name, known, wait_s=wait_s, by=by)
+    if isinstance(numbers, JobStatus):
+        return numbers
+    status = service.dataset(name)
+    return statements.known_table(
+        name,
+        questions,
+        numbers,
+        remaining_nano=status.remaining_nano,
+        version=status.version,
+        is_asked=False,
     )
-    if is_known and not is_priced:
-        asked = tuple(one for one in known if one is not None)
-        numbers = service.known_workload(
-            name, replace(workload, questions=asked), wait_s=wait_s, by=by
-        )
-        if isinstance(numbers, JobStatus):
-            return numbers
-        status = service.dataset(name)
-        return statements.known_table(
-            name,
-            questions,
-            numbers,
-            remaining_nano=status.remaining_nano,
-            version=status.version,
-            is_asked=False,
-        )
-    raise priced(statements, service, name, statement, by=by, is_known=is_known)
+
+
+def _as_known(
+    service: Service, name: str, questions: StatementQuestions, typed: Collection[int]
+) -> Workload | None:
+    """The questions as exactly as history knows them, or as asked; None where it lacks one."""
+    workload = workload_of(questions)
+    known = service.insight.as_known(name, workload)
+    asked = [
+        one
+        for i, one in enumerate(known)
+        if one is not None and (i not in typed or one == workload.questions[i])
+    ]
+    return replace(workload, questions=tuple(asked)) if len(asked) == len(known) else None
 
 
 def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
@@ -117,10 +150,15 @@ def refuse_unless_free(
     found = statements.explain(name, statement, by=by)
     if found.kind in ("free", "exact"):
         return
-    price, left = found.price_nano, found.remaining_nano
+    raise not_spending(statement, price_nano=found.price_nano, remaining_nano=found.remaining_nano)
+
+
+def not_spending(statement: Statement, *, price_nano: int, remaining_nano: int) -> UnconfirmedError:
+    """The error of a statement with lengths that may not spend, and would cost this."""
+    price, left = price_nano, remaining_nano
     refused = statement.source.refuse(
         "cost nothing, since it was sent so that it does not spend",
         statement.source.end,
         hint=f"It {costs(price, left)}. Nothing was spent: allow it to spend to pay that.",
     )
-    raise UnconfirmedError(refused, price_nano=price, remaining_nano=left, words="")
+    return UnconfirmedError(refused, price_nano=price, remaining_nano=left, words="")

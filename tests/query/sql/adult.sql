@@ -170,3 +170,19 @@ SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex UNION SELECT 'all', COUNT(*) F
 SELECT COUNT(*) FROM adult WHERE NOT occupation > 'M'
 SELECT COUNT(*) FROM adult WHERE occupation NOT BETWEEN 'A' AND 'M'
 SELECT occupation >= 'P' AS late, COUNT(*) AS n FROM adult GROUP BY 1
+SELECT COUNT(*) FROM adult WHERE education IN (SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1000)
+SELECT COUNT(*) FROM adult WHERE education IN (SELECT education FROM adult GROUP BY education ORDER BY COUNT(*) DESC LIMIT 5)
+SELECT sex, COUNT(*) FROM adult WHERE education NOT IN (SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1000) GROUP BY sex
+SELECT sex, AVG(age) FROM adult WHERE occupation IN (SELECT occupation FROM adult GROUP BY occupation ORDER BY COUNT(*) DESC LIMIT 3) GROUP BY sex ORDER BY 2
+SELECT COUNT(*) FROM adult WHERE occupation NOT IN (SELECT occupation FROM adult GROUP BY occupation HAVING COUNT(*) > 2000)
+SELECT COUNT(*) FROM adult WHERE workclass NOT IN (SELECT workclass FROM adult GROUP BY workclass HAVING COUNT(*) > 3000)
+WITH big AS (SELECT education, COUNT(*) AS n FROM adult WHERE sex = 'Female' GROUP BY education) SELECT income, COUNT(*), SUM(hours-per-week) FROM adult WHERE education IN (SELECT education FROM big WHERE n > 700) GROUP BY income
+SELECT CASE WHEN education IN (SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1500) THEN education ELSE 'rest' END AS e, COUNT(*) FROM adult GROUP BY 1
+SELECT COUNT(*) FROM adult WHERE FLOOR(age / 10) = (SELECT FLOOR(age / 10) FROM adult GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 1)
+SELECT COUNT(*) FROM adult WHERE age = ANY (SELECT age FROM adult WHERE income = '>50K' GROUP BY age HAVING COUNT(*) BETWEEN 300 AND 400) OR sex IN (SELECT sex FROM adult GROUP BY sex ORDER BY COUNT(*) LIMIT 1)
+SELECT education, COUNT(*) FILTER (WHERE age NOT IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500)) AS n FROM adult GROUP BY education HAVING COUNT(*) > 1000 ORDER BY n DESC LIMIT 4
+SELECT * FROM (SELECT education, COUNT(*) AS n FROM adult GROUP BY education) AS t WHERE education IN (SELECT education FROM adult WHERE sex = 'Male' GROUP BY education HAVING COUNT(*) > 1000)
+SELECT education, COUNT(*) FROM adult GROUP BY education HAVING education <> ALL (SELECT education FROM adult WHERE sex = 'Male' GROUP BY education HAVING COUNT(*) > 1000)
+SELECT COUNT(*) FROM adult WHERE education <> (SELECT education FROM adult GROUP BY education ORDER BY COUNT(*) DESC LIMIT 1) AND sex = (SELECT sex FROM adult GROUP BY sex HAVING COUNT(*) > 100000 ORDER BY COUNT(*) LIMIT 1)
+SELECT 'many' AS w, COUNT(*) AS n FROM adult WHERE age IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500) UNION ALL SELECT 'few', COUNT(*) FROM adult WHERE age NOT IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500)
+WITH w AS (SELECT * FROM adult WHERE education IN (SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1000)) SELECT sex, COUNT(*) AS n FROM w GROUP BY sex

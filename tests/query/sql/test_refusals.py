@@ -64,7 +64,10 @@ REFUSED = {
     "SELECT COUNT(*) / 0 FROM people": ("COUNT(*) / 0", "divide by zero"),
     "SELECT SUM(region) FROM people": ("region", "CASE WHEN region ="),
     "SELECT SUM((age < 22)::text) FROM people": ("age < 22", "sum numbers"),
-    "SELECT COUNT(*) FROM people WHERE NOT EXISTS (SELECT 1)": ("EXISTS", "AND, OR, IN, CASE"),
+    "SELECT COUNT(*) FROM people WHERE NOT EXISTS (SELECT 1)": (
+        "EXISTS",
+        "Ask COUNT(*) of the inner",
+    ),
     "SELECT COUNT(*) FROM people WHERE age = 3 XOR age = 4": ("XOR", "AND NOT (a AND b)"),
     "SELECT COUNT(*) FROM people TABLESAMPLE (10 PERCENT)": ("TABLESAMPLE", "WITHIN"),
     "SELECT SUM(COUNT(*)) FROM people": ("COUNT(*", "inside another"),
@@ -75,11 +78,28 @@ REFUSED = {
     "SELECT COUNT(*) FROM (SELECT 1)": ("", "say what it reads"),
     "SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people)": (
         "region FROM people",
-        "condition out",
+        "by which count it chooses groups",
     ),
     "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)": (
         "AVG(age) FROM people",
-        "no SELECT in a condition",
+        "Ask the inner SELECT first",
+    ),
+    "SELECT COUNT(*) FILTER (WHERE age > (SELECT AVG(age) FROM people)) FROM people": (
+        "AVG(age) FROM people",
+        "Ask the inner SELECT first",
+    ),
+    "SELECT CONCAT(ROUND(AVG(age), 1), '%') FROM people": (
+        "CONCAT(ROUND(AVG(age), 1), '%'",
+        "the number alone, with its unit in its name",
+    ),
+    "SELECT COUNT(*) || '%' FROM people": ("COUNT(*) || '%'", "not as parts of texts"),
+    "SELECT region, IF(COUNT(*) > 9, 'a', 'b') FROM people GROUP BY 1": (
+        "COUNT(*) > 9",
+        "whose interval says on which side it is",
+    ),
+    "SELECT (age / 10)::int, COUNT(*) FROM people GROUP BY 1": (
+        "age / 10",
+        "FLOOR(age / 10) drops it, as PostgreSQL does; age / 10.0 keeps it, as DuckDB does",
     ),
     "SELECT COUNT(*) FROM (SELECT age FROM people LIMIT 5) AS t": ("5", "LIMIT at the end"),
     "SELECT COUNT(*) FROM (SELECT age FROM people) AS t WHERE region = 'North'": (
@@ -105,10 +125,12 @@ REFUSED = {
     "AS t": ("SUM(n", "chosen by their numbers"),
     "WITH t AS (SELECT * FROM people), t2 (a, b) AS (SELECT age FROM people) "
     "SELECT COUNT(*) FROM t2": ("age", "all columns of `t2`"),
-    "SELECT region, DENSE_RANK() OVER (ORDER BY COUNT(*)) FROM people GROUP BY 1": (
-        "DENSE_RANK() OVER (ORDER BY COUNT(*",
-        "RANK or ROW_NUMBER",
+    "SELECT region, NTILE(0) OVER (ORDER BY COUNT(*)) FROM people GROUP BY 1": (
+        "NTILE(0",
+        "a whole number of parts",
     ),
+    "SELECT region, COUNT(*) FROM people GROUP BY 1 QUALIFY DENSE_RANK() OVER (ORDER BY COUNT(*)) "
+    "<= 3": ("DENSE_RANK() OVER (ORDER BY COUNT(*)) <=", "by their ranks"),
     "SELECT region, RANK() OVER (ORDER BY region) FROM people GROUP BY 1": (
         "region",
         "count or sum something",
@@ -248,7 +270,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM people GROUP BY 1": ("1", "public of a record"),
     "SELECT COUNT(*) FROM people GROUP BY 2": ("2", "position from 1 to 1"),
     "SELECT COUNT(*) FROM people GROUP BY age, age": ("age", "once"),
-    "SELECT COUNT(*) FROM people GROUP BY age / 2": ("age / 2", "FLOOR(age / 2), or age // 2"),
+    "SELECT COUNT(*) FROM people GROUP BY age / 2": ("age / 2", "FLOOR(age / 2) drops it"),
     "SELECT COUNT(*) FROM people GROUP BY FLOOR(income / 20)": (
         "income / 20",
         "differs within 10..24",

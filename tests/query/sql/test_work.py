@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qserver.errors import CapacityError, QServerError
-from qserver.query.sql.shaping.ranks import Rank, ranked
+from qserver.query.sql.shaping.ranks import Rank, RankKind, ranked
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from tests.query.sql.people import DOMAIN, read
 
@@ -61,6 +61,7 @@ def test_a_deep_condition_on_the_catalogue_is_refused() -> None:
 
 def test_equal_numbers_share_a_rank_but_not_a_row_number() -> None:
     estimates, ends = [3.0, 5.0, 3.0, 5.0, 9.0], [(0.0, 6.0)] * 4 + [(8.0, 9.0)]
-    for breaks, expected in ((False, [4, 2, 4, 2, 1]), (True, [4, 2, 5, 3, 1])):
-        rank = Rank("r", 0, descending=True, parties=(0,) * 5, breaks_ties=breaks)
+    kinds: dict[RankKind, list[int]] = {"RANK": [4, 2, 4, 2, 1], "ROW_NUMBER": [4, 2, 5, 3, 1]}
+    for kind, expected in kinds.items():
+        rank = Rank("r", 0, descending=True, parties=(0,) * 5, kind=kind)
         assert [one.estimate for one in ranked(estimates, ends, rank)] == expected

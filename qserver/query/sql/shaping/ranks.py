@@ -1,17 +1,22 @@
-"""RANK and ROW_NUMBER over groups, by released numbers, with intervals that hold.
+"""RANK and its like over groups, by released numbers, with intervals that hold.
 
 The rank of a group is one more than how many numbers are above its own. Where the intervals of all
 numbers hold at once, those that lie wholly above one are above it in truth, and those wholly below
 it are below. So the rank lies between one more than the first and all but the second, for every
-group at once, whatever was chosen by the ranks.
+group at once, whatever was chosen by the ranks. DENSE_RANK counts different numbers: of those that
+are above in truth there are at least as many as intervals that lie apart. What else follows from
+a rank rises with it, so its ends do.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+RankKind = Literal["RANK", "ROW_NUMBER", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE"]
 
 
 @dataclass(frozen=True)
@@ -24,14 +29,16 @@ class Rank:
         descending: whether the greatest number has rank 1.
         parties: per row of the whole table which rows it is ranked among: those of the same
             number; None for a row with NULL among its groups, which has no rank.
-        breaks_ties: whether equal numbers get ranks of their own, as ROW_NUMBER gives.
+        kind: as SQL calls it.
+        n_tiles: of NTILE.
     """
 
     name: str
     column: int
     descending: bool
     parties: tuple[int | None, ...]
-    breaks_ties: bool = False
+    kind: RankKind = "RANK"
+    n_tiles: int = 1
 
 
 @dataclass(frozen=True)
@@ -65,11 +72,7 @@ def ranked(
         if party is not None:
             parties.setdefault(party, []).append(i)
     among = {
-        party: _Party(
-            sorted(v for i in rows if (v := values[i]) is not None),
-            sorted(ends[i][0] for i in rows),
-            sorted(ends[i][1] for i in rows),
-        )
+        party: _Party.of([values[i] for i in rows], [ends[i] for i in rows])
         for party, rows in parties.items()
     }
     found, seen = list[Ranked](), Counter[tuple[int, float]]()
@@ -78,25 +81,67 @@ def ranked(
             found.append(_NO_RANK)
             continue
         one, estimate = among[party], None
-        if value is not None:
-            # Equal numbers before this one in the table go first where ties are broken.
-            n_equal = seen[party, value] if rank.breaks_ties else 0
+        first, last = 1 + bisect_left(one.highs, low), bisect_right(one.lows, high)
+        is_any = 1 == first < last == one.n
+        if value is not None and not is_any:
+            estimate = one.shown(one.place(value, rank, seen[party, value]), rank)
             seen[party, value] += 1
-            estimate = 1.0 + bisect_left(one.values, value) + n_equal
-        first, last = 1.0 + bisect_left(one.highs, low), float(bisect_right(one.lows, high))
-        if 1.0 == first < last == len(one.lows):
-            estimate = None  # it may be any
-        found.append(Ranked(estimate, first, last))
+        if rank.kind == "DENSE_RANK":
+            first = 1 + bisect_left(one.apart, low)
+        found.append(Ranked(estimate, one.shown(first, rank), one.shown(last, rank)))
     return found
 
 
 @dataclass(frozen=True)
 class _Party:
-    """The rows that are ranked among one another: their numbers and both ends, each in order."""
+    """The rows that are ranked among one another: their numbers and both ends, each in order.
+
+    Args:
+        apart: upper ends of intervals of which no two have a number in common, as many as can be.
+    """
 
     values: list[float]
     lows: list[float]
     highs: list[float]
+    apart: list[float]
+
+    @classmethod
+    def of(cls, values: Iterable[float | None], ends: Sequence[tuple[float, float]]) -> _Party:
+        """The rows of these numbers and intervals."""
+        apart = list[float]()
+        for low, high in sorted(ends, key=lambda one: one[1]):
+            if not apart or low > apart[-1]:
+                apart.append(high)
+        known = sorted(value for value in values if value is not None)
+        return cls(known, sorted(e[0] for e in ends), sorted(e[1] for e in ends), apart)
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return len(self.lows)
+
+    def place(self, value: float, rank: Rank, n_equal: int) -> int:
+        """Where a number stands, by the numbers; `n_equal` such are before it in the table."""
+        if rank.kind == "DENSE_RANK":
+            return 1 + len(set(self.values[: bisect_left(self.values, value)]))
+        if rank.kind == "CUME_DIST":
+            return bisect_right(self.values, value)
+        is_alone = rank.kind in ("ROW_NUMBER", "NTILE")
+        return 1 + bisect_left(self.values, value) + (n_equal if is_alone else 0)
+
+    def shown(self, place: int, rank: Rank) -> float:
+        """What the place from 1 on is called."""
+        if rank.kind == "PERCENT_RANK":
+            return (place - 1) / (self.n - 1) if self.n > 1 else 0.0
+        if rank.kind == "CUME_DIST":
+            return place / self.n
+        if rank.kind == "NTILE":
+            size, n_longer = divmod(self.n, rank.n_tiles)
+            longer = n_longer * (size + 1)
+            if place <= longer:
+                return float((place - 1) // (size + 1) + 1)
+            return float(n_longer + (place - 1 - longer) // size + 1)
+        return float(place)
 
 
 def _signed(low: float | None, high: float | None, sign: float) -> tuple[float, float]:

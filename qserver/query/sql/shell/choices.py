@@ -83,7 +83,8 @@ class Choices:
         if value.rank is None:
             return None
         n = number - 1 if isinstance(node, exp.LT) else number
-        if n.denominator != 1 or n < 1 or (isinstance(node, exp.EQ) and n != 1):
+        is_place = value.rank.kind in ("RANK", "ROW_NUMBER") and n.denominator == 1
+        if not is_place or n < 1 or (isinstance(node, exp.EQ) and n != 1):
             raise self._source.refuse(
                 "keep the first rows by their ranks, up to a number", node, hint=_TOPS
             )

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.plain import JOINED
+from qserver.query.sql.plain import ASK_FIRST, CHOOSES, JOINED, NO_SELECT, NO_TEST
 from qserver.query.sql.rewriting.spelling import SCHEMA
 from qserver.query.sql.rewriting.written import Output, Renaming, keep_written, written_of
 
@@ -156,11 +156,9 @@ class Records:
         where = select.args.get("where")
         found = None if where is None else where.find(exp.Subquery, exp.Select)
         if found is not None:
-            raise self._source.refuse(
-                "hold no SELECT in a condition on records",
-                found,
-                hint="Write the inner condition out: AND, OR, IN, CASE.",
-            )
+            is_in = isinstance(found.parent, exp.In)
+            why, hint = (NO_TEST, CHOOSES) if is_in else (NO_SELECT, ASK_FIRST)
+            raise self._source.refuse(why, found, hint=hint)
 
     def _filtered(self, outer: exp.Select, inner: exp.Select, named: Named) -> exp.Select:
         """An outer SELECT of records that the inner one filters and renames."""

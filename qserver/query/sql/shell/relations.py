@@ -10,6 +10,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 from qserver.query.sql.shell.records import Named, Records
@@ -26,12 +27,14 @@ class Ranked:
 
     Args:
         number: which column of numbers; parties: which column tells who is ranked among whom.
+        kind, n_tiles: as of `Rank`.
     """
 
     number: int
     descending: bool
     parties: int | None
-    breaks_ties: bool
+    kind: RankKind
+    n_tiles: int = 1
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import constant
 from qserver.query.sql.logic import made
 from qserver.query.sql.shaping.items import Items, written
+from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
@@ -25,8 +26,17 @@ from qserver.query.sql.shell.values import (
     of_all,
     operator_of,
 )
+from qserver.query.sql.statement import MAX_CELLS
 
-_ALL_RANKS = (*(exp.Rank, exp.RowNumber, exp.DenseRank, exp.Ntile), exp.PercentRank, exp.CumeDist)
+_RANKS: dict[type[exp.Expr], RankKind] = {
+    exp.Rank: "RANK",
+    exp.RowNumber: "ROW_NUMBER",
+    exp.DenseRank: "DENSE_RANK",
+    exp.PercentRank: "PERCENT_RANK",
+    exp.CumeDist: "CUME_DIST",
+    exp.Ntile: "NTILE",
+}
+_MAKES_TEXTS = (*(exp.Concat, exp.ConcatWs, exp.DPipe, exp.TimeToStr, exp.ToChar), exp.Format)
 _PASSED = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _WHOLE = frozenset({exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT})
 _HOW: dict[type[exp.Expr], Literal["nearest", "down", "up", "cut"]] = {
@@ -315,7 +325,7 @@ class Scope(ABC):
         function = node.this
         order = node.args.get("order")
         keys = [] if order is None else [(one, self.value(one.this)) for one in order.expressions]
-        if isinstance(function, _ALL_RANKS) and any(value.is_number for _, value in keys):
+        if type(function) in _RANKS and any(value.is_number for _, value in keys):
             return self._rank(node, keys)
         if any(value.is_number or value.rank is not None for _, value in keys):
             raise self.source.refuse(
@@ -341,7 +351,7 @@ class Scope(ABC):
             raise self.source.refuse(why, node, hint=hint) from exc
 
     def _over(self, function: exp.Expr, frame: dict[str, object], node: exp.Window) -> Value:
-        if isinstance(function, _ALL_RANKS):
+        if type(function) in _RANKS:
             if frame["order"] is None:
                 raise self.source.refuse(
                     "rank groups by a number of the table", node, hint=_RANK_HINT
@@ -392,12 +402,6 @@ class Scope(ABC):
     def _rank(self, node: exp.Window, keys: Sequence[tuple[exp.Ordered, Value]]) -> Value:
         """A rank by numbers that are not released yet."""
         [(by, value), *others] = keys
-        if not isinstance(node.this, exp.Rank | exp.RowNumber):
-            raise self.source.refuse(
-                "rank by RANK or ROW_NUMBER: how many different numbers there are is not known",
-                node,
-                hint=_RANK_HINT,
-            )
         is_public = all(not other.is_number for _, other in others)
         if not value.is_number or not is_public or node.args.get("spec"):
             raise self.source.refuse(
@@ -413,16 +417,34 @@ class Scope(ABC):
             self.hide(value, by.this),
             bool(by.args.get("desc")),
             parties,
-            isinstance(node.this, exp.RowNumber),
+            kind := _RANKS[type(node.this)],
+            self._tiles(node.this) if kind == "NTILE" else 1,
         )
+        if kind in ("PERCENT_RANK", "CUME_DIST", "NTILE"):
+            self.shell.remarks.append(_OF_ALL)
         return Value(exp.null(), rank=rank)
+
+    def _tiles(self, node: exp.Expr) -> int:
+        number = None if node.this is None else constant(node.this, self.source)
+        if number is None or number.denominator != 1 or not 1 <= number <= MAX_CELLS:
+            raise self.source.refuse(
+                f"give NTILE a whole number of parts, from 1 to {MAX_CELLS:,}", node
+            )
+        return int(number)
 
     def _no_number(self, node: exp.Expr) -> SqlError:
         if isinstance(node, exp.Predicate | exp.Connector | exp.Not):
             return self.source.refuse(
                 "compare numbers of the table with numbers in HAVING",
                 node,
-                hint="Nearest: HAVING COUNT(*) > 100, by the released number.",
+                hint="Nearest: the number itself, whose interval says on which side it is, or "
+                "HAVING COUNT(*) > 100, which chooses rows by it.",
+            )
+        if isinstance(node, _MAKES_TEXTS):
+            return self.source.refuse(
+                "select released numbers as they are, not as parts of texts",
+                node,
+                hint="Nearest: the number alone, with its unit in its name: ROUND(...) AS percent.",
             )
         return self.source.refuse(
             "select COUNT, SUM and AVG, and + - * / of these",

@@ -289,7 +289,7 @@ class Tables:
         k = index[rank.number]
         out = [i for i, row in enumerate(found) if row.is_unnamed or _is_null(row.cells[k])]
         parties = _parties(rank.parties, rows, frozenset(out))
-        return Rank(column.name, k, rank.descending, parties, rank.breaks_ties)
+        return Rank(column.name, k, rank.descending, parties, rank.kind, rank.n_tiles)
 
     def _shape(
         self,

@@ -34,12 +34,12 @@ def passing_groups(table: Statement) -> Several:
             source.end,
             hint="Nearest: HAVING COUNT(*) >= 50.",
         )
-    is_whole = tuple(all(_is_whole(row[k].query) for row in sums) for k in range(len(columns)))
-    function = Passing(shape.test, columns, is_whole, len(rows))
+    whole = tuple(all(is_whole(row[k].query) for row in sums) for k in range(len(columns)))
+    function = Passing(shape.test, columns, whole, len(rows))
     return Several(tuple(_linear(cell.query) for row in sums for cell in row), function)
 
 
-def _is_whole(query: LinearQuery) -> bool:
+def is_whole(query: LinearQuery) -> bool:
     """Whether its value is a whole number for all data."""
     return all(term.coefficient.denominator == 1 for term in query.terms)
 

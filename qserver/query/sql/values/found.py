@@ -130,10 +130,14 @@ def check_quotients(node: exp.Expr, names: Names) -> None:
         is_real = any(names.domain.attributes[names.any_axis(c)].kind == "real" for c in columns)
         if columns and not has_point and not is_real and not isinstance(above, _WHOLE):
             shown = written(quotient, names.source)
+            kept = (
+                f"{shown}.0" if isinstance(quotient.expression, exp.Literal) else f"1.0 * {shown}"
+            )
             raise names.source.refuse(
                 "say what becomes of the rest of a quotient",
                 quotient,
-                hint=f"Nearest: FLOOR({shown}), or {shown.replace('/', '//', 1)}.",
+                hint=f"Nearest: FLOOR({shown}) drops it, as PostgreSQL does; {kept} keeps it, as "
+                "DuckDB does, where a cast to INT then rounds.",
             )
 
 

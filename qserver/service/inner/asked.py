@@ -1,0 +1,249 @@
+"""A statement with a SELECT of groups behind IN, asked and explained.
+
+The rest is asked about the groups that the released numbers give. Where others are possible, it is
+asked about them, too, as far as history does not know that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from qserver.errors import BudgetExhaustedError, InputError
+from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
+from qserver.records.answer import JobStatus
+from qserver.service.ask import Idempotency
+from qserver.service.inner.choices import Told, around, is_told_beside
+from qserver.service.inner.parts import Choice, Parts
+from qserver.service.statement_answers import (
+    AnyStatement,
+    StatementAnswer,
+    StatementExplanation,
+)
+from qserver.service.unmeasured.first import known_now
+
+_ONE_CHOICE = (
+    "The price is for the groups that the inner SELECT gives; where some of them are in doubt, the "
+    "rest is asked about several choices, for up to the most that may be charged."
+)
+MOST_ASKED = 4
+"""About the so many nearest choices the rest is asked; about others history must know it."""
+_NANO = 10**9
+
+
+@dataclass(frozen=True)
+class InnerSelects:
+    """One such statement, to be answered until `deadline`."""
+
+    parts: Parts
+    deadline: float
+    idempotency: Idempotency | None
+
+    def run(self) -> AnyStatement | JobStatus:
+        """The table, its price, or the job of a part, as `Statements.run` gives it."""
+        parts = self.parts
+        widest, inner, source = parts.widest, parts.inner, parts.statement.source
+        if widest.has_lengths and not all(one.has_lengths for one in inner):
+            raise source.refuse(
+                "say how exactly the counts of the inner SELECT are told",
+                source.end,
+                hint="Nearest: WITHIN 100 at the end.",
+            )
+        if parts.asked.explain or widest.explains:
+            if not widest.has_lengths:
+                raise parts.unconfirmed()
+            return self._explained(inner)
+        # Where a length is lacking, history answers all of it or nothing is spent.
+        may_spend = parts.asked.spends and widest.has_lengths
+        sent = replace(parts, asked=replace(parts.asked, spends=may_spend))
+        try:
+            return replace(self, parts=sent)._answered()
+        except UnconfirmedError as exc:
+            raise parts.unconfirmed() from exc
+
+    def _answered(self) -> StatementAnswer | JobStatus:
+        if isinstance(told := self._told(), JobStatus):
+            return told
+        outer = self.parts.outer(told.chosen)
+        if told.possible is None:
+            return self._joined(told, self._unknown(outer), [None])
+        most = self._most_each(told, outer)
+        first = self._table(_at_most(outer, most), "")
+        if isinstance(first, JobStatus):
+            return first
+        others = list[StatementAnswer | None]()
+        for i, one in enumerate(told.others):
+            found, step = self._known(one), f"choice {i + 1}"
+            if isinstance(found, JobStatus):
+                return found
+            # What was asked under the key before says what it was charged.
+            is_told = found is not None and is_told_beside(first, found)
+            # The same ones when it is sent again, so that it is free then.
+            if (not is_told or self._was_asked(step)) and i < MOST_ASKED - 1:
+                asked = self._other(one, most, step)
+                if isinstance(asked, JobStatus):
+                    return asked
+                found = asked or found
+            others.append(found)
+        return self._joined(told, first, others)
+
+    def _joined(
+        self, told: Told, first: StatementAnswer, others: Sequence[StatementAnswer | None]
+    ) -> StatementAnswer:
+        """The table by the released choice, which allows for the others, and what all cost."""
+        tables = [first, *(one for one in others if one is not None)]
+        return replace(
+            around(first, others),
+            asked=self.parts.as_said(first.asked, told.remarks),
+            charged_nano=told.charged_nano + sum(one.charged_nano for one in tables),
+            remaining_nano=tables[-1].remaining_nano,
+            version=tables[-1].version,
+        )
+
+    def _most_each(self, told: Told, outer: Statement) -> int:
+        """What the rest may cost about each choice, in nano-epsilon: as it was quoted."""
+        samples = self._nano(self.parts.dearest())
+        # Without a charge for the choice its price is told for what it gives.
+        known = 0 if told.charged_nano or not outer.rows else self._nano(outer)
+        return max(samples, known, 1)
+
+    def _told(self) -> Told | JobStatus:
+        """What the inner SELECTs give."""
+        inner = self.parts.inner
+        self._check_budget(inner)
+        tables = list[StatementAnswer]()
+        for i, one in enumerate(inner):
+            found = self._table(one, f"inner {i + 1}")
+            if isinstance(found, JobStatus):
+                return found
+            tables.append(found)
+        return Told.by(self.parts.statement.inner, tables)
+
+    def _check_budget(self, inner: Sequence[Statement]) -> None:
+        """BudgetExhaustedError where what is left does not pay the rest as well."""
+        parts = self.parts
+        price = sum(parts.price(one).nano for one in inner) if parts.asked.spends else 0
+        left = parts.service.dataset(parts.asked.name).remaining_nano
+        if price and (price := price + parts.price(parts.dearest()).nano) > left:
+            raise BudgetExhaustedError(price_nano=price, remaining_nano=left)
+
+    def _table(self, statement: Statement, step: str) -> StatementAnswer | JobStatus:
+        """The table of a part.
+
+        Args:
+            step: what tells its idempotency key apart. No key of a client holds a line end.
+        """
+        statements, key = self.parts.statements, self._key(step)
+        wait_s = statements.left_s(self.deadline)
+        found = statements.answered(self.parts.asked, statement, wait_s=wait_s, idempotency=key)
+        assert not isinstance(found, StatementExplanation)  # noqa: S101 - it does not explain
+        return found
+
+    def _key(self, step: str) -> Idempotency | None:
+        key = self.idempotency
+        return replace(key, key=f"{key.key}\n{step}") if key is not None and step else key
+
+    def _was_asked(self, step: str) -> bool:
+        key, name = self._key(step), self.parts.asked.name
+        return key is not None and not self.parts.service.is_new(name, key)
+
+    def _other(
+        self, choice: Choice, most_nano: int, step: str
+    ) -> StatementAnswer | JobStatus | None:
+        """The rest about another choice; None where it may not be paid, or cannot be asked."""
+        parts, outer = self.parts, self._whole(choice)
+        if outer is None or not parts.asked.spends or not parts.price(outer).is_payable:
+            return None
+        return self._table(_at_most(outer, most_nano), step)
+
+    def _whole(self, choice: Choice) -> Statement | None:
+        """The rest about another choice, with all rows; None where it cannot be asked."""
+        try:
+            outer = replace(self.parts.outer(choice), shape=PLAIN)
+            if outer.rows:
+                self.parts.statements.asked(self.parts.asked.name, self._stated(outer))
+        except InputError:
+            return None
+        return outer
+
+    def _stated(self, statement: Statement) -> Statement:
+        return stated(statement, self.parts.service.within(self.parts.asked.name))
+
+    def _known(self, choice: Choice) -> StatementAnswer | JobStatus | None:
+        """The rest about another choice by what history knows, however exactly; None if nothing."""
+        parts, outer = self.parts, self._whole(choice)
+        if outer is None:
+            return None
+        if not outer.rows:
+            return self._unknown(outer)
+        return known_now(
+            parts.statements,
+            parts.service,
+            parts.asked.name,
+            parts.statements.asked(parts.asked.name, self._stated(outer)),
+            wait_s=parts.statements.left_s(self.deadline),
+            by=parts.asked.by,
+        )
+
+    def _unknown(self, statement: Statement) -> StatementAnswer:
+        """The table of which nothing is known."""
+        parts, name = self.parts, self.parts.asked.name
+        questions, status = (
+            parts.statements.asked(name, self._stated(statement)),
+            (parts.service.dataset(name)),
+        )
+        return parts.statements.known_table(
+            name,
+            questions,
+            [None] * len(questions.questions),
+            remaining_nano=status.remaining_nano,
+            version=status.version,
+            is_asked=False,
+        )
+
+    def _explained(self, inner: Sequence[Statement]) -> StatementExplanation:
+        """The price of the inner numbers and of the rest, and the most if groups are in doubt."""
+        parts, name, by = self.parts, self.parts.asked.name, self.parts.asked.by
+        before = [parts.statements.explain(name, one, by=by) for one in inner]
+        rest = [parts.statements.explain(name, one, by=by) for one in self._priced(before)]
+        first = rest[0]
+        price = sum(one.price_nano for one in (*before, first))
+        return replace(
+            first,
+            asked=parts.as_said(first.asked, [_ONE_CHOICE] if len(rest) > 1 else []),
+            kind=before[0].kind if any(one.price_nano for one in before) else first.kind,
+            price_nano=price,
+            most_nano=sum(one.most_nano for one in (*before, *rest)),
+            price_apart_nano=None,
+            measure=replace(
+                first.measure,
+                only_this_nano=sum(one.measure.only_this_nano for one in (*before, first)),
+                auto_nano=sum(one.measure.auto_nano for one in (*before, first)),
+            ),
+            affordable=price <= first.remaining_nano,
+            curve=(),
+        )
+
+    def _nano(self, statement: Statement) -> int:
+        return self.parts.price(statement).nano
+
+    def _priced(self, before: Sequence[StatementExplanation]) -> list[Statement]:
+        """The rest about what is chosen and about the others that would be asked."""
+        parts = self.parts
+        if all(one.kind in ("free", "exact") for one in before):
+            told = replace(
+                self, parts=replace(parts, asked=replace(parts.asked, explain=False))
+            )._told()
+            if isinstance(told, Told) and told.possible is not None:
+                asked = map(self._whole, told.others[: MOST_ASKED - 1])
+                others = [one for one in asked if one is not None and one.rows]
+                chosen = parts.outer(told.chosen)
+                return [chosen if chosen.rows else parts.dearest(), *others]
+        return [parts.dearest()] * MOST_ASKED
+
+
+def _at_most(statement: Statement, nano: int) -> Statement:
+    return replace(statement, clauses=replace(statement.clauses, at_most=Fraction(nano, _NANO)))
