@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 
 from sqlglot import exp
@@ -14,6 +14,31 @@ from qserver.query.sql.combined.reading import SeveralReader
 from qserver.query.sql.functions import ONE, Functions, ProductTerm, RecordFunction
 from qserver.query.sql.records import RecordExpressions
 from qserver.query.sql.regions import Regions
+
+_OTHERS: Sequence[tuple[tuple[type[exp.Expr], ...], Collection[str], str, str]] = (
+    (
+        (exp.Mode, exp.ApproxTopK),
+        ("HISTOGRAM",),
+        "count the values: which is the most frequent follows from their counts",
+        "Nearest: SELECT a, COUNT(*) ... GROUP BY a ORDER BY COUNT(*) DESC LIMIT 1.",
+    ),
+    (
+        (exp.LogicalOr, exp.LogicalAnd),
+        ("EVERY", "ANY", "SOME"),
+        "count the records that meet a condition: whether one of all does is about one person",
+        "Nearest: COUNT_IF(condition), or COUNT_IF(NOT condition) of those that do not.",
+    ),
+    (
+        (
+            *(exp.AnyValue, exp.First, exp.Last, exp.ArrayAgg, exp.List, exp.GroupConcat),
+            *(exp.ArgMax, exp.ArgMin),
+        ),
+        ("LISTAGG", "JSON_AGG"),
+        "not show values of records: each is one person's",
+        "Nearest: SELECT a, COUNT(*) ... GROUP BY a.",
+    ),
+)
+"""Aggregates that there are not: their kinds and names, why, and what to type."""
 
 
 class Aggregates:
@@ -112,6 +137,11 @@ class Aggregates:
 
     def _refused(self, node: exp.Expr) -> SqlError:
         name = self._source.source(node)
+        node = node.this if isinstance(node, exp.WithinGroup) else node
+        called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
+        for kinds, names, condition, hint in _OTHERS:
+            if isinstance(node, kinds) or called in names:
+                return self._source.refuse(condition, node, hint=hint)
         if isinstance(node, exp.Column):
             return self._source.refuse(
                 f"count or sum `{name}`, or group by it",

@@ -167,3 +167,18 @@ SELECT sex, COVAR_SAMP(age, hours-per-week) FROM adult GROUP BY sex
 SELECT sex, REGR_INTERCEPT(hours-per-week, age), REGR_R2(hours-per-week, age) FROM adult GROUP BY sex
 SELECT 'F' AS what, COUNT(*) AS n FROM adult WHERE sex='Female' UNION SELECT 'M', COUNT(*) FROM adult WHERE sex='Male'
 SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex UNION SELECT 'all', COUNT(*) FROM adult ORDER BY n
+SELECT MAX(n), MIN(n), MAX(n) - MIN(n) FROM (SELECT education, COUNT(*) AS n FROM adult GROUP BY education) t
+SELECT sex, MAX(n) FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t GROUP BY sex
+SELECT sex, MAX(n) * 1.0 / SUM(n) AS part FROM (SELECT sex, occupation, COUNT(*) AS n FROM adult GROUP BY sex, occupation) t GROUP BY sex
+SELECT education, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER () AS part FROM adult GROUP BY education
+SELECT sex, race, COUNT(*) - MIN(COUNT(*)) OVER (PARTITION BY sex) AS more FROM adult WHERE sex IS NOT NULL AND race IS NOT NULL GROUP BY sex, race
+SELECT age, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER (ORDER BY age) AS part FROM adult WHERE age BETWEEN 20 AND 25 GROUP BY age
+SELECT MAX(n) FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY ROLLUP (sex, race)) t
+SELECT MAX(n) FILTER (WHERE sex = 'Female') FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t
+SELECT MAX(m) FROM (SELECT sex, MIN(n) AS m FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t GROUP BY sex) u
+SELECT MAX(h) FROM (SELECT sex, AVG(hours-per-week) AS h FROM adult GROUP BY sex) t
+SELECT GREATEST(COUNT_IF(sex = 'Male'), COUNT_IF(sex = 'Female'), 5), LEAST(AVG(age), AVG(hours-per-week)) FROM adult
+SELECT 2 * ABS(COUNT_IF(sex = 'Female') - COUNT_IF(sex = 'Male')) + 1, ABS(AVG(age) - AVG(hours-per-week)) / 2 FROM adult
+SELECT LN(GREATEST(COUNT(*), 1)), CBRT(COUNT(*)), LOG(3, COUNT(*)), SQRT(VARIANCE(age)), (SUM(age) / COUNT(*)) ^ 2 FROM adult
+SELECT SKEWNESS(age), KURTOSIS(age), KURTOSIS_POP(age) FROM adult
+SELECT sex, SKEWNESS(hours-per-week) FILTER (WHERE age > 30) AS s, KURTOSIS(education-num) AS k FROM adult WHERE sex IS NOT NULL GROUP BY sex
