@@ -34,6 +34,8 @@ _STATED = Fraction(1, 20)
 _BENT = frozenset({"ln", "log10", "log2", "exp", "sqrt", "cbrt", "power", "/"})
 """Functions whose slope rises or falls all over the positive numbers; of / that of 1 / x."""
 _End = Callable[[Iterator[float]], float]
+_Ends = tuple[float, float, bool]
+"""Both ends of a number, and whether it may have no value, as an average of nobody."""
 _ALL: Range = (-math.inf, math.inf)
 
 
@@ -185,9 +187,12 @@ class Formula:
     def smooth(self) -> Smooth:
         """The function; its records are those of the argument with the most sums."""
         known = [(of, at) for of, at in self._own if not isinstance(of, float)]
-        ends = iter([(of.low, of.high) for of, _ in known])
-        low, high = FUNCTIONS[self.name].ends(
-            *((part, part) if isinstance(part, float) else next(ends) for part in self.parts)
+        low, high, _ = _of_ends(
+            self.name,
+            [
+                (of, of, False) if isinstance(of, float) else (of.low, of.high, not of.is_steady)
+                for of, _ in self._own
+            ],
         )
         most, places = max(known, key=lambda one: len(one[1]))
         is_steady = self._is_scaled or FUNCTIONS[self.name].is_steady
@@ -222,7 +227,7 @@ class Formula:
 
         def ends(lows: FloatArray, highs: FloatArray) -> Range:
             pairs = zip(pieces, lows.tolist(), highs.tolist(), strict=True)
-            return self._ends(iter([_within(of, low, high) for (of, _), low, high in pairs]))
+            return self._ends(iter([_within(of, *own) for (of, _), *own in pairs]))[:2]
 
         return Kinks(values, ends, tuple(dict.fromkeys(rivals)), needs_all)
 
@@ -236,17 +241,17 @@ class Formula:
                 found.append((of, at))
         return found
 
-    def _ends(self, of_pieces: Iterator[Range]) -> Range:
+    def _ends(self, of_pieces: Iterator[_Ends]) -> _Ends:
         """What intervals of its pieces, in their order, say of it."""
-        own = list[Range]()
+        own = list[_Ends]()
         for part in self.parts:
             if isinstance(part, float):
-                own.append((part, part))
+                own.append((part, part, False))
             elif isinstance(part, Formula) and part.has_kinks:
                 own.append(part._ends(of_pieces))
             else:
                 own.append(next(of_pieces))
-        return FUNCTIONS[self.name].ends(*own)
+        return _of_ends(self.name, own)
 
     def _values(self, parts: FloatArray) -> FloatArray:
         found = [
@@ -264,7 +269,11 @@ class Formula:
             else part.value([parts[i] for i in at])
             for part, at in zip(self.parts, self.places, strict=True)
         ]
-        low, high = FUNCTIONS[self.name].ends(*((one.low, one.high) for one in found))
+        own = [
+            (one.low, one.high, False) if isinstance(of, float) else _within(of, one.low, one.high)
+            for one, (of, _) in zip(found, self._own, strict=True)
+        ]
+        low, high, _ = _of_ends(self.name, own)
         middles = [one.estimate for one in found if one.estimate is not None]
         if len(middles) < len(found):
             return Combination(None, low, high)
@@ -278,11 +287,32 @@ def has_kinks(part: object) -> bool:
     return isinstance(part, Formula) and part.has_kinks
 
 
-def _within(of: Smooth, low: float, high: float) -> Range:
-    """An interval within what is public of a number; all of that for one beyond it."""
+def _within(of: Smooth, low: float, high: float) -> _Ends:
+    """An interval within what is public of a number; all of that for one beyond it.
+
+    Where it says no more, the number may have no value.
+    """
     if low > of.high or high < of.low:
-        return of.low, of.high
-    return max(low, of.low), min(high, of.high)
+        low, high = of.low, of.high
+    return (
+        max(low, of.low),
+        min(high, of.high),
+        not of.is_steady and low <= of.low < of.high <= high,
+    )
+
+
+def _of_ends(name: str, given: Sequence[_Ends]) -> _Ends:
+    """The ends of a function from those of its arguments, some of which may have no value.
+
+    Of several the greatest and the least are then those of the others, as in SQL.
+    """
+    low, high = FUNCTIONS[name].ends(*((one[0], one[1]) for one in given))
+    lacks = [one[2] for one in given]
+    if name not in ("greatest", "least") or not any(lacks):
+        return low, high, any(lacks)
+    sure = [(one[0], one[1]) for one in given if not one[2]]
+    ends = [FUNCTIONS[name].ends(*sure)] if sure else [(one[0], one[1]) for one in given]
+    return min(low, *(a for a, _ in ends)), max(high, *(b for _, b in ends)), all(lacks)
 
 
 def applied(name: str, parts: Sequence[Item | Fraction]) -> Several | None:

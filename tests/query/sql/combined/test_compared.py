@@ -120,3 +120,18 @@ def test_skewness_and_kurtosis_are_what_duckdb_says_of_few_records_and_many(kind
         parts = [KnownPart(p, p, p) for p in _parts([float(v) for v in values], 10.0, kind)]
         found = Standardised(kind).value(parts).estimate
         assert found == (truth if truth is None else pytest.approx(truth, rel=1e-9, abs=1e-9))
+
+
+def test_of_a_number_without_a_value_the_greatest_is_that_of_the_others() -> None:
+    """Where nobody is, an average has no value, and SQL leaves it out."""
+    cell = cell_of("GREATEST(AVG(age) FILTER (WHERE income < 10), COUNT(*), 3)")
+    smooth = smooth_of(cell)
+    assert smooth.kinks is not None
+    assert (smooth.low, smooth.high) == (3.0, math.inf)
+    low, high = smooth.kinks.ends(np.array([-math.inf, 7.0]), np.array([math.inf, 9.0]))
+    assert (low, high) == (7.0, 27.0)
+    [*of_average, count] = [KnownPart(0.0, -5.0, 5.0)] * 2 + [KnownPart(8.0, 7.0, 9.0)]
+    found = cell.function.value([*of_average, count])
+    assert (found.low, found.high) == (7.0, 27.0)
+    least = smooth_of(cell_of("LEAST(AVG(age) FILTER (WHERE age > 100), AVG(age))"))
+    assert (least.low, least.high) == (20.0, 27.0)
