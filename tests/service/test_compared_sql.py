@@ -103,3 +103,19 @@ def test_functions_of_averages_hold_with_what_rounding_hides(town: Deployment) -
         low, high = interval(found, column=k)
         assert low <= truth <= high
         assert high - low <= 0.8
+
+
+@pytest.mark.slow
+def test_a_running_part_of_the_greatest_begins_with_all_of_it(town: Deployment) -> None:
+    """Fifty people have each age."""
+    text = (
+        "SELECT age, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER (ORDER BY age) AS part FROM people "
+        f"WHERE age < 23 GROUP BY age WITHIN 0.4 {SURE} ASSUMING AT LEAST 40"
+    )
+    price = explained(town, text)
+    found = answered(town, text)
+    assert interval(found) == (1.0, 1.0)
+    for i in (1, 2):
+        low, high = interval(found, i)
+        assert low <= 1.0 <= high
+    assert 0 < spent(town) <= price.price_nano

@@ -7,11 +7,13 @@ and `["+", a, b]` what is calculated of such.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
@@ -181,6 +183,8 @@ class Formulas:
             if under.error:
                 raise self._source.refuse("divide by counts, or by sums without wide bins", node)
             if not over.offset and not under.offset:
+                if over.terms == under.terms:  # as of the first row of a running share
+                    return Meaning(Fraction(1), None)
                 return Meaning(Quotient(over, under), unit)
         return Meaning(self._apply("/", [over, under], node), unit)
 
@@ -189,7 +193,18 @@ class Formulas:
         unit = PURE if FUNCTIONS[name].is_pure else next(known, None)
         if len(parts) == 1 and name in ("greatest", "least"):
             return parts[0]
+        fixed = [part.item for part in parts if isinstance(part.item, Fraction)]
+        if len(fixed) == len(parts):
+            return Meaning(self._fixed(name, fixed, node), None)
         return Meaning(self._apply(name, [part.item for part in parts], node), unit)
+
+    def _fixed(self, name: str, of: Sequence[Fraction], node: exp.Expr) -> Fraction:
+        """A function of numbers that are public."""
+        with np.errstate(all="ignore"):
+            found = float(FUNCTIONS[name].values(*(np.array(float(one)) for one in of)))
+        if not math.isfinite(found):
+            raise self._source.refuse("take functions of numbers that have a value", node)
+        return Fraction(found)
 
     def _apply(self, name: str, parts: Sequence[Item | Fraction], node: exp.Expr) -> Item:
         found = applied(name, parts)

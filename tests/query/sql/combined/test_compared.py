@@ -9,10 +9,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from qserver.errors import CapacityError
+from qserver.errors import CapacityError, SqlError
 from qserver.query.sql.combined.function import Combined, KnownPart, Smooth
 from qserver.query.sql.combined.standardised import Kind, Standardised
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Sum
 from tests.query.sql.people import DOMAIN
 
 A, B = "COUNT_IF(age < 22)", "COUNT_IF(age < 24)"
@@ -135,3 +136,29 @@ def test_of_a_number_without_a_value_the_greatest_is_that_of_the_others() -> Non
     assert (found.low, found.high) == (7.0, 27.0)
     least = smooth_of(cell_of("LEAST(AVG(age) FILTER (WHERE age > 100), AVG(age))"))
     assert (least.low, least.high) == (20.0, 27.0)
+
+
+def test_functions_of_what_a_row_before_the_first_has_are_public() -> None:
+    inner = "(SELECT age, COALESCE(LAG(COUNT(*)) OVER (ORDER BY age), {}) AS n FROM people {}) AS t"
+    kept = "WHERE age < 22 GROUP BY age"
+    text = f"SELECT age, GREATEST(SQRT(ABS(n)), 1) AS x FROM {inner.format(-9, kept)} WITHIN 1"
+    statement = parse_statement(text, DOMAIN, dataset="people")
+    [first], [second] = (row.cells for row in statement.rows)
+    assert isinstance(first, Sum)
+    assert first.query.is_zero
+    assert first.offset == 3
+    assert isinstance(second, Combined)
+    text = f"SELECT age, LN(n) AS x FROM {inner.format(0, kept)} WITHIN 1"
+    with pytest.raises(SqlError, match="numbers that have a value"):
+        parse_statement(text, DOMAIN, dataset="people")
+
+
+def test_a_number_is_all_of_itself() -> None:
+    text = "SELECT age, COUNT(*) * 1.0 / {}(COUNT(*)) OVER (ORDER BY age) FROM people GROUP BY age"
+    for function in ("SUM", "MAX", "MIN"):
+        statement = parse_statement(f"{text.format(function)} WITHIN 1", DOMAIN, dataset="people")
+        [[first], [second], *_] = (row.cells for row in statement.rows)
+        assert isinstance(first, Sum)
+        assert first.query.is_zero
+        assert first.offset == 1
+        assert not isinstance(second, Sum)
