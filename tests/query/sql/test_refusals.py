@@ -44,6 +44,7 @@ REFUSED = {
     "SELECT ANY_VALUE(region) FROM people": ("ANY_VALUE(region", "not show values of records"),
     "SELECT ARG_MAX(region, age) FROM people": ("region, age", "not show values of records"),
     "SELECT SKEWNESS(region) FROM people": ("region", "have numbers there"),
+    "SELECT SKEWNES(age) FROM people": ("SKEWNES(age", "Did you mean SKEWNESS?"),
     "SELECT GREATEST(MEDIAN(age), 1) FROM people": (
         "GREATEST(MEDIAN(age), 1",
         "not calculate so with",
