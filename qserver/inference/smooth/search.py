@@ -46,8 +46,10 @@ _LEAST_SLOPE = 0.1
 _NEAR = 0.004
 """Least rates are found up to this part."""
 _MOST_COMPARED = 8
+"""Of more numbers that are compared one kind of mixture is tried: all would take their cube."""
 _DRAWN_ALIKE = 0.95
-"""Of a length by other draws: lengths by 2,000 pairs differ by 1.5 percent, a standard error."""
+"""Of a length by other draws: by 2,000 pairs it has a standard error of 3 percent of one number,
+and of 1.7 of the greatest of 16."""
 _MOST_SHORTER = 8.0
 _STEP = 0.02
 """A slope is that between so many of the records more and less."""
