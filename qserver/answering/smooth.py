@@ -48,16 +48,17 @@ class SmoothOf:
         Args:
             least: records that a group is assumed to have.
         """
-        smooth = self.smooth
+        smooth, kinks = self.smooth, self.smooth.kinks
         return Number(
             smooth.values,
             partial(kinds, self.queries),
             smooth.size,
             smooth.low,
             smooth.high,
+            *(() if kinks is None else (kinks.pieces, kinks.ends, kinks.rivals, kinks.needs_all)),
             half_width=half_width,
             confidence=self.confidence,
-            least=least,
+            least=0.0 if smooth.is_steady else least,
         )
 
 
@@ -86,7 +87,7 @@ class SmoothKnown:
 
     def state(self, number: Number) -> State:
         """Whether the number, as exactly as it is asked, is to be measured further."""
-        size, most = self.means[number.size], self.size_at_most
+        size, most = self.means[number.size_at(np.array(self.means))], self.size_at_most
         return state_of(number, self.look, size=size, size_at_most=most)
 
     @classmethod
@@ -105,7 +106,8 @@ class SmoothKnown:
         elif not law.is_joint:
             told = OF_ESTIMATOR
         means, halves = (tuple(of.tolist()) for of in (law.means, law.half_widths))
-        ends = means[number.size] - halves[number.size], size_at_most(number, law)
+        at = number.size_at(law.means)
+        ends = means[at] - halves[at], size_at_most(number, law)
         return cls(found, means, halves, *ends, told)
 
 

@@ -1,4 +1,4 @@
-"""Averages, shares, deviations and correlations of groups of 0 to 20,000 records.
+"""Averages, shares, deviations, extremes and other numbers of groups of 0 to 20,000 records.
 
 They hold as often as they say, after all their steps. The noise is the worker's own, from a seed.
 """
@@ -60,6 +60,29 @@ def _product(found: Floats) -> float | None:
     return below * (found.shape[1] - below) / 1e6
 
 
+def _by_hours(found: Floats) -> Floats:
+    """How many there are by the rest of their hours by 8: nearly equal numbers."""
+    return np.array([[(found[1] % 8 == k).sum()] for k in range(8)], dtype=float)
+
+
+def _part_of_greatest(found: Floats) -> float | None:
+    counts = _by_hours(found)[:, 0]
+    return float(counts[0] / counts.max()) if counts.max() else None
+
+
+def _distance(found: Floats) -> float | None:
+    return abs(float((found[1] % 2 == 0).sum() - (found[1] % 2 == 1).sum()))
+
+
+def _skewness(found: Floats) -> float | None:
+    if found.shape[1] < 3 or found[0].std() == 0.0:
+        return None
+    n, off = found.shape[1], found[0] - found[0].mean()
+    skew = (off**3).mean() / (off**2).mean() ** 1.5
+    return float(skew * math.sqrt(n * (n - 1)) / (n - 2))
+
+
+EIGHTHS = ", ".join(f"COUNT_IF(hours % 8 = {k})" for k in range(8))
 ASKED = {
     "average": Asked("AVG(age)", "1", _average),
     "share": Asked("COUNT_IF(age < 30) / COUNT(*)", "0.05", _share),
@@ -67,6 +90,10 @@ ASKED = {
     "correlation": Asked("CORR(age, hours)", "0.2", _correlation),
     "coefficient": Asked("STDDEV(age) / AVG(age)", "0.05", _coefficient),
     "logarithm": Asked("LN(COUNT(*))", "0.1", _logarithm),
+    "greatest": Asked(f"GREATEST({EIGHTHS})", "40", lambda found: float(_by_hours(found).max())),
+    "part": Asked(f"COUNT_IF(hours % 8 = 0) * 1.0 / GREATEST({EIGHTHS})", "0.1", _part_of_greatest),
+    "distance": Asked("ABS(COUNT_IF(hours % 2 = 0) - COUNT_IF(hours % 2 = 1))", "40", _distance),
+    "skewness": Asked("SKEWNESS(age)", "0.3", _skewness),
     "product": Asked("COUNT_IF(age < 30) * COUNT_IF(age >= 30) / 1e6", "0.1", _product),
 }
 

@@ -52,6 +52,9 @@ NUMBERS = [
     ("SUM(COUNT(*)) OVER (ORDER BY week ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", "week"),
     ("COUNT(*) / SUM(COUNT(*)) OVER ()", "share"),
     ("SUM(COUNT(*)) OVER (ORDER BY week) / SUM(COUNT(*)) OVER ()", "share week"),
+    ("MAX(COUNT(*)) OVER ()", "week"),
+    ("COUNT(*) / MAX(COUNT(*)) OVER ()", "share"),
+    ("ABS(COUNT_IF(sex = 'Female') - COUNT_IF(sex = 'Male'))", ""),
     ("AVG(CASE WHEN sex = 'Male' THEN 1 ELSE 0 END)", "share"),
 ]
 GROUPS = ["", "week", "sex", "week, sex"]

@@ -176,6 +176,7 @@ def test_a_statement_that_says_no_length_spends_nothing(town: Deployment) -> Non
     assert spent(town) == 0
 
 
+@pytest.mark.slow
 def test_what_is_asked_under_a_key_says_what_all_parts_cost(town: Deployment) -> None:
     text = COUNT.replace("140", "160").replace("WHERE", "WHERE sex = 'Male' AND")
     found = answered(town, f"{text} WITHIN 10 CONFIDENCE 0.9999", key="k")
@@ -201,6 +202,7 @@ def test_what_history_knows_is_answered_without_a_length(town: Deployment) -> No
     assert known.cells[0][0].value.estimate == asked.cells[0][0].value.estimate
 
 
+@pytest.mark.slow
 def test_nothing_is_spent_where_the_rest_cannot_be_paid(tmp_path: Path, store_url: str) -> None:
     town = of_town(tmp_path, store_url, limit="0.2")
     text = f"SELECT sex, COUNT(*) FROM people WHERE age IN {MANY} GROUP BY sex WITHIN 30"

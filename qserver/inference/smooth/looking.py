@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.number import Number, Values
 from qserver.inference.smooth.part_law import PartLaw
 
 FAR_FROM_LINEAR = 0.4
@@ -66,7 +66,7 @@ def look(number: Number, law: PartLaw, *, missed: float | None = None) -> Look:
     if not law.errors.any():
         return Look(estimate, 0.0)
     half_width = drawn.half_width(estimate, allowed)
-    if not math.isfinite(half_width):
+    if not math.isfinite(half_width) or number.pieces is not None:
         return Look(estimate, half_width)
     room = float(np.abs(gradient(number, law)) @ law.allowances)
     return Look(estimate, half_width + room, drawn.bend(estimate, allowed))
@@ -86,16 +86,56 @@ class Drawn:
 
     def half_width(self, estimate: float, missed: float) -> float:
         """Of the interval about the estimate; infinite where it has none."""
+        if self.number.pieces is not None and not self.law.is_joint:
+            # How errors depend is not known: each number has its part of what may be missed.
+            missed /= len(self.number.pieces(self.law.means[:, None]))
         factor, base = 1.0, missed
         if missed < _DRAWN_MISSED:
             base = _BASE_MISSED
             # Of a log-concave error the half-width grows no faster.
             factor = math.log(missed) / math.log(base)
+        if self.number.pieces is not None:
+            return self._by_pieces(self.number.pieces, estimate, factor, base)
         found = self.values(factor)
         half = _hull(found, estimate, base)
         if not math.isfinite(half) or self._bend(half, factor, estimate, base) <= FAR_FROM_LINEAR:
             return half
         return _nearest(found, estimate, base)
+
+    def _by_pieces(self, pieces: Values, estimate: float, factor: float, missed: float) -> float:
+        """By the intervals of the numbers that it follows from, which hold at once.
+
+        They are as long as the nearest draws of all of them together need.
+        """
+        middles = pieces(self.law.means[:, None])
+        errors = self._errors(factor)
+        # What lattice and floats add makes each error longer.
+        errors = errors + np.copysign(self.law.allowances[:, None], errors)
+        off = np.abs(pieces(self.law.means[:, None] - errors) - middles)
+        off = np.where(np.isfinite(off), off, np.inf)
+        half = self._sizes(pieces, off)
+        half[np.isinf(off).mean(axis=1) > _UNDEFINED] = np.inf
+        told = np.isfinite(half) & (half > 0.0)
+        if told.any():
+            half[told] *= _nearest((off[told] / half[told, None]).max(axis=0), 0.0, missed)
+        ends = self.number.ends
+        assert ends is not None  # noqa: S101 - of a number that follows from others
+        low, high = ends(middles[:, 0] - half, middles[:, 0] + half)
+        return max(high - estimate, estimate - low)
+
+    def _sizes(self, pieces: Values, off: FloatArray) -> FloatArray:
+        """How far each piece may be off, in proportion to the others, shape (m,).
+
+        By the half-widths of its sums, one after the other: those of draws differ by chance, and
+        the longest would count.
+        """
+        steps = self.law.half_widths * (1.0 if self.scales is None else self.scales)
+        steps = np.diag(np.where(np.isfinite(steps), steps, 0.0))
+        high, low = (pieces(self.law.means[:, None] + by) for by in (steps, -steps))
+        found = np.sqrt(((high - low) ** 2).sum(axis=1))
+        rest = ~(np.isfinite(found) & (found > 0.0))
+        found[rest] = np.quantile(off[rest], 0.5, axis=1, method="higher")
+        return np.asarray(found)
 
     def bend(self, estimate: float, missed: float) -> float:
         """How much the ends at twice the errors differ from twice the ends, as a part of them."""
@@ -110,12 +150,13 @@ class Drawn:
 
     def values(self, factor: float) -> FloatArray:
         """The number at each draw, its errors times `factor`."""
+        return self.number.values(self.law.means[:, None] - self._errors(factor))
+
+    def _errors(self, factor: float) -> FloatArray:
         errors = self.law.errors * factor
         if self.scales is not None:
             errors = errors * self.scales[:, None]
-        if not self.law.is_joint:
-            errors = _as_far_apart(self.number, self.law, errors)
-        return self.number.values(self.law.means[:, None] - errors)
+        return errors if self.law.is_joint else _as_far_apart(self.number, self.law, errors)
 
 
 def gradient(number: Number, law: PartLaw) -> FloatArray:
@@ -126,7 +167,7 @@ def gradient(number: Number, law: PartLaw) -> FloatArray:
     found = np.zeros(len(spread))
     if not math.isfinite(estimate) or not len(used):
         return found
-    if not law.is_joint:
+    if not law.is_joint or number.pieces is not None:
         found[used] = [_slope(number, law.means, j, float(spread[j])) for j in used.tolist()]
         return found
     values = Drawn(number, law).values(1.0) - estimate

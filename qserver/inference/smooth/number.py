@@ -16,6 +16,10 @@ Values = Callable[[FloatArray], FloatArray]
 """From the sums, shape (k, n), to the number, shape (n,): not a number where it has no value."""
 
 
+Ends = Callable[[FloatArray, FloatArray], tuple[float, float]]
+"""From the ends of intervals of some numbers, shape (m,), to those of the one they tell."""
+
+
 @dataclass(frozen=True, eq=False)
 class Number(Asked):
     """A function of k sums.
@@ -26,6 +30,10 @@ class Number(Asked):
             some, shape (k, m).
         size: place of the sum that tells how many records there are.
         low, high: public bounds on its value; they may be infinite.
+        pieces: the smooth numbers that it follows from, shape (m, n), if it is not smooth itself.
+        ends: what intervals of these that hold at once say of it.
+        rivals: places of sums of which the greatest tells how many records there are, or with
+            `needs_all` the least; empty where `size` does.
     """
 
     values: Values
@@ -33,6 +41,15 @@ class Number(Asked):
     size: int = 0
     low: float = -math.inf
     high: float = math.inf
+    pieces: Values | None = None
+    ends: Ends | None = None
+    rivals: tuple[int, ...] = ()
+    needs_all: bool = False
+
+    def size_at(self, means: FloatArray) -> int:
+        """The place of the sum that tells how many records there are, by estimates of the sums."""
+        first = min if self.needs_all else max
+        return first(self.rivals or (self.size,), key=lambda j: float(means[j]))
 
     @property
     def is_bounded(self) -> bool:

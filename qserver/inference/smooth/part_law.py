@@ -69,10 +69,9 @@ class PartLaw:
 
     @classmethod
     def of_scales(cls, means: FloatArray, scales: FloatArray, *, seed: int) -> PartLaw:
-        """By independent Laplace errors of these scales."""
-        nothing = np.zeros(len(means))
+        """By independent Laplace errors of these scales, which are their half-widths, too."""
         errors = _independent(np.diag(scales), np.ones(len(means)), seed)
-        return cls(means, nothing, nothing, errors)
+        return cls(means, scales, np.zeros(len(means)), errors)
 
     @classmethod
     def apart(cls, posteriors: list[Posterior], half_widths: FloatArray, *, seed: int) -> PartLaw:

@@ -43,7 +43,13 @@ _FEW_TAIL = 0.005
 _POWER = 2.0 / 3.0
 _LEAST_SLOPE = 0.1
 """Slopes below this part of the greatest are taken for this: they might be greater elsewhere."""
-_N_HALVINGS = 18
+_NEAR = 0.004
+"""Least rates are found up to this part."""
+_MOST_COMPARED = 8
+"""Of more numbers that are compared one kind of mixture is tried: all would take their cube."""
+_DRAWN_ALIKE = 0.95
+"""Of a length by other draws: by 2,000 pairs it has a standard error of 3 percent of one number,
+and of 1.7 of the greatest of 16."""
 _MOST_SHORTER = 8.0
 _STEP = 0.02
 """A slope is that between so many of the records more and less."""
@@ -106,21 +112,24 @@ def widths_at_most(number: Number, least: float) -> FloatArray:
     or the greatest weights in some sum. To first order the errors of all sums are at their worst;
     where that does not do, the half-widths are shorter.
     """
-    found = [_needed(number, kinds, least) for kinds in _mixtures(number)]
-    needed = [one for one in found if one is not None and not number.is_bounded]
+    found = (_needed(number, kinds, least) for kinds in _mixtures(number))
+    needed = [] if number.is_bounded else [one for one in found if one is not None]
     if not needed:
         return number.half_width * np.maximum(number.sizes, 1e-300)
     worst = max(needed, key=lambda one: number.price(number.unit / one.widths))
-    return worst.widths / _least(lambda f: _suffices(number, worst, f), _MOST_SHORTER)
+    most = _MOST_SHORTER * len(worst.widths) if number.pieces is not None else _MOST_SHORTER
+    law = PartLaw.of_scales(worst.sums, worst.widths / number.unit, seed=0)
+    return worst.widths / _least(lambda f: _suffices(number, law, f), most)
 
 
 def size_at_most(number: Number, law: PartLaw) -> float:
     """What the sum that tells the number of records is surely below."""
-    errors = law.errors[number.size]
+    at = number.size_at(law.means)
+    errors = law.errors[at]
     spread = errors if law.is_joint else np.concatenate([errors, -errors])
     if not spread.any():
-        return float(law.means[number.size])
-    return float(law.means[number.size] - np.quantile(spread, _FEW_TAIL))
+        return float(law.means[at])
+    return float(law.means[at] - np.quantile(spread, _FEW_TAIL))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +139,7 @@ class _Search:
 
     def undefined(self, rise: float) -> FloatArray:
         """Higher rates where the number has no interval yet: first of the count."""
-        number, rates, j = self.number, self._rates, self.number.size
+        number, rates, j = self.number, self._rates, self.number.size_at(self.law.means)
         if self.law.means[j] >= _COUNTED * self.law.half_widths[j]:
             # Sums that are known better already need not be.
             alike = 1.0 / np.maximum(number.sizes, 1e-300)
@@ -140,7 +149,9 @@ class _Search:
             return np.maximum(rates, np.maximum(least * rise * alike, worst / _WORST))
         enough = _COUNTED * number.unit / (max(number.least, 1.0) * number.per_record)
         found = rates.copy()
-        found[j] = min(rates[j] * _COUNT_RISE, max(enough, rates[j] * _UNDEFINED_RISE))
+        at = list(number.rivals or (j,))
+        least_rise = np.maximum(enough, rates[at] * _UNDEFINED_RISE)
+        found[at] = np.minimum(rates[at] * _COUNT_RISE, least_rise)
         return found
 
     def foretold(self) -> FloatArray:
@@ -200,16 +211,21 @@ def _least(holds: Callable[[float], bool], farthest: float = _FARTHEST) -> float
     if holds(1.0):
         return 1.0
     low, high = 0.0, math.log(farthest)
-    for _ in range(_N_HALVINGS):
+    while high - low > _NEAR:
         middle = (low + high) / 2.0
         low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
     return math.exp(high)
 
 
 def _mixtures(number: Number) -> Iterator[FloatArray]:
-    """Kinds of records: all of them, and those with the least or the greatest weights in a sum."""
+    """Kinds of records: all of them, and those with the least or the greatest weights in a sum.
+
+    Of many numbers that are compared all: they are nearest to each other then.
+    """
     weights = number.weights
     yield weights
+    if number.pieces is not None and len(weights) > _MOST_COMPARED:
+        return
     for row in weights:
         middle = (row.min(initial=0.0) + row.max(initial=0.0)) / 2.0
         for chosen in (row < middle, row > middle):
@@ -225,12 +241,13 @@ class _Needed:
     widths: FloatArray
 
 
-def _suffices(number: Number, needed: _Needed, factor: float) -> bool:
-    """Whether half-widths so many times as short give an interval as short as asked."""
-    scales = needed.widths / (number.unit * factor)
-    law = PartLaw.of_scales(needed.sums, scales, seed=0)
-    estimate = float(number.values(needed.sums[:, None])[0])
-    return Drawn(number, law).half_width(estimate, number.missed) <= number.half_width
+def _suffices(number: Number, law: PartLaw, factor: float) -> bool:
+    """Whether errors so many times as short give an interval as short as asked."""
+    drawn = Drawn(number, law, np.full(len(law.means), 1.0 / factor))
+    estimate = float(number.values(law.means[:, None])[0])
+    # Intervals that hold at once are as long whatever the sums are: draws differ alone.
+    asked = number.half_width * (1.0 if number.pieces is None else _DRAWN_ALIKE)
+    return drawn.half_width(estimate, number.missed) <= asked
 
 
 def _needed(number: Number, kinds: FloatArray, least: float) -> _Needed | None:
@@ -247,6 +264,8 @@ def _needed(number: Number, kinds: FloatArray, least: float) -> _Needed | None:
     if not np.isfinite(shares).all() or not shares.any():
         return None
     shares = np.maximum(shares, _LEAST_SLOPE * shares.max())
-    # Least loss of all sums together, while their half-widths times slopes add up to that asked.
-    widths = sizes * number.half_width / (np.sqrt(shares) * np.sqrt(shares).sum())
-    return _Needed(sums, np.asarray(widths))
+    # Least loss of all sums together, while their half-widths times slopes add up to that asked; of
+    # numbers that are compared one decides.
+    roots = np.sqrt(shares)
+    total = roots.sum() if number.pieces is None else roots.max()
+    return _Needed(sums, np.asarray(sizes * number.half_width / (roots * total)))

@@ -5,7 +5,7 @@ Expressions within SUM, AVG and COUNT become functions of one record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -51,6 +51,31 @@ _NUMBERS = frozenset(
     {exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT}
     | {exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL}
 )
+
+_OTHERS: Sequence[tuple[tuple[type[exp.Expr], ...], Collection[str], str, str]] = (
+    (
+        (exp.Mode, exp.ApproxTopK),
+        ("HISTOGRAM",),
+        "count the values: which is the most frequent follows from their counts",
+        "Nearest: SELECT a, COUNT(*) ... GROUP BY a ORDER BY COUNT(*) DESC LIMIT 1.",
+    ),
+    (
+        (exp.LogicalOr, exp.LogicalAnd),
+        ("EVERY", "ANY", "SOME"),
+        "count the records that meet a condition: whether one of all does is about one person",
+        "Nearest: COUNT_IF(condition), or COUNT_IF(NOT condition) of those that do not.",
+    ),
+    (
+        (
+            *(exp.AnyValue, exp.First, exp.Last, exp.ArrayAgg, exp.List, exp.GroupConcat),
+            *(exp.ArgMax, exp.ArgMin),
+        ),
+        ("LISTAGG", "JSON_AGG"),
+        "not show values of records: each is one person's",
+        "Nearest: SELECT a, COUNT(*) ... GROUP BY a.",
+    ),
+)
+"""Aggregates that there are not: their kinds and names, why, and what to type."""
 
 
 def _condition(node: exp.Expr) -> exp.Expr | None:
@@ -295,11 +320,7 @@ class Aggregates(RecordExpressions):
             return self._distinct(node, where)
         if (several := self._several.read(node, where)) is not None:
             return several
-        raise self._source.refuse(
-            "select COUNT, SUM and AVG, and + - * / of these",
-            node,
-            hint="Nearest: SUM(CASE WHEN ... THEN weight ... END), for any weight of a record.",
-        )
+        raise self._refused(node)
 
     def _distinct(
         self, node: exp.Count | exp.ApproxDistinct, where: tuple[ProductTerm, ...]
@@ -345,3 +366,15 @@ class Aggregates(RecordExpressions):
         error: Fraction = Fraction(0),
     ) -> Linear:
         return Linear(self._functions.multiplied(terms, where), error)
+
+    def _refused(self, node: exp.Expr) -> SqlError:
+        node = node.this if isinstance(node, exp.WithinGroup) else node
+        called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
+        for kinds, names, condition, hint in _OTHERS:
+            if isinstance(node, kinds) or called in names:
+                return self._source.refuse(condition, node, hint=hint)
+        return self._source.refuse(
+            "select COUNT, SUM and AVG, and + - * / of these",
+            node,
+            hint="Nearest: SUM(CASE WHEN ... THEN weight ... END), for any weight of a record.",
+        )

@@ -59,10 +59,8 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         super().__init__(_asked(statement))
         self._history, self._name = history, name
         self._look()
-        self._most = {
-            place: self._at_most(statement, one.number, self._known[place])
-            for place, one in self._asked.items()
-        }
+        self._assuming, self._begin = statement.clauses.assuming, self._known
+        self._most = dict[Place, _Halves]()
 
     def look(self) -> None:
         """Read the present history."""
@@ -90,7 +88,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
             at_once: whether all intervals must hold at once, so that nothing known suffices.
         """
         return {
-            p: self._most[p] if at_once or self._is_open(p) else self._known_halves(p)
+            p: self._at_most(p) if at_once or self._is_open(p) else self._known_halves(p)
             for p in self._asked
         }
 
@@ -107,7 +105,10 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         found = dict[int, float]()
         for place, one in self._asked.items():
             if self._is_open(place):
-                most, known = np.array(self._most[place]), np.array(self._known[place].half_widths)
+                most, known = (
+                    np.array(self._at_most(place)),
+                    np.array(self._known[place].half_widths),
+                )
                 with np.errstate(divide="ignore"):
                     rise = np.maximum(one.number.unit / most - one.number.unit / known, 0.0)
                 found[place[0]] = found.get(place[0], 0.0) + one.number.price(rise)
@@ -126,11 +127,11 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
             law = self._view.law(one.of)
             if law is None:
                 records = self._history.smooth.most_records(self._name)
-                rough = np.maximum(rough_widths(one.number, records), self._most[place])
+                rough = np.maximum(rough_widths(one.number, records), self._at_most(place))
                 self._next[place] = tuple(rough.tolist())
             else:
                 found = next_widths(one.number, law).tolist()
-                clipped = tuple(map(max, found, self._most[place]))
+                clipped = tuple(map(max, found, self._at_most(place)))
                 # What is asked at most is asked first: that is what was quoted.
                 found = clipped if _shortens(clipped, known.half_widths) else found
                 self._next[place] = tuple(
@@ -143,7 +144,7 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
         """As known; where history does not give them all, as at most."""
         known = self._known[place]
         if not known.is_known:
-            return self._most[place]
+            return self._at_most(place)
         return tuple(half * ROOM for half in known.half_widths)
 
     def _price(self, place: Place) -> float:
@@ -152,10 +153,15 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
             rates = number.unit / np.array(self._next_halves(place))
         return number.price(np.where(np.isfinite(rates), rates, 0.0))
 
-    def _at_most(self, statement: Statement, number: Number, known: SmoothKnown) -> _Halves:
-        fewest = known.size_at_least / number.per_record
-        least = least_base(statement.clauses.assuming, fewest)
-        return tuple(widths_at_most(number, least).tolist())
+    def _at_most(self, place: Place) -> _Halves:
+        """By what was known at the beginning."""
+        if place not in self._most:
+            number = self._asked[place].number
+            fewest = self._begin[place].size_at_least / number.per_record
+            # A number that has nothing to do with how many records there are needs one.
+            least = least_base(self._assuming, fewest) if number.least else 1.0
+            self._most[place] = tuple(widths_at_most(number, least).tolist())
+        return self._most[place]
 
 
 def _shortens(halves: Sequence[float], known: Sequence[float]) -> bool:

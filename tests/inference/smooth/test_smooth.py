@@ -174,3 +174,63 @@ def test_a_first_look_costs_what_the_number_of_records_says_and_not_the_length()
         for records, rate in ((2_000.0, 6e-3), (1e10, 12.0 / 64_000.0)):
             found = asked.unit / rough_widths(asked, records)
             assert found == pytest.approx([rate / 10.0, rate])
+
+
+def _greatest(n: int, *, has_pieces: bool = True) -> Number:
+    """The greatest of so many counts of different records."""
+
+    def values(parts: FloatArray) -> FloatArray:
+        return np.asarray(parts.max(axis=0))
+
+    def ends(lows: FloatArray, highs: FloatArray) -> tuple[float, float]:
+        return float(lows.max()), float(highs.max())
+
+    return Number(
+        values,
+        lambda: np.eye(n),
+        pieces=(lambda parts: parts) if has_pieces else None,
+        ends=ends if has_pieces else None,
+        half_width=10.0,
+        confidence=CONFIDENCE,
+        least=0.0,
+    )
+
+
+@pytest.mark.parametrize("n", [1, 64])
+def test_the_greatest_of_equal_numbers_is_held_where_its_own_draws_would_miss_it(n: int) -> None:
+    """They are all 0; their errors are independent, of scale 1."""
+    rng, n_runs = np.random.default_rng(5), 12
+    errors = PartLaw.of_scales(np.zeros(n), np.ones(n), seed=1).errors
+    held = dict.fromkeys((True, False), 0)
+    for _ in range(n_runs):
+        means = rng.laplace(size=n)
+        known = PartLaw(means, np.full(n, 3.0), np.zeros(n), errors)
+        for has_pieces in held:
+            found = look(_greatest(n, has_pieces=has_pieces), known)
+            held[has_pieces] += abs(found.estimate or 0.0) <= found.half_width
+    assert held[True] >= 0.9 * n_runs
+    assert n == 1 or held[False] < 0.7 * n_runs
+
+
+def test_numbers_that_hold_at_once_need_their_parts_where_dependence_is_not_known() -> None:
+    """The half-width of 16 Laplace variables of scale 1, each at a sixteenth of .05."""
+    n = 16
+    drawn = PartLaw.of_scales(np.zeros(n), np.ones(n), seed=1)
+    sizes = np.sort(np.abs(drawn.errors), axis=1)
+    apart = PartLaw(drawn.means, drawn.half_widths, drawn.allowances, sizes, is_joint=False)
+    found = look(_greatest(n), apart)
+    assert math.log(n / 0.05) <= found.half_width < 1.25 * math.log(n / 0.05)
+    assert look(_greatest(n), drawn).half_width < found.half_width
+
+
+def test_the_greatest_of_many_is_asked_at_once_as_exactly_as_it_needs() -> None:
+    """16 independent errors of scale b all stay within 5.76 b with probability .95."""
+    asked = _greatest(16)
+    widths = widths_at_most(asked, 1.0)
+    scales = widths / -math.log(0.05)
+    needed = 10.0 / -math.log(1.0 - 0.95 ** (1 / 16))
+    assert np.allclose(widths, widths[0])
+    assert 0.85 * needed < scales[0] < needed
+    known = law([0.0] * 16, scales.tolist())
+    assert look(asked, known).half_width <= 10.0
+    assert state_of(asked, look(asked, known), size=0.0, size_at_most=3.0) == "met"

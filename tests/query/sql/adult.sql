@@ -186,3 +186,18 @@ SELECT education, COUNT(*) FROM adult GROUP BY education HAVING education <> ALL
 SELECT COUNT(*) FROM adult WHERE education <> (SELECT education FROM adult GROUP BY education ORDER BY COUNT(*) DESC LIMIT 1) AND sex = (SELECT sex FROM adult GROUP BY sex HAVING COUNT(*) > 100000 ORDER BY COUNT(*) LIMIT 1)
 SELECT 'many' AS w, COUNT(*) AS n FROM adult WHERE age IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500) UNION ALL SELECT 'few', COUNT(*) FROM adult WHERE age NOT IN (SELECT age FROM adult GROUP BY age HAVING COUNT(*) > 500)
 WITH w AS (SELECT * FROM adult WHERE education IN (SELECT education FROM adult GROUP BY education HAVING COUNT(*) > 1000)) SELECT sex, COUNT(*) AS n FROM w GROUP BY sex
+SELECT MAX(n), MIN(n), MAX(n) - MIN(n) FROM (SELECT education, COUNT(*) AS n FROM adult GROUP BY education) t
+SELECT sex, MAX(n) FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t GROUP BY sex
+SELECT sex, MAX(n) * 1.0 / SUM(n) AS part FROM (SELECT sex, occupation, COUNT(*) AS n FROM adult GROUP BY sex, occupation) t GROUP BY sex
+SELECT education, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER () AS part FROM adult GROUP BY education
+SELECT sex, race, COUNT(*) - MIN(COUNT(*)) OVER (PARTITION BY sex) AS more FROM adult WHERE sex IS NOT NULL AND race IS NOT NULL GROUP BY sex, race
+SELECT age, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER (ORDER BY age) AS part FROM adult WHERE age BETWEEN 20 AND 25 GROUP BY age
+SELECT MAX(n) FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY ROLLUP (sex, race)) t
+SELECT MAX(n) FILTER (WHERE sex = 'Female') FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t
+SELECT MAX(m) FROM (SELECT sex, MIN(n) AS m FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t GROUP BY sex) u
+SELECT MAX(h) FROM (SELECT sex, AVG(hours-per-week) AS h FROM adult GROUP BY sex) t
+SELECT GREATEST(COUNT_IF(sex = 'Male'), COUNT_IF(sex = 'Female'), 5), LEAST(AVG(age), AVG(hours-per-week)) FROM adult
+SELECT 2 * ABS(COUNT_IF(sex = 'Female') - COUNT_IF(sex = 'Male')) + 1, ABS(AVG(age) - AVG(hours-per-week)) / 2 FROM adult
+SELECT LN(GREATEST(COUNT(*), 1)), CBRT(COUNT(*)), LOG(3, COUNT(*)), SQRT(VARIANCE(age)), (SUM(age) / COUNT(*)) ^ 2 FROM adult
+SELECT SKEWNESS(age), KURTOSIS(age), KURTOSIS_POP(age) FROM adult
+SELECT sex, SKEWNESS(hours-per-week) FILTER (WHERE age > 30) AS s, KURTOSIS(education-num) AS k FROM adult WHERE sex IS NOT NULL GROUP BY sex

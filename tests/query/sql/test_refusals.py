@@ -32,9 +32,22 @@ REFUSED = {
         "",
         "without LIMIT",
     ),
-    "SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM people GROUP BY age) AS g": (
-        "MAX(n",
-        "add up the numbers of an inner SELECT",
+    "SELECT MAX(age) FROM (SELECT age, COUNT(*) AS n FROM people GROUP BY age) AS g": (
+        "MAX(age",
+        "take SUM, MIN or MAX of the numbers of an inner SELECT",
+    ),
+    "SELECT MODE(region) FROM people": ("MODE(region", "ORDER BY COUNT(*) DESC LIMIT 1"),
+    "SELECT MODE() WITHIN GROUP (ORDER BY region) FROM people": ("MODE", "ORDER BY COUNT(*) DESC"),
+    "SELECT BOOL_OR(age > 3) FROM people": ("BOOL_OR(age > 3", "COUNT_IF(condition)"),
+    "SELECT EVERY(age > 3) FROM people": ("EVERY(age > 3", "COUNT_IF(NOT condition)"),
+    "SELECT STRING_AGG(region, ',') FROM people": ("region, ','", "not show values of records"),
+    "SELECT ANY_VALUE(region) FROM people": ("ANY_VALUE(region", "not show values of records"),
+    "SELECT ARG_MAX(region, age) FROM people": ("region, age", "not show values of records"),
+    "SELECT SKEWNESS(region) FROM people": ("region", "have numbers there"),
+    "SELECT SKEWNES(age) FROM people": ("SKEWNES(age", "Did you mean SKEWNESS?"),
+    "SELECT GREATEST(MEDIAN(age), 1) FROM people": (
+        "GREATEST(MEDIAN(age), 1",
+        "not calculate so with",
     ),
     "SELECT ROUND(COUNT(*), age) FROM people": ("ROUND(COUNT(*), age", "number of digits"),
     "SELECT ROUND(COUNT(*), 13) FROM people": ("ROUND(COUNT(*), 13", "from -12 to 12"),
@@ -117,7 +130,7 @@ REFUSED = {
     ),
     "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM people GROUP BY age) AS t": (
         "AVG(n",
-        "add up the numbers of an inner SELECT",
+        "SUM(n) / 16",
     ),
     "SELECT a FROM (SELECT age AS a, COUNT(*) AS n FROM people GROUP BY age ORDER BY 2 LIMIT 2) "
     "AS t WHERE a > 21": ("a", "before it cuts"),
@@ -147,7 +160,7 @@ REFUSED = {
         "AVG(COUNT(*",
         "ROWS BETWEEN",
     ),
-    "SELECT region, MAX(COUNT(*)) OVER () FROM people GROUP BY 1": ("MAX(COUNT(*", "use OVER with"),
+    "SELECT region, MAX(age) OVER () FROM people GROUP BY 1, age": ("MAX(age", "use OVER with"),
     "SELECT region, SUM(COUNT(*)) OVER (ORDER BY COUNT(*)) FROM people GROUP BY 1": (
         "SUM(COUNT(*)) OVER (ORDER BY COUNT(*",
         "by a group in OVER",

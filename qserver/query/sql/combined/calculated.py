@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qserver.query.linear import LinearQuery
@@ -25,7 +25,7 @@ from qserver.query.sql.combined.quantile import ByThresholds, Quantile
 
 @dataclass(frozen=True)
 class Moved:
-    """A function times a factor, plus a number.
+    """A function without kinks times a factor, plus a number.
 
     Args:
         factor: not 0.
@@ -53,8 +53,8 @@ class Moved:
             return None
         factor, by = float(self.factor), float(self.by)
         low, high = sorted((factor * found.low + by, factor * found.high + by))
-        return Smooth(
-            lambda parts: factor * found.values(parts) + by, low, high, found.size, found.hides
+        return replace(
+            found, values=lambda parts: factor * found.values(parts) + by, low=low, high=high
         )
 
     @property
@@ -118,6 +118,7 @@ class Total:
             one.high + other.high,
             one.size,
             one.hides or other.hides,
+            one.is_steady and other.is_steady,
         )
 
     @property

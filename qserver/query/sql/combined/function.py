@@ -51,6 +51,24 @@ class Combination:
 
 
 @dataclass(frozen=True)
+class Kinks:
+    """How a number follows from smooth ones by a function that has kinks, as a maximum has.
+
+    Args:
+        pieces: from the sums, shape (k, n), to these numbers, shape (m, n); not a number where one
+            has no value.
+        ends: from the ends of intervals of these, shape (m,), to those of the number.
+        rivals: places of sums of which the greatest tells how many records there are.
+        needs_all: whether the least of them does: each of the numbers has records of its own.
+    """
+
+    pieces: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ends: Callable[[NDArray[np.float64], NDArray[np.float64]], tuple[float, float]]
+    rivals: tuple[int, ...]
+    needs_all: bool = False
+
+
+@dataclass(frozen=True)
 class Smooth:
     """A function that is nearly linear within the errors of its sums.
 
@@ -60,6 +78,9 @@ class Smooth:
         low, high: public bounds on its value; they may be infinite.
         size: place of the sum that tells how many records there are.
         hides: whether its interval by exact sums is that which bins leave open.
+        is_steady: whether it changes as much with its sums whatever they are, so that how exactly
+            they are measured does not depend on the number of records.
+        kinks: how it follows from smooth numbers if it is not smooth itself.
     """
 
     values: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -67,6 +88,8 @@ class Smooth:
     high: float
     size: int = 0
     hides: bool = False
+    is_steady: bool = False
+    kinks: Kinks | None = None
 
 
 class OfGroups(Protocol):
@@ -114,7 +137,7 @@ class FunctionOfSums(Protocol):
     Attributes:
         has_steps: whether WITHIN is about the value. Otherwise it is about counts behind it.
         stated_half_width: what a statement without WITHIN is priced at.
-        smooth: how it is calculated from draws, if it is smooth.
+        smooth: how it is calculated from draws, if it is smooth, or follows from smooth numbers.
         order: of which quantiles and numbers of groups it is the sum, if it is. One that is neither
             is told by the intervals of its sums, which hold at once.
     """
@@ -131,7 +154,7 @@ class FunctionOfSums(Protocol):
 
     @property
     def smooth(self) -> Smooth | None:
-        """How it is calculated from draws, if it is smooth."""
+        """How it is calculated from draws, if it is."""
         ...
 
     @property
@@ -154,7 +177,9 @@ def needs_records(of: FunctionOfSums) -> bool:
     """Whether how exactly its sums are measured depends on how many records there are."""
     terms = of.order.terms if of.order is not None else ()
     told = (one for _, _, one in terms if isinstance(one, QuantileOf))
-    return of.smooth is not None or not all(one.is_extreme for one in told)
+    if of.smooth is not None:
+        return not of.smooth.is_steady
+    return not all(one.is_extreme for one in told)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from qserver.query.sql.combined.meaning import Linear, Several
 from qserver.query.sql.combined.quantile import Quantile
 from qserver.query.sql.combined.regression import Kind, Regression
 from qserver.query.sql.combined.spread import Spread
+from qserver.query.sql.combined.standardised import Kind as OfMoments
+from qserver.query.sql.combined.standardised import Standardised
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.combined.values import Values, product_term
 from qserver.query.sql.regions import Functions, ProductTerm
@@ -52,6 +54,11 @@ _REGRESSIONS: Mapping[type[exp.Expr], Kind] = {
     exp.RegrIntercept: "intercept",
     exp.RegrR2: "r2",
 }
+_STANDARDISED: Mapping[str, OfMoments] = {
+    "SKEWNESS": "skewness",
+    "KURTOSIS": "kurtosis",
+    "KURTOSIS_POP": "kurtosis_pop",
+}
 _SPREADS_CALLED: Mapping[str, _Kind] = {
     "VAR": _VARIANCE,
     "STD": _DEVIATION,
@@ -78,7 +85,7 @@ class SeveralReader:
         """
         kinds = (
             *(self._quantile, self._spread, self._extreme),
-            *(self._correlation, self._regression),
+            *(self._correlation, self._regression, self._standardised),
         )
         found = next((found for kind in kinds if (found := kind(node)) is not None), None)
         return None if found is None else self.on(found, where)
@@ -185,6 +192,34 @@ class SeveralReader:
             )
         function = Regression(kind, (x.middle, y.middle), (x.radius, y.radius))
         return Several(_sums_of_both(x, y), function)
+
+    def _standardised(self, node: exp.Expr) -> Several | None:
+        is_known = isinstance(node, exp.Skewness | exp.Kurtosis | exp.Anonymous)
+        called = node.name if isinstance(node, exp.Anonymous) else node.key
+        kind = _STANDARDISED.get(called.upper()) if is_known else None
+        if kind is None:
+            return None
+        given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+        if len(given) != 1:
+            raise self._source.refuse("take one attribute there", node)
+        values = self._numeric(given[0])
+        if values.error or not values.radius:
+            raise self._source.refuse(
+                "take an attribute there of several values, in which each bin is one value",
+                node,
+                hint="Nearest: STDDEV(x).",
+            )
+        r = values.radius
+        weights = [
+            values.weights(lambda _: Fraction(1)),
+            values.weights(lambda y: y / r),
+            values.weights(lambda y: (y / r) ** 2 - _HALF),
+            values.weights(lambda y: (y / r) ** 3),
+        ]
+        if kind != "skewness":
+            weights.append(values.weights(lambda y: (y / r) ** 4 - _HALF))
+        terms = (product_term({values.axis: of}) for of in weights)
+        return Several(tuple(Linear((term,)) for term in terms), Standardised(kind))
 
     def _check_bins(self, node: exp.Corr, *both: Values) -> None:
         """Refuse bins so wide that no counts could tell the correlation."""

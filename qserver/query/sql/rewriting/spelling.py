@@ -1,7 +1,7 @@
 """One spelling for each thing, in the words that the rest reads; what changes no value is left out.
 
 `DATE_PART('month', d)`, `DATE_TRUNC(d, MONTH)`, `STARTS_WITH(a, 'x')`, `a = ANY (ARRAY['x'])`,
-`MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `TO_DATE('2024-03-01', ...)`,
+`MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `GEOMEAN(a)`, `TO_DATE('2024-03-01', ...)`,
 `DATE '2024-03-01' - INTERVAL '14 days'` and `GROUP BY ALL`; casts, NULLIF below a division, and
 schemas before names.
 """
@@ -33,6 +33,7 @@ _TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring),
     *(exp.Replace, exp.Concat, exp.DPipe),
 )
+_GEOMETRIC = frozenset({"GEOMEAN", "GEOMETRIC_MEAN"})
 _SPECIAL = re.compile(r"([\\%_])")
 _PLACE = ("line", "col", "start", "end")
 
@@ -78,8 +79,16 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             return _moved(node, names)
     if isinstance(node, _TEXTS) and not node.find(exp.Column, exp.AggFunc, exp.Query):
         text = fixed(node, names)
-        return exp.null() if text is None else exp.Literal.string(text)
-    return _cut_at(node, names) or _part(node) or _day(node)
+        return exp.null() if text is None else exp.Literal.string(str(text))
+    return _cut_at(node, names) or _part(node) or _day(node) or _geometric(node)
+
+
+def _geometric(node: exp.Expr) -> exp.Expr | None:
+    """GEOMEAN(a) is EXP(AVG(LN(a)))."""
+    is_one = isinstance(node, exp.Anonymous) and node.name.upper() in _GEOMETRIC
+    if not is_one or len(node.expressions) != 1 or isinstance(node.parent, exp.Filter):
+        return None
+    return exp.Exp(this=exp.Avg(this=exp.Ln(this=node.expressions[0])))
 
 
 def _part(node: exp.Expr) -> exp.Expr | None:

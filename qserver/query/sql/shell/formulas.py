@@ -7,18 +7,20 @@ and `["+", a, b]` what is calculated of such.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.combined.smooth import of_sums
 from qserver.query.sql.shell.core import Core
-from qserver.query.sql.shell.functions import FUNCTIONS, applied
+from qserver.query.sql.shell.functions import FUNCTIONS, applied, has_kinks
 from qserver.query.sql.tables.units import PURE, Unit
 from qserver.query.sql.text import SqlText
 
@@ -78,6 +80,8 @@ class Formulas:
         name, *rest = value
         if name in ("sum", "avg"):
             return self._total(name, rest, node)
+        if name in ("greatest", "least"):
+            rest = list(dict.fromkeys(map(_frozen, rest)))
         parts = [self._of(one, node) for one in rest]
         if name in ("+", "-"):
             return self._sum(name, parts, node)
@@ -129,8 +133,11 @@ class Formulas:
     def _scaled(self, one: Meaning, factor: Fraction, node: exp.Expr) -> Meaning:
         if isinstance(one.item, Fraction):
             return Meaning(one.item * factor, one.unit)
-        if isinstance(one.item, Several) and not factor:
-            raise self._source.refuse("not multiply it by zero", node)
+        if isinstance(one.item, Several):
+            if not factor:
+                raise self._source.refuse("not multiply it by zero", node)
+            if has_kinks(one.item.function):
+                return Meaning(self._apply("*", [one.item, factor], node), one.unit)
         return Meaning(one.item.scaled(factor), one.unit)
 
     def _plus(
@@ -140,6 +147,8 @@ class Formulas:
             if isinstance(other, Fraction):
                 return one + other
             one, other = other, one
+        if any(isinstance(of, Several) and has_kinks(of.function) for of in (one, other)):
+            return self._apply("+", [one, other], node)
         if isinstance(other, Fraction):
             return (
                 one.plus(replace(_NOTHING, offset=other))
@@ -174,21 +183,44 @@ class Formulas:
             if under.error:
                 raise self._source.refuse("divide by counts, or by sums without wide bins", node)
             if not over.offset and not under.offset:
+                if over.terms == under.terms:  # as of the first row of a running share
+                    return Meaning(Fraction(1), None)
                 return Meaning(Quotient(over, under), unit)
         return Meaning(self._apply("/", [over, under], node), unit)
 
     def _function(self, name: str, parts: list[Meaning], node: exp.Expr) -> Meaning:
         known = (part.unit for part in parts if part.unit is not None)
         unit = PURE if FUNCTIONS[name].is_pure else next(known, None)
+        if len(parts) == 1 and name in ("greatest", "least"):
+            return parts[0]
+        fixed = [part.item for part in parts if isinstance(part.item, Fraction)]
+        if len(fixed) == len(parts):
+            return Meaning(self._fixed(name, fixed, node), None)
         return Meaning(self._apply(name, [part.item for part in parts], node), unit)
+
+    def _fixed(self, name: str, of: Sequence[Fraction], node: exp.Expr) -> Fraction:
+        """A function of numbers that are public."""
+        with np.errstate(all="ignore"):
+            found = float(FUNCTIONS[name].values(*(np.array(float(one)) for one in of)))
+        if not math.isfinite(found):
+            raise self._source.refuse("take functions of numbers that have a value", node)
+        return Fraction(found)
 
     def _apply(self, name: str, parts: Sequence[Item | Fraction], node: exp.Expr) -> Item:
         found = applied(name, parts)
         if found is None:
-            raise self._no_function(node)
+            raise self._no_function(parts, node)
         return found
 
-    def _no_function(self, node: exp.Expr) -> SqlError:
+    def _no_function(self, parts: Sequence[Item | Fraction], node: exp.Expr) -> SqlError:
+        smooth = [one for one in parts if isinstance(one, Several) and not one.function.smooth]
+        if not smooth:
+            return self._source.refuse(
+                "take functions of numbers whose bins are narrow: what these hide of it is not "
+                "bounded",
+                node,
+                hint="Select the numbers one by one; each says what its bins hide.",
+            )
         return self._source.refuse(
             "not calculate so with a number whose interval is no sum's",
             node,

@@ -1,15 +1,18 @@
-"""Functions of functions of sums: products, quotients, logarithms and roots of numbers.
+"""Functions of functions of sums: products, quotients, logarithms, roots and extremes of numbers.
 
 Such a function is smooth where it has a value; its interval follows from draws, as that of a
-quotient does. What is public of it follows by the ends of what is public of its parts.
+quotient does. One with a kink, as the greatest of several, follows from the smooth numbers in it:
+its interval goes by the ends of theirs, which hold at once. What is public of a function follows by
+the ends of what is public of its parts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 from qserver.query.sql.combined.function import (
     Combination,
     FunctionOfSums,
+    Kinks,
     KnownPart,
     Order,
     Smooth,
@@ -27,6 +31,11 @@ from qserver.query.sql.combined.smooth import of_sums
 FloatArray = NDArray[np.float64]
 Range = tuple[float, float]
 _STATED = Fraction(1, 20)
+_BENT = frozenset({"ln", "log10", "log2", "exp", "sqrt", "cbrt", "power", "/"})
+"""Functions whose slope rises or falls all over the positive numbers; of / that of 1 / x."""
+_End = Callable[[Iterator[float]], float]
+_Ends = tuple[float, float, bool]
+"""Both ends of a number, and whether it may have no value, as an average of nobody."""
 _ALL: Range = (-math.inf, math.inf)
 
 
@@ -38,11 +47,15 @@ class Function:
         values: from arrays of its arguments; not a number where it has none.
         ends: of its values, from those of its arguments.
         is_pure: whether it has no unit, whatever its arguments have.
+        has_kink: whether its slope changes at once somewhere.
+        is_steady: whether it changes by at most what its arguments do, in sum.
     """
 
     values: Callable[..., FloatArray]
     ends: Callable[..., Range]
     is_pure: bool = False
+    has_kink: bool = False
+    is_steady: bool = False
 
 
 def _rising(of: Callable[[FloatArray], FloatArray], low: float, high: float) -> Function:
@@ -86,18 +99,29 @@ def _power_ends(one: Range, other: Range) -> Range:
     return _corners(lambda a, b: float(np.power(a, b)))(one, other)
 
 
+def _extreme(of: Callable[[FloatArray, FloatArray], FloatArray], end: _End) -> Function:
+    """The greatest of several, or the least."""
+    return Function(
+        lambda *given: reduce(of, given),
+        lambda *given: (end(low for low, _ in given), end(high for _, high in given)),
+        has_kink=True,
+        is_steady=True,
+    )
+
+
 FUNCTIONS = {
-    "+": Function(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1])),
+    "+": Function(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]), is_steady=True),
     "*": Function(np.multiply, _corners(lambda a, b: a * b)),
     "/": Function(np.divide, _over),
-    "greatest": Function(np.maximum, lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
-    "least": Function(np.minimum, lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
-    "abs": Function(np.abs, _size),
+    "greatest": _extreme(np.maximum, max),
+    "least": _extreme(np.minimum, min),
+    "abs": Function(np.abs, _size, has_kink=True, is_steady=True),
     "ln": _rising(np.log, -math.inf, math.inf),
     "log10": _rising(np.log10, -math.inf, math.inf),
     "log2": _rising(np.log2, -math.inf, math.inf),
     "exp": _rising(np.exp, 0.0, math.inf),
     "sqrt": _rising(np.sqrt, 0.0, math.inf),
+    "cbrt": _rising(np.cbrt, -math.inf, math.inf),
     "power": Function(np.power, _power_ends, is_pure=True),
 }
 
@@ -116,7 +140,7 @@ class Itself:
     @property
     def smooth(self) -> Smooth:
         """The sum."""
-        return Smooth(lambda parts: parts[0], self.low, self.high)
+        return Smooth(lambda parts: parts[0], self.low, self.high, is_steady=True)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The sum's."""
@@ -126,17 +150,17 @@ class Itself:
 
 @dataclass(frozen=True)
 class Formula:
-    """A function of smooth functions, and of numbers.
+    """A function of functions of sums, and of numbers.
 
     Args:
         name: which of `FUNCTIONS`.
         parts: its arguments.
-        sizes: of how many sums each argument is a function; their sums follow each other.
+        places: of which sums each argument is a function.
     """
 
     name: str
     parts: tuple[FunctionOfSums | float, ...]
-    sizes: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
 
     has_steps = True
     order: Order | None = None
@@ -149,69 +173,200 @@ class Formula:
         return Fraction(width) * _STATED if 0.0 < width < math.inf else _STATED
 
     @property
+    def has_kinks(self) -> bool:
+        """Whether it is not smooth itself, but follows from smooth numbers."""
+        return FUNCTIONS[self.name].has_kink or any(map(has_kinks, self.parts))
+
+    @cached_property
+    def _own(self) -> tuple[tuple[Smooth | float, tuple[int, ...]], ...]:
+        """The arguments with the places of their sums."""
+        pairs = zip(self.parts, self.places, strict=True)
+        return tuple((p if isinstance(p, float) else _smooth(p), at) for p, at in pairs)
+
+    @cached_property
     def smooth(self) -> Smooth:
         """The function; its records are those of the argument with the most sums."""
-        ends, start, place, most, hides = list[Range](), 0, 0, 0, False
-        for part, size in zip(self.parts, self.sizes, strict=True):
+        known = [(of, at) for of, at in self._own if not isinstance(of, float)]
+        low, high, _ = _of_ends(
+            self.name,
+            [
+                (of, of, False) if isinstance(of, float) else (of.low, of.high, not of.is_steady)
+                for of, _ in self._own
+            ],
+        )
+        most, places = max(known, key=lambda one: len(one[1]))
+        is_steady = self._is_scaled or FUNCTIONS[self.name].is_steady
+        return Smooth(
+            self._values,
+            low,
+            high,
+            places[most.size],
+            any(of.hides for of, _ in known),
+            is_steady and all(of.is_steady for of, _ in known),
+            self._kinks(known) if self.has_kinks else None,
+        )
+
+    @property
+    def _is_scaled(self) -> bool:
+        """Whether it is one number times another that is public."""
+        return self.name == "*" and any(isinstance(part, float) for part in self.parts)
+
+    def _kinks(self, known: Sequence[tuple[Smooth, tuple[int, ...]]]) -> Kinks:
+        pieces = self._pieces()
+        if not FUNCTIONS[self.name].has_kink:
+            known = [max(known, key=lambda one: len(one[1]))]
+        # Of an average its own number of records counts, of the greatest count that count.
+        loose = [one for one in known if not one[0].is_steady]
+        rivals, needs_all = list[int](), bool(loose) and FUNCTIONS[self.name].has_kink
+        for of, at in loose or known:
+            rivals += [at[i] for i in ((of.size,) if of.kinks is None else of.kinks.rivals)]
+            needs_all = needs_all or (of.kinks is not None and of.kinks.needs_all)
+
+        def values(parts: FloatArray) -> FloatArray:
+            return np.array([of.values(parts[list(at)]) for of, at in pieces])
+
+        def ends(lows: FloatArray, highs: FloatArray) -> Range:
+            pairs = zip(pieces, lows.tolist(), highs.tolist(), strict=True)
+            return self._ends(iter([_within(of, *own) for (of, _), *own in pairs]))[:2]
+
+        return Kinks(values, ends, tuple(dict.fromkeys(rivals)), needs_all)
+
+    def _pieces(self) -> list[tuple[Smooth, tuple[int, ...]]]:
+        """The smooth numbers that it follows from, with the places of their sums."""
+        found = list[tuple[Smooth, tuple[int, ...]]]()
+        for part, (of, at) in zip(self.parts, self._own, strict=True):
+            if isinstance(part, Formula) and part.has_kinks:
+                found += [(one, tuple(at[i] for i in inner)) for one, inner in part._pieces()]
+            elif not isinstance(of, float):
+                found.append((of, at))
+        return found
+
+    def _ends(self, of_pieces: Iterator[_Ends]) -> _Ends:
+        """What intervals of its pieces, in their order, say of it."""
+        own = list[_Ends]()
+        for part in self.parts:
             if isinstance(part, float):
-                ends.append((part, part))
-                continue
-            of = _smooth(part)
-            ends.append((of.low, of.high))
-            hides = hides or of.hides
-            if size > most:
-                place, most = start + of.size, size
-            start += size
-        low, high = FUNCTIONS[self.name].ends(*ends)
-        return Smooth(self._values, low, high, place, hides)
+                own.append((part, part, False))
+            elif isinstance(part, Formula) and part.has_kinks:
+                own.append(part._ends(of_pieces))
+            else:
+                own.append(next(of_pieces))
+        return _of_ends(self.name, own)
 
     def _values(self, parts: FloatArray) -> FloatArray:
-        found, start = list[FloatArray | float](), 0
-        for part, size in zip(self.parts, self.sizes, strict=True):
-            if isinstance(part, float):
-                found.append(part)
-                continue
-            found.append(_smooth(part).values(parts[start : start + size]))
-            start += size
+        found = [
+            of if isinstance(of, float) else of.values(parts[list(at)]) for of, at in self._own
+        ]
         with np.errstate(all="ignore"):
             values = FUNCTIONS[self.name].values(*found)
         return np.where(np.isfinite(values), values, np.nan)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """All values that the intervals of the arguments allow."""
-        middles, ends, start = list[float | None](), list[Range](), 0
-        for part, size in zip(self.parts, self.sizes, strict=True):
-            if isinstance(part, float):
-                middles.append(part)
-                ends.append((part, part))
-                continue
-            found = part.value(parts[start : start + size])
-            middles.append(found.estimate)
-            ends.append((found.low, found.high))
-            start += size
-        low, high = FUNCTIONS[self.name].ends(*ends)
-        if any(middle is None for middle in middles):
+        found = [
+            Combination(part, part, part)
+            if isinstance(part, float)
+            else part.value([parts[i] for i in at])
+            for part, at in zip(self.parts, self.places, strict=True)
+        ]
+        own = [
+            (one.low, one.high, False) if isinstance(of, float) else _within(of, one.low, one.high)
+            for one, (of, _) in zip(found, self._own, strict=True)
+        ]
+        low, high, _ = _of_ends(self.name, own)
+        middles = [one.estimate for one in found if one.estimate is not None]
+        if len(middles) < len(found):
             return Combination(None, low, high)
         with np.errstate(all="ignore"):
             estimate = float(FUNCTIONS[self.name].values(*map(np.array, middles)))
         return Combination(estimate if math.isfinite(estimate) else None, low, high)
 
 
+def has_kinks(part: object) -> bool:
+    """Whether a function follows from smooth numbers, and is not smooth itself."""
+    return isinstance(part, Formula) and part.has_kinks
+
+
+def _within(of: Smooth, low: float, high: float) -> _Ends:
+    """An interval within what is public of a number; all of that for one beyond it.
+
+    Where it says no more, the number may have no value.
+    """
+    if low > of.high or high < of.low:
+        low, high = of.low, of.high
+    return (
+        max(low, of.low),
+        min(high, of.high),
+        not of.is_steady and low <= of.low < of.high <= high,
+    )
+
+
+def _of_ends(name: str, given: Sequence[_Ends]) -> _Ends:
+    """The ends of a function from those of its arguments, some of which may have no value.
+
+    Of several the greatest and the least are then those of the others, as in SQL.
+    """
+    low, high = FUNCTIONS[name].ends(*((one[0], one[1]) for one in given))
+    lacks = [one[2] for one in given]
+    if name not in ("greatest", "least") or not any(lacks):
+        return low, high, any(lacks)
+    sure = [(one[0], one[1]) for one in given if not one[2]]
+    ends = [FUNCTIONS[name].ends(*sure)] if sure else [(one[0], one[1]) for one in given]
+    return min(low, *(a for a, _ in ends)), max(high, *(b for _, b in ends)), all(lacks)
+
+
 def applied(name: str, parts: Sequence[Item | Fraction]) -> Several | None:
-    """A function of items; None where one of them is not smooth."""
-    functions, sums, sizes = list[FunctionOfSums | float](), list[Linear](), list[int]()
+    """A function of items; None where one of them is not smooth, or bins hide too much of it."""
+    functions, sums, errors = list[FunctionOfSums | float](), list[Linear](), list[Fraction]()
+    places, known = list[tuple[int, ...]](), dict[int, int]()
     for part in parts:
         if isinstance(part, Fraction):
             functions.append(float(part))
-            sizes.append(0)
+            places.append(())
             continue
         of = _as_several(part)
-        if of.function.smooth is None or of.error:
+        if of.function.smooth is None or (of.error and not _is_of_value(part)):
             return None
         functions.append(of.function)
-        sums += of.parts
-        sizes.append(len(of.parts))
-    return Several(tuple(sums), Formula(name, tuple(functions), tuple(sizes)))
+        errors.append(of.error)
+        # A sum that several numbers have is one, as of a count and the greatest of it and others.
+        for one in of.parts:
+            if known.setdefault(id(one.terms), len(sums)) == len(sums):
+                sums.append(one)
+        places.append(tuple(known[id(one.terms)] for one in of.parts))
+    error = _error(name, functions, errors)
+    if error is None:
+        return None
+    return Several(tuple(sums), Formula(name, tuple(functions), tuple(places)), error)
+
+
+def _is_of_value(item: Item) -> bool:
+    """Whether what bins hide is known of its value, and not of each record."""
+    return isinstance(item, Several) or (isinstance(item, Quotient) and item.is_average)
+
+
+def _error(
+    name: str, parts: Sequence[FunctionOfSums | float], errors: Sequence[Fraction]
+) -> Fraction | None:
+    """How much bins may hide of a function, by what they hide of its arguments; None if no bound.
+
+    Of one that is bent to one side it is what they hide at an end of its public range.
+    """
+    if not any(errors):
+        return Fraction(0)
+    if FUNCTIONS[name].is_steady:
+        return sum(errors, Fraction(0)) if name == "+" else max(errors)
+    if len(errors) > 1 or name not in _BENT:
+        return None
+    [of] = [_smooth(part) for part in parts if not isinstance(part, float)]
+    off = float(errors[0])
+    if of.low - off <= 0.0 and name != "exp":
+        return None
+    ends = np.array([of.low - off, of.low, of.high, of.high + off])
+    with np.errstate(all="ignore"):
+        values = FUNCTIONS[name].values(*(p if isinstance(p, float) else ends for p in parts))
+    found = float(np.abs(np.diff(values))[[0, 2]].max())
+    return Fraction(math.nextafter(found, math.inf)) if math.isfinite(found) else None
 
 
 def _as_several(item: Item) -> Several:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -16,6 +17,7 @@ from qserver.query.sql.logic import made
 from qserver.query.sql.shaping.items import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
+from qserver.query.sql.shell.ordering import is_null
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
 from qserver.query.sql.shell.values import (
@@ -24,6 +26,7 @@ from qserver.query.sql.shell.values import (
     constant_text,
     number_of,
     of_all,
+    of_rows,
     operator_of,
 )
 from qserver.query.sql.statement import MAX_CELLS
@@ -49,6 +52,10 @@ _ROUNDS = exp.Round | exp.Floor | exp.Ceil | exp.Trunc
 _TEXTS = frozenset({exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR})
 _REAL = frozenset({exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL})
 _OF_ALL = "Groups without a record are rows, too, with a count of 0."
+_COMPARED = (
+    "MIN and MAX are of all groups of the domain, but of missing values; one without a record has "
+    "a count of 0."
+)
 _WINDOW_HINT = "Nearest: COUNT(*) / SUM(COUNT(*)) OVER (), the share of each group."
 _RANK_HINT = "Nearest: RANK() OVER (ORDER BY COUNT(*) DESC)."
 
@@ -77,6 +84,10 @@ class Scope(ABC):
     @abstractmethod
     def own(self, node: exp.Expr) -> Value | None:
         """What an expression is by itself, such as a column or an aggregate; None for another."""
+
+    @abstractmethod
+    def groups(self) -> Iterator[exp.Expr]:
+        """What may be NULL of the groups of a row."""
 
     @abstractmethod
     def unknown(self, node: exp.Expr) -> SqlError:
@@ -206,16 +217,18 @@ class Scope(ABC):
         lacks = any(value.may_lack for value in parts.values())
         if isinstance(node, exp.Neg):
             return Value(call("-", [self.number(node.this)]), is_number=True, may_lack=lacks)
-        return self._function(node, parts, lacks=lacks)
+        return self._function(node, lacks=lacks)
 
-    def _function(self, node: exp.Expr, parts: dict[int, Value], *, lacks: bool) -> Value:
+    def _function(self, node: exp.Expr, *, lacks: bool) -> Value:
         """An operator or a function of numbers."""
         if isinstance(node, exp.SafeDivide):
             node = made(exp.Div, {"this": node.this, "expression": node.expression})
         if isinstance(node, exp.Log):
             return self._logarithm(node)
         if isinstance(node, exp.Greatest | exp.Least):
-            return self._end(node, parts)
+            name = "greatest" if isinstance(node, exp.Greatest) else "least"
+            texts = [self.number(one) for one in (node.this, *node.expressions)]
+            return Value(call(name, texts), is_number=True, may_lack=lacks)
         name = operator_of(node)
         if not name:
             raise self._no_number(node)
@@ -223,27 +236,15 @@ class Scope(ABC):
         texts = [self.number(one) for one in given]
         return Value(call(name, texts), is_number=True, may_lack=lacks or name != "*")
 
-    def _end(self, node: exp.Greatest | exp.Least, parts: dict[int, Value]) -> Value:
-        """A number that is cut at another one, which is public."""
-        given = [node.this, *node.expressions]
-        numbers = [parts[id(one)] for one in given if parts[id(one)].is_number]
-        if len(given) != 2 or len(numbers) != 1:
-            raise self.source.refuse(
-                "cut one number at another that is public: which of several released numbers is "
-                "the greatest is not known",
-                node,
-                hint="Nearest: ORDER BY n DESC LIMIT 1.",
-            )
-        name = "greatest" if isinstance(node, exp.Greatest) else "least"
-        texts = [self.number(one) for one in given]
-        return Value(call(name, texts), is_number=True, may_lack=numbers[0].may_lack)
-
     def _logarithm(self, node: exp.Log) -> Value:
         base = constant(node.this, self.source) if node.expression is not None else Fraction(10)
         of = node.this if node.args.get("expression") is None else node.expression
-        if base not in (2, 10):
+        if base in (2, 10):
+            return Value(call(f"log{base}", [self.number(of)]), is_number=True)
+        if base is None or base <= 0 or base == 1:
             raise self._no_number(node)
-        return Value(call(f"log{base}", [self.number(of)]), is_number=True)
+        texts = [call("ln", [self.number(of)]), constant_text(Fraction(math.log(base)))]
+        return Value(call("/", texts), is_number=True)
 
     def _same(self, node: exp.Expr) -> Value:
         """ROUND, CAST, COALESCE and NULLIF of a number."""
@@ -366,21 +367,36 @@ class Scope(ABC):
                 raise self.source.refuse(
                     "average over so many rows in OVER: how many groups have a record is not known",
                     node,
-                    hint="Nearest: AVG(COUNT(*)) OVER (ORDER BY a ROWS BETWEEN 2 PRECEDING AND "
-                    "CURRENT ROW).",
+                    hint="Nearest: SUM(COUNT(*)) OVER () / 16, by a number of groups of yours; or "
+                    "OVER (ORDER BY a ROWS BETWEEN 2 PRECEDING AND CURRENT ROW).",
                 )
             self.shell.remarks.append(_OF_ALL)
-        of = self.value(function.this) if isinstance(function, exp.Sum | exp.Avg) else None
+        name = of_rows(function)
+        of = self.value(function.this) if name else None
         if of is None or not of.is_number:
             raise self.source.refuse(
-                "use OVER with SUM or AVG of numbers, with LAG, LEAD and FIRST_VALUE, or with RANK "
-                "or ROW_NUMBER",
+                "use OVER with SUM, AVG, MIN or MAX of numbers, with LAG, LEAD and FIRST_VALUE, or "
+                "with RANK or ROW_NUMBER",
                 node,
                 hint=_WINDOW_HINT,
             )
-        texts = exp.GroupConcat(this=of.node, separator=exp.Literal.string(","))
-        name = "sum" if isinstance(function, exp.Sum) else "avg"
+        texts: exp.Expr = exp.GroupConcat(this=of.node, separator=exp.Literal.string(","))
+        if isinstance(function, exp.Min | exp.Max):
+            parties = node.args.get("partition_by") or ()
+            texts = self.compared(texts, [self._partition(one) for one in parties])
         return Value(of_all(name, exp.Window(this=texts, **frame)), is_number=True)
+
+    def compared(self, texts: exp.Expr, alike: Sequence[exp.Expr]) -> exp.Expr:
+        """The texts of rows that are compared: of those that are of no missing values.
+
+        Args:
+            alike: groups that all of them have in common.
+        """
+        self.shell.remarks.append(_COMPARED)
+        known = [exp.Not(this=is_null(one)) for one in self.groups() if one not in alike]
+        return (
+            exp.Filter(this=texts, expression=exp.Where(this=exp.and_(*known))) if known else texts
+        )
 
     def check_window(self, node: exp.Window) -> None:
         """SqlError if a sum over groups would be one over those that a number chooses."""

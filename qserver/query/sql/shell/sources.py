@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -13,10 +13,11 @@ from qserver.query.sql.combined.meaning import Linear
 from qserver.query.sql.shaping.groups import without_total
 from qserver.query.sql.shaping.items import Items
 from qserver.query.sql.shell.core import Core
+from qserver.query.sql.shell.ordering import is_null
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Reader, Relation, Value
+from qserver.query.sql.shell.relations import Column, Reader, Relation, Value, called
 from qserver.query.sql.shell.scopes import Scope
-from qserver.query.sql.shell.values import of_all
+from qserver.query.sql.shell.values import of_all, of_rows
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 
@@ -49,6 +50,12 @@ class CoreScope(Scope):
             found = exp.Coalesce(this=exp.column(f"k{k}"), expressions=[exp.Literal.string(text)])
             return replace(self.key(k), node=found, course=())
         return None
+
+    def groups(self) -> Iterator[exp.Expr]:
+        """The groupings that have missing values."""
+        for k, one in enumerate(self.core.groupings):
+            if any(value.name is None for value in one.values):
+                yield exp.column(f"k{k}")
 
     def key(self, k: int) -> Value:
         """The value of a grouping."""
@@ -136,6 +143,20 @@ class TableScope(Scope):
             )
         return None if not found else found[0][1].read_by(found[0][0])
 
+    def groups(self) -> Iterator[exp.Expr]:
+        """What is public of its tables; all values together are none that is missing."""
+        for alias, relation in self.tables:
+            for column in relation.columns:
+                if column.is_number or column.rank is not None:
+                    continue
+                own = exp.column(column.sql, table=alias)
+                if column.together is None:
+                    yield own
+                else:
+                    whole = exp.column(called(column.together), table=alias)
+                    known = exp.Or(this=whole, expression=exp.Not(this=is_null(own)))
+                    yield exp.Case(ifs=[exp.If(this=known, true=exp.true())])
+
     def find(self, node: exp.Column) -> list[tuple[str, Column]]:
         """The columns that a name may mean, with their tables."""
         table, name = node.table.lower(), node.this
@@ -201,6 +222,10 @@ class GroupedScope(Scope):
             return self._aggregate(node)
         return None
 
+    def groups(self) -> Iterator[exp.Expr]:
+        """Its keys."""
+        return (exp.column(f"k{k}") for k in range(len(self.keys)))
+
     def _is_same(self, node: exp.Expr, key: exp.Expr) -> bool:
         if not (isinstance(node, exp.Column) and isinstance(key, exp.Column)):
             return False
@@ -213,25 +238,31 @@ class GroupedScope(Scope):
         if isinstance(node, exp.Filter):
             function, why = node.this, "choose by what is public in FILTER"
             where = exp.Where(this=self.inner.public(node.expression.this, why))
-        if not isinstance(function, exp.Sum):
+        name = of_rows(function)
+        if not name or isinstance(function, exp.Avg):
             raise self._no_aggregate(node)  # how many rows an average is of is not known
         of = self.inner.value(function.this)
         if not of.is_number:
             raise self._no_aggregate(node)
         texts: exp.Expr = exp.GroupConcat(this=of.node, separator=exp.Literal.string(","))
+        if not isinstance(function, exp.Sum):
+            texts = self.inner.compared(texts, [self.inner.value(key).node for key in self.keys])
+        if where is not None and isinstance(texts, exp.Filter):
+            where = exp.Where(this=exp.And(this=where.this, expression=texts.expression.this))
+            texts = texts.this
         texts = texts if where is None else exp.Filter(this=texts, expression=where)
         if texts not in self._aggregates:
             self._aggregates.append(texts)
             self.parts.append(exp.alias_(texts, f"a{len(self._aggregates) - 1}"))
-        name = f"a{self._aggregates.index(texts)}"
-        return Value(of_all("sum", exp.column(name)), is_number=True)
+        column = exp.column(f"a{self._aggregates.index(texts)}")
+        return Value(of_all(name, column), is_number=True)
 
     def _no_aggregate(self, node: exp.Expr) -> SqlError:
         return self.source.refuse(
-            "add up the numbers of an inner SELECT, by SUM: how many groups have a record is not "
-            "known",
+            "take SUM, MIN or MAX of the numbers of an inner SELECT: how many groups have a record "
+            "is not known",
             node,
-            hint="Nearest: ORDER BY n DESC LIMIT 1 for the greatest; or group the records "
+            hint="Nearest: SUM(n) / 16, by a number of groups of yours; or group the records "
             "themselves, in one SELECT.",
         )
 
@@ -239,4 +270,4 @@ class GroupedScope(Scope):
         """What is neither grouped by nor added up."""
         if isinstance(node, exp.Column) and not self.inner.find(node):
             return self.inner.unknown(node)
-        return self.source.refuse("group by it, or add it up by SUM", node)
+        return self.source.refuse("group by it, or take SUM, MIN or MAX of it", node)

@@ -32,6 +32,7 @@ from qserver.query.sql.shaping.shape import (
     Top,
 )
 from qserver.query.sql.shell.formulas import Formulas
+from qserver.query.sql.shell.functions import has_kinks
 from qserver.query.sql.shell.reading import Env, Shell, no_event, same_rows
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
 from qserver.query.sql.shell.values import aliased
@@ -113,6 +114,7 @@ class Tables:
         rows = self._run(relation)
         _check_size(len(rows.rows), len(numbers))
         cells, units = self._cells(rows, numbers, at)
+        _check_compared(cells)
         found = _named_rows(rows, groups, cells)
         if relation.differs is not None and len({row.group for row in found}) < len(found):
             raise same_rows(self._source, relation.differs)
@@ -356,6 +358,17 @@ def _check_size(n_rows: int, n_numbers: int) -> None:
         raise CapacityError(
             f"A text of SQL asks at most {MAX_CELLS:,} numbers, this one {n_rows * n_numbers:,}. "
             "Group by fewer values: WHERE leaves groups out."
+        )
+
+
+def _check_compared(cells: Sequence[Sequence[Cell]]) -> None:
+    """CapacityError if too many numbers are compared to tell those of a table."""
+    compared = (cell for row in cells for cell in row if isinstance(cell, Combined))
+    n = sum(len(cell.queries) for cell in compared if has_kinks(cell.function))
+    if n > MAX_CELLS:
+        raise CapacityError(
+            f"A text of SQL compares at most {MAX_CELLS:,} numbers by MIN, MAX and the like in all "
+            f"of its cells, this one {n:,}. Group by fewer values: WHERE leaves groups out."
         )
 
 

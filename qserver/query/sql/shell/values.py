@@ -15,7 +15,14 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.Ln: "ln",
     exp.Exp: "exp",
     exp.Sqrt: "sqrt",
+    exp.Cbrt: "cbrt",
     exp.Pow: "power",
+}
+_OF_ROWS: dict[type[exp.Expr], str] = {
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Max: "greatest",
+    exp.Min: "least",
 }
 
 
@@ -49,6 +56,11 @@ def aliased(query: exp.Expr, name: str, *, quoted: bool = False) -> exp.Subquery
 def of_all(name: str, text: exp.Expr) -> exp.Expr:
     """The text of a function of the numbers of several rows, whose texts stand between commas."""
     return joined([f'["{name}",', text, "]"])
+
+
+def of_rows(function: exp.Expr) -> str:
+    """The name of a function of the numbers of several rows; '' for another."""
+    return "" if function.expressions else _OF_ROWS.get(type(function), "")
 
 
 def joined(pieces: Sequence[exp.Expr | str]) -> exp.Expr:

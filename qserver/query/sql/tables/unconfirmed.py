@@ -253,7 +253,10 @@ def _has_base(cell: Cell) -> bool:
 
 def _of_cell(cell: Cell, count: Fraction) -> Fraction:
     if isinstance(cell, Combined):
-        return cell.function.stated_half_width
+        smooth = cell.function.smooth
+        if smooth is None or not smooth.is_steady:
+            return cell.function.stated_half_width
+        return count * max(map(_largest_weight, cell.queries)) or count
     if isinstance(cell, Sum):
         return count * (_largest_weight(cell.query) or 1)
     width = centred(cell).width

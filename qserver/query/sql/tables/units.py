@@ -18,6 +18,7 @@ from qserver.query.sql.combined.meaning import Item, Several
 from qserver.query.sql.logic import CONDITIONS, branches_of, is_branching
 
 _RECORDS, _GROUPS = "", "groups"
+_WITHOUT_UNIT = exp.Corr | exp.RegrR2 | exp.Skewness | exp.Kurtosis
 _SQUARES = exp.Variance | exp.VariancePop
 _SQUARES_CALLED = frozenset({"VAR", "VARP"})
 
@@ -99,7 +100,8 @@ def unit_of(node: exp.Expr, item: Item, names: Names) -> Unit:
 
 
 def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
-    if isinstance(node, exp.Corr | exp.RegrR2):
+    called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, _WITHOUT_UNIT) or called == "KURTOSIS_POP":
         return PURE
     if isinstance(node, exp.RegrSlope | exp.RegrIntercept):
         y, x = (_of_aggregate(exp.Avg(this=of), names) for of in (node.this, node.expression))
@@ -108,7 +110,6 @@ def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
         return COUNTS
     axes = {names.any_axis(column) for column in _values(node)}
     values = Unit.product({names.domain.names[axis]: 1 for axis in axes})
-    called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
     if isinstance(node, _SQUARES) or called in _SQUARES_CALLED:
         return values.times(values)
     return COUNTS.times(values) if isinstance(node, exp.Sum) else values
