@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.answer import OwnSource, WeightChoice, WeightedRow, WeightOrigin
 from qserver.inference.tables.blocks.box import as_box, remainder
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
@@ -24,7 +24,7 @@ from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement
 
-_MARGIN = 1e-9
+_ROOM = 1.0 + 1e-8
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,12 @@ def choice_with_rows(
 
 
 def can_meet(choice: WeightChoice, half_width: float, confidence: float) -> bool:
-    """Whether a choice may have at most this half-width; cheaper than its exact half-width."""
+    """Whether a choice may have at most this half-width; cheaper than its answer."""
     room = half_width - choice.allowance
     if room < 0.0:
         return False
-    if room == float("inf"):
-        return True
-    return LaplaceSum(choice.scales).within(room) > confidence - _MARGIN * (1.0 - confidence)
+    # Numbers of a table have few laws, whose half-widths are kept.
+    return room == inf or safe_half_width(choice.scales, confidence) <= room * _ROOM
 
 
 def _remainder_of(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:
