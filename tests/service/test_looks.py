@@ -10,11 +10,13 @@ from urllib.parse import urlencode
 
 import pytest
 
+from qserver.answering.smooth import known_parts
 from qserver.errors import NotFoundError
 from qserver.records.account import Caller
 from qserver.records.answer import JobStatus
 from qserver.service.order.numbers import OrderNumbers
 from qserver.service.service import Service
+from qserver.service.smooth import numbers
 from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
@@ -159,6 +161,22 @@ def test_it_is_a_job_by_http(town: Deployment, service: Service, held: Held) -> 
 def test_whoever_waits_long_enough_is_answered_at_once(service: Service, held: Held) -> None:
     held.may_go_on.set()
     assert isinstance(run(service, SMOOTH, wait_s=60.0), StatementAnswer)
+
+
+def test_numbers_of_several_kinds_are_drawn_together_and_once(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps and cells have the same draws, in whatever order each meets the numbers."""
+    n_drawn = []
+
+    def counted(*args: Any, **more: Any) -> Any:
+        n_drawn.append(len(args[1]))
+        return known_parts(*args, **more)
+
+    monkeypatch.setattr(numbers, "known_parts", counted)
+    text = "SELECT sex, AVG(age), STDDEV(age), AVG(age) AS again FROM people GROUP BY sex"
+    assert isinstance(run(town.service(), text), StatementAnswer)
+    assert n_drawn == [6]
 
 
 def test_what_is_not_known_is_looked_at_by_a_job_and_then_measured(
