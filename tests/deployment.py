@@ -126,13 +126,13 @@ class Deployment:
         text[64] ^= 1
         path.write_bytes(bytes(text))
 
-    def service(self) -> Service:
-        """A fresh online side."""
-        return Service(Store.open(self.settings), self.settings)
+    def service(self, *, short_s: float = 60.0) -> Service:
+        """A fresh online side; whoever asks waits for looks, however slow the machine is."""
+        return Service(Store.open(self.settings), self.settings, short_s=short_s)
 
-    def web(self) -> FlaskClient:
+    def web(self, service: Service | None = None) -> FlaskClient:
         """A client of a fresh HTTP process, open to everybody, with the web pages."""
-        service = self.service()
+        service = service or self.service()
         app = create_app(
             service,
             access=OpenAccess(),

@@ -211,7 +211,7 @@ def reply_to(exchange: Exchange[Any], args: argparse.Namespace, runtime: Runtime
         ServerProblemError: the server refused, or the job failed.
     """
     driver = driver_of(args, runtime)
-    if not exchange.may_spend:
+    if not exchange.may_take_long:
         return driver.reply(exchange)
     with runtime.console.progress("Waiting for the answer"):
         return driver.reply(exchange)

@@ -219,8 +219,8 @@ class Exchange(Generic[T]):
         return Exchange(replace(self.call, segments=path), read)
 
     @property
-    def may_spend(self) -> bool:
-        """Whether this asks a question that may be charged, and may take long."""
+    def may_take_long(self) -> bool:
+        """Whether its reply may be a job."""
         return self.steps in (answered, answered_again)
 
 

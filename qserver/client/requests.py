@@ -265,7 +265,7 @@ def price(
     # The text goes as it is: a refusal points at places in it.
     document = _choosing({"sql": text, "explain": True}, measure) | _at(as_of)
     call = Call(path_of(dataset or dataset_of(text), "sql"), _exactly(document, within, confidence))
-    return Exchange(call, lambda found: Price.of(found["price"]))
+    return Exchange(call, lambda found: Price.of(found["price"]), answered_again)
 
 
 def _exactly(

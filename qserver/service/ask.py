@@ -39,7 +39,7 @@ _LONGEST_WAIT_S = 0.05
 _WAIT_GROWTH = 1.2
 _LAW_S: Final = 0.01
 """Time of a number's law where answers disagree: 8 to 12 ms, of single numbers of three tables."""
-_SHORT_S: Final = 0.3
+SHORT_S: Final = 0.3
 """What takes no longer than this is computed at once, however short its asker waits."""
 
 
@@ -207,13 +207,13 @@ class Asking:
         There is one for all who ask the same of the same state, also when it is done. None where
         it takes no longer, or where no worker can do it: then it is answered here.
         """
-        if len(workload.questions) * _LAW_S <= _SHORT_S:
+        if len(workload.questions) * _LAW_S <= SHORT_S:
             return None
         opened = self._workloads.refresh(name)
         with opened.lock:
             workload = opened.replica.chosen(workload)
             left = still_to_do(opened.replica, workload)
-        if left.n_laws * _LAW_S <= _SHORT_S:
+        if left.n_laws * _LAW_S <= SHORT_S:
             return None
         if left.estimators:
             self._remember(opened.meta, left.estimators)

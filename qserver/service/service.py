@@ -36,9 +36,10 @@ from qserver.records.charge import AnyCharge
 from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
-from qserver.service.ask import Asking, Idempotency, narrowed
+from qserver.service.ask import SHORT_S, Asking, Idempotency, narrowed
 from qserver.service.cells.computed import Computed
 from qserver.service.cells.kept import MOST_KEPT, StatementKey
+from qserver.service.cells.looks import Looks
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import ReleasedHistory
 from qserver.service.insight import Insight
@@ -70,6 +71,7 @@ class Service:
 
     Args:
         starting_s: how long questions wait for a worker that is not there yet.
+        short_s: how long a look at what is known may take before it is a job.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
     """
@@ -80,6 +82,7 @@ class Service:
         settings: Settings,
         *,
         starting_s: float = 0.0,
+        short_s: float = SHORT_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -108,6 +111,7 @@ class Service:
         self.insight = Insight(store, self._datasets, self._workloads)
         self.smooth = SmoothNumbers(self._workloads)
         self.order = OrderNumbers(self._workloads, Computed())
+        self.looks = Looks(store, self._datasets, short_s=short_s)
         self.history = ReleasedHistory(store, self._datasets)
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)

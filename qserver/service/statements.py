@@ -14,6 +14,7 @@ from qserver.query.sql.cells import (
     CellQuestions,
     CellValue,
     StatementQuestions,
+    at_any_length,
     cell_value,
     has_steps,
 )
@@ -22,7 +23,7 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.query.sql.tables.intervals import CellInterval
-from qserver.query.sql.tables.unconfirmed import by_owner, says_none, with_default
+from qserver.query.sql.tables.unconfirmed import by_owner, says_none, stated, with_default
 from qserver.records.answer import (
     Answer,
     Explanation,
@@ -151,6 +152,10 @@ class Statements:
         said = with_default(statement, asked.default)
         statement = by_owner(said, self._questions.within(name))
         is_explained = asked.explain or statement.explains
+        begun = self._clock()
+        if job := self.look(asked, statement, wait_s=wait_s):
+            return job
+        wait_s = max(wait_s - (self._clock() - begun), 0.0)
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
         may_spend = spends or is_explained
         if not statement.has_lengths or (not may_spend and says_none(said)):
@@ -351,6 +356,28 @@ class Statements:
         """The questions of a statement that suffice in every case, by what history says."""
         steps = self._steps(name, statement)
         return steps.with_tables(steps.last_step())
+
+    def look(self, key: StatementKey, statement: Statement, *, wait_s: float) -> JobStatus | None:
+        """Find out what is known of numbers that are no sums; after `wait_s` the job that does.
+
+        Raises nothing: whoever needs what it finds raises what is wrong.
+        """
+        if not has_steps(statement):
+            return None
+        full = stated(statement, self._questions.within(key.name))
+        return self._questions.looks.job(
+            key,
+            partial(self._look, key.name, full),
+            lambda: workload_of(at_any_length(full)),
+            wait_s=wait_s,
+        )
+
+    def _look(self, name: str, statement: Statement) -> None:
+        """Compute what `answer` and `explain` will read of searched numbers."""
+        questions = self._steps(name, statement).last_step()
+        searched = SearchedCells(self._questions, name, questions)
+        nothing = AnsweredCell(CellValue(None, UNKNOWN), "history")
+        by_cell(questions, lambda cell: searched.cell(cell, nothing))
 
     def _capped(self, name: str, statement: Statement, by: str) -> CappedSteps:
         return CappedSteps(self._questions, name, self._steps(name, statement), by=by)

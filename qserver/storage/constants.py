@@ -37,6 +37,13 @@ class StoreConstants:
     idempotency_s: int = 86_400
     """Seconds that an idempotency key is kept: a day for a client to try again. Not measured."""
 
+    look_s: int = 600
+    """Seconds after which a job is forgotten that an HTTP process does itself: it may have ended.
+    Not measured: looks take seconds."""
+
+    looked_s: int = 86_400
+    """Seconds that it is kept once it is done, as an idempotency key is. Not measured."""
+
     log_tries: int = 50
     """Tries to append to the audit log while others append too. Not measured: a try fails only if
     another change came between two commands."""

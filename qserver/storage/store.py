@@ -17,6 +17,7 @@ from qserver.errors import (
     StoreCorruptError,
     StoreUnsupportedError,
 )
+from qserver.records.answer import AnyAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
@@ -26,6 +27,7 @@ from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import (
     JobRecord,
     State,
+    answer_json,
     kept_estimator,
     measurements_from_json,
     read_estimators,
@@ -73,6 +75,15 @@ class Submission:
 
     job: str
     joined: bool
+
+
+@dataclass(frozen=True)
+class LookJob:
+    """A job that the process which made it does itself; the request as it is in the store."""
+
+    id: str
+    dataset: str
+    request: str
 
 
 @dataclass(frozen=True)
@@ -258,6 +269,28 @@ class Store:
         if code == 3:
             raise BusyError("Too many questions wait for a worker. Try again later.")
         return Submission(str(reply[1]), joined=code == 2)
+
+    def looks(self, request: Request, *, population: str) -> LookJob:
+        """A job that the calling process does itself, running; it is forgotten after some time.
+
+        So none stays whose process ended. A job that was forgotten is written anew when it ends.
+        """
+        job = job_id(population, secrets.token_hex(12))
+        found = LookJob(job, request.dataset, sealed(request.to_json(), name=job))
+        self._write(found, {"state": "running"}, STORE.look_s)
+        return found
+
+    def looked(self, job: LookJob, answer: AnyAnswer) -> None:
+        """End such a job."""
+        result = sealed(answer_json(answer), name=job.id)
+        self._write(job, {"state": "done", "result": result}, STORE.looked_s)
+
+    def _write(self, job: LookJob, fields: dict[str, str], seconds: int) -> None:
+        key, pipe = Keys(population_of_job(job.id)).job(job.id), self._client.pipeline()
+        written: dict[Any, Any] = {"dataset": job.dataset, "request": job.request, **fields}
+        pipe.hset(key, mapping=written)
+        pipe.expire(key, seconds)
+        pipe.execute()
 
     def job(self, job: str) -> JobRecord:
         """A job as its asker sees it: it ends when its answer is refined, where that is longer.

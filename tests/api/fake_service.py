@@ -66,6 +66,13 @@ class NothingKnown:
         return None
 
 
+class NoLooks:
+    """Looks that take no time."""
+
+    def job(self, *_: object, **__: object) -> None:
+        return None
+
+
 @dataclass
 class FakeService:
     """Stands in for the service; every field may be set by a test.
@@ -101,6 +108,11 @@ class FakeService:
         return self
 
     history = ledger = notes = smooth = insight
+
+    @property
+    def looks(self) -> NoLooks:
+        """Its looks."""
+        return NoLooks()
 
     def renew(self) -> None:
         """Be as new, but for a stamp that moves, so that nothing is cached."""

@@ -22,7 +22,7 @@ _GRADIENT = 3e-6
 _OUTWARD = 1.0 + 1e-9
 # Planning, rehearsing and answering ask for the same few sums again and again.
 _CACHED = 4096
-_CACHED_SCALES = 128
+_CACHED_SCALES = 1024
 # A question with more scales asks for its sum at a few probabilities, one after the other.
 _CACHED_LATELY = 16
 _LEAST_BY_CONFIDENCE = 2.0**-20

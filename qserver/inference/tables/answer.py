@@ -10,8 +10,8 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.posterior.posterior import Posterior, RowEstimate
+from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.own_row import (
     FLOAT_ROOM,
@@ -257,7 +257,7 @@ def _of_value(value: float) -> _Sum:
     return _Sum(value, abs(value), 2.0 * _ULP * abs(value))
 
 
-_MARGIN = 1e-9
+_ROOM = 1.0 + 1e-8
 
 
 @dataclass(frozen=True)
@@ -376,13 +376,12 @@ def choice_with_rows(
 
 
 def can_meet(choice: WeightChoice, half_width: float, confidence: float) -> bool:
-    """Whether a choice may have at most this half-width; cheaper than its exact half-width."""
+    """Whether a choice may have at most this half-width; cheaper than its answer."""
     room = half_width - choice.allowance
     if room < 0.0:
         return False
-    if room == float("inf"):
-        return True
-    return LaplaceSum(choice.scales).within(room) > confidence - _MARGIN * (1.0 - confidence)
+    # Numbers of a table have few laws, whose half-widths are kept.
+    return room == inf or safe_half_width(choice.scales, confidence) <= room * _ROOM
 
 
 def _remainder_of(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:

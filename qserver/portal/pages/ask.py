@@ -252,8 +252,8 @@ def job_of(service: Service, dataset: str, question: FormQuestion) -> JobStatus 
     asked = read_question(service, dataset, question)
     if isinstance(asked, OneQuestion):
         return None
-    by = g.caller.account
-    return known_job(service, dataset, asked.statement, wait_s=NO_TIME_S, by=by)
+    key = replace(key, by=g.caller.account)
+    return known_job(service, key, asked.statement, wait_s=NO_TIME_S)
 
 
 def _to_job(job: JobStatus, fields: str) -> BaseResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from flask import Blueprint, Response, g, make_response, request
+from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import NotEstimableError, NotFoundError, QServerError
@@ -93,6 +93,10 @@ class JobPages:
         if "HX-Request" in request.headers and asked.status.state in ("done", "failed"):
             # The whole page is another one now, with what remains in its head.
             return Response(status=204, headers={"HX-Refresh": "true"})
+        if _has_looked(asked):
+            page_of = f"/portal/datasets/{asked.status.dataset}"
+            fields = request.query_string.decode("ascii", "replace")
+            return redirect(f"{page_of}/answer?{fields}" if fields else page_of, 303)
         status = self._service.dataset(asked.status.dataset)
         fault = self._fault(asked)
         text = page(
@@ -238,6 +242,12 @@ class JobPages:
 def _reading_of(question: Question, answer: Answer) -> Reading:
     """How the question is read; without its prior where the answer stands without it."""
     return replace(question.reading, prior=answer.statement.prior)
+
+
+def _has_looked(asked: AskedJob) -> bool:
+    """Whether it is a job that looked at what is known, so that the page of its table is quick."""
+    result = asked.status.result
+    return isinstance(result, WorkloadAnswer) and not result.answers
 
 
 def _looking(asked: AskedJob) -> str:

@@ -362,11 +362,14 @@ def known_view(
 
 
 def known_job(
-    service: Service, dataset: str, statement: Statement, *, wait_s: float, by: str
+    service: Service, key: StatementKey, statement: Statement, *, wait_s: float
 ) -> JobStatus | None:
     """The job that computes what `known_view` shows, if that takes longer than `wait_s`."""
-    questions = Statements(service).asked(dataset, statement)
-    return service.known_job(dataset, workload_of(questions), wait_s=wait_s, by=by)
+    statements = Statements(service)
+    if looks := statements.look(key, statement, wait_s=wait_s):
+        return looks
+    questions = statements.asked(key.name, statement)
+    return service.known_job(key.name, workload_of(questions), wait_s=wait_s, by=key.by)
 
 
 def kept_view(service: Service, key: StatementKey) -> TableView | None:

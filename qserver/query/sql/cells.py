@@ -166,6 +166,14 @@ def asked(
     )
 
 
+def at_any_length(statement: Statement) -> StatementQuestions:
+    """The questions of a statement with lengths; those behind functions at any length."""
+    any_length = {
+        (i, k): (math.inf,) * len(cell.queries) for i, k, cell in function_cells(statement)
+    }
+    return asked(statement, of_several=any_length)
+
+
 def _several(
     collected: _Collected,
     cell: Combined,

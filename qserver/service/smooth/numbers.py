@@ -75,10 +75,10 @@ class SmoothNumbers:
         )
 
     def view(self, name: str, ones: Sequence[SmoothOf]) -> SmoothView:
-        """What is known of some numbers now."""
-        opened = self._datasets.refresh(name)
+        """What is known of some numbers now; in another order they have other draws."""
+        opened, ones = self._datasets.refresh(name), tuple(dict.fromkeys(ones))
         with opened.lock:
-            at = opened.meta.snapshot, opened.replica.present.n_shown, hash(tuple(ones))
+            at = opened.meta.snapshot, opened.replica.present.n_shown, hash(ones)
 
         def read() -> _Parts:
             confidences = {one.confidence for one in ones}
@@ -92,7 +92,7 @@ class SmoothNumbers:
                     for c in sorted(confidences)
                 }
 
-        key = (*at[:2], tuple(ones))
+        key = (*at[:2], ones)
         return SmoothView(at, self._cache, lambda: self._parts.of(key, read))
 
     def n_losses(self, name: str) -> int:

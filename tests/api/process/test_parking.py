@@ -21,6 +21,8 @@ import pytest
 
 from qserver.api.process.parking import ParkingWorker
 from qserver.records.charge import NANO
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements
 from qserver.service.visits import Visit
 from tests.api.calls import Caller, Reply, assert_problem
 from tests.api.test_http_gunicorn import TIMEOUT_S, Server, _environ_for, _gunicorn
@@ -39,6 +41,25 @@ from qserver.api.process import parking
 from qserver.wsgi import app
 
 parking.MOST_WAITING_BYTES = 4000
+"""
+
+SLOW_LOOKS = """
+import pathlib
+import time
+
+from qserver.service.statements import Statements
+from qserver.wsgi import app
+
+look = Statements._look
+
+
+def slow(*args):
+    while not pathlib.Path("go_on").exists():
+        time.sleep(0.01)
+    look(*args)
+
+
+Statements._look = slow
 """
 
 
@@ -273,3 +294,28 @@ def test_a_reply_that_may_take_long_to_form_holds_no_short_thread(lane: str, poo
     conn = MagicMock(visit=Visit(lane=lane))
     worker._run_again(conn)
     submit.assert_called_once_with(pool, conn)
+
+
+@pytest.mark.slow
+def test_a_long_look_at_what_is_known_is_a_job_whose_statement_is_free_again(
+    town: Deployment, tmp_path: Path
+) -> None:
+    (tmp_path / "slow_looks.py").write_text(SLOW_LOOKS)
+    town.ask_workload(town.workload([{"age": age} for age in range(20, 30)], length=20))
+    spent = town.service().dataset("people").spent_nano
+    path, sql = f"{PATH}/sql", {"sql": "SELECT AVG(age) FROM people WHERE age < 30"}
+    with serving(town, tmp_path, "slow_looks:app") as server, ThreadPoolExecutor(1) as pool:
+        reply = server.caller.post(path, sql, {"Prefer": "wait=0"})
+        assert (reply.status, reply.document["state"]) == (202, "running")
+        waiting = pool.submit(server.caller.get, reply.headers["Location"], {"Prefer": "wait=60"})
+        assert server.caller.get("/healthz").status == 200
+        (tmp_path / "go_on").touch()
+        assert waiting.result(TIMEOUT_S).document["state"] == "done"
+        again = server.caller.post(path, sql, {"Prefer": "wait=0"})
+    assert again.status == 200
+    found = Statements(town.service()).run("people", sql["sql"], wait_s=60.0)
+    assert isinstance(found, StatementAnswer)
+    (cell,) = again.document["table"]["rows"][0]["cells"]
+    ends = found.cells[0][0].value.interval
+    assert cell["interval"] == pytest.approx([ends.low, ends.high])
+    assert town.service().dataset("people").spent_nano == spent

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.given.chain import N_CHAINS, Limits, farthest_off
-from qserver.inference.given.known_sums import KnownSums
+from qserver.inference.given.chain import N_CHAINS, Limits, drawn_errors, farthest_off
+from qserver.inference.given.known_sums import KnownSums, Reduced
 from qserver.inference.given.law_given import law_given
+from qserver.inference.smooth.part_law import DRAWN_ERROR
 from tests.inference.given.references import TWO_HALVES, Design, errors_by_chain, ranges, repeated
 from tests.sweeps import share
 
@@ -114,6 +115,34 @@ def test_an_error_in_no_sum_is_drawn_by_itself() -> None:
     without = law_given(known.reduced())
     wrong = without.cdf(law.mean + 1.5) - without.cdf(law.mean - 1.5)
     assert not is_near(share_within(more, law.mean, 1.5), wrong)
+
+
+@pytest.mark.parametrize("name", ["two halves", "ranges"])
+def test_draws_of_errors_have_the_posterior_by_sums_and_by_the_basis(name: str) -> None:
+    """Systems have an unknown per known sum, or per basis error: the fewer of them."""
+    design = DESIGNS[name]
+    known = design.known(design.errors(np.random.default_rng(5)))
+    law = law_given(known.reduced())
+    ends, drawn = law.shortest(0.95), drawn_errors(twice(known).reduced())[0]
+
+    def share_in(low: float, high: float) -> float:
+        return float(((low <= drawn) & (drawn <= high)).mean())
+
+    exact = law.cdf(ends.high) - law.cdf(ends.low)
+    assert share_in(ends.low, ends.high) == pytest.approx(exact, abs=2 * DRAWN_ERROR)
+    # The control: the interval about 0, as it were without the known sums.
+    off = (ends.high - ends.low) / 2
+    assert share_in(-off, off) == pytest.approx(law.cdf(off) - law.cdf(-off), abs=2 * DRAWN_ERROR)
+    assert law.cdf(off) - law.cdf(-off) < exact - 2 * DRAWN_ERROR
+
+
+def test_errors_that_are_known_leave_the_others_as_they_are() -> None:
+    """Every known sum has one error alone."""
+    nothing = np.zeros((2, 0))
+    weights = np.pad(np.eye(2), ((0, 0), (0, 1)))
+    known = Reduced(np.zeros(2), weights, np.array([3.0]), np.zeros((1, 2)), nothing, np.ones(3))
+    drawn = drawn_errors(known)
+    assert np.quantile(np.abs(drawn), 0.5) == pytest.approx(math.log(2.0), abs=0.1)
 
 
 def test_too_many_rows_take_no_draws() -> None:

@@ -121,17 +121,18 @@ def of_sums(quotient: Quotient) -> Several:
 
 
 def function_cells(statement: Statement) -> Iterator[tuple[int, int, Combined]]:
-    """Row, column and cell of each function of several sums.
+    """Row, column and cell of each function of several sums, row by row.
 
     Quotients of several groups with one denominator, as shares of a total are, keep their numerator
     as it is: about any other number each would be a sum over the records of all groups.
     """
     shared = _shared(statement)
+    found = {(i, k): cell for i, k, cell in combined_cells(statement)}
     for i, row in enumerate(statement.rows):
         for k, cell in enumerate(row.cells):
             if isinstance(cell, Ratio):
-                yield i, k, _as_combined(cell, about_zero=cell.denominator in shared)
-    yield from combined_cells(statement)
+                found[i, k] = _as_combined(cell, about_zero=cell.denominator in shared)
+    yield from ((*place, found[place]) for place in sorted(found))
 
 
 def _shared(statement: Statement) -> set[LinearQuery]:
