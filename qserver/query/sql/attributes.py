@@ -20,9 +20,7 @@ from qserver.query.sql.text import SqlText
 _OPERATORS: dict[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]] = {
     exp.Add: operator.add,
     exp.Sub: operator.sub,
-    exp.Mul: operator.mul,
-    exp.Div: operator.truediv,
-}
+} | {exp.Mul: operator.mul, exp.Div: operator.truediv}
 _MOST_SHOWN = 12
 # Most names that are searched for close matches: each costs time.
 _MOST_COMPARED = 500

@@ -57,9 +57,9 @@ from qserver.query.sql.words import is_last, last
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
-    exp.NEQ: exp.NEQ,
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
 }
@@ -68,10 +68,7 @@ _ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
     exp.EQ: operator.eq,
     exp.LT: operator.lt,
     exp.LTE: operator.le,
-    exp.NEQ: operator.eq,
-    exp.GT: operator.gt,
-    exp.GTE: operator.ge,
-}
+} | {exp.NEQ: operator.eq, exp.GT: operator.gt, exp.GTE: operator.ge}
 _SETS = (exp.Between, exp.In, exp.Like, exp.ILike)
 _ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
 

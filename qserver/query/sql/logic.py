@@ -79,6 +79,12 @@ def is_text(node: exp.Expr | None) -> TypeGuard[exp.Literal]:
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
+def is_star(node: exp.Expr) -> bool:
+    """Whether an item is `*` or `t.*`; COUNT(*) is none."""
+    is_all = isinstance(node, exp.Star) or isinstance(node.this, exp.Star)
+    return is_all and not isinstance(node, exp.Func)
+
+
 def is_branching(node: exp.Expr) -> TypeGuard[Branching]:
     """Whether an expression is one of these."""
     return isinstance(node, exp.Case | exp.If | exp.Coalesce | exp.Nullif)

@@ -14,6 +14,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.tables.intervals import PublicBounds
 
@@ -70,6 +73,17 @@ def covariance_range(
     high = _greatest(Fraction(p.high), min(products), shares)
     low = -_greatest(-Fraction(p.low), -max(products), shares)
     return Range(low, high).within(-most, most)
+
+
+def of_both(
+    parts: NDArray[np.float64], radii: tuple[Fraction, Fraction]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The covariance and both variances that N, Sx, Qx, Sy, Qy and P tell."""
+    n, sx, qx, sy, qy, p = parts
+    x, y = map(float, radii)
+    first = qx / n + x * x / 2.0 - (sx / n) ** 2
+    second = qy / n + y * y / 2.0 - (sy / n) ** 2
+    return p / n - sx * sy / n**2, first, second
 
 
 def sample_factors(n: KnownPart) -> Range:

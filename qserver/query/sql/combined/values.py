@@ -61,14 +61,8 @@ class Values:
         return product_term({self.axis: self._runs([inside] * stop + [outside] * rest)})
 
     def _runs(self, values: Sequence[Fraction]) -> ScaledWeights:
-        ends, found = list[int](), list[Fraction]()
-        for end, value in enumerate((*values, *(Fraction(0),) * (self.size - len(values))), 1):
-            if found and found[-1] == value:
-                ends[-1] = end
-            else:
-                ends.append(end)
-                found.append(value)
-        return from_runs(ends, found)
+        rest = (Fraction(0),) * (self.size - len(values))
+        return from_runs(range(1, self.size + 1), (*values, *rest))
 
 
 def product_term(factors: Mapping[int, ScaledWeights]) -> ProductTerm:

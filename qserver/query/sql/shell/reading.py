@@ -11,6 +11,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.combined.meaning import Several
+from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.spelling import respelt, tidied
 from qserver.query.sql.shaping.items import Item, Items, check_parts, items_of
@@ -271,8 +272,7 @@ class Shell:
         """The items of a SELECT, with those that a star stands for."""
         found = list[Item]()
         for item in items_of(self.source, select).found:
-            is_star = isinstance(item.node, exp.Star) or isinstance(item.node.this, exp.Star)
-            if not is_star or isinstance(item.node, exp.Func):
+            if not is_star(item.node):
                 found.append(item)
                 continue
             of = item.node.table.lower() if isinstance(item.node, exp.Column) else ""

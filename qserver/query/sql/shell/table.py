@@ -11,7 +11,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from qserver.errors import CapacityError, EngineError, InputError, SqlError
+from qserver.errors import CapacityError, EngineError, InputError
 from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
@@ -46,7 +46,7 @@ from qserver.query.sql.statement import (
     Statement,
     Sum,
 )
-from qserver.query.sql.tables.passing_groups import passing_groups
+from qserver.query.sql.tables.passing_groups import no_groups, passing_groups
 from qserver.query.sql.tables.units import COUNTS, Unit
 
 _UNRANKED = (
@@ -95,20 +95,12 @@ class Tables:
     def counted(self, relation: Relation) -> Several:
         """How many rows of a relation its tests leave."""
         if relation.firsts:
-            raise self._no_count()
+            raise no_groups(self._source)
         return passing_groups(self.part(relation))
-
-    def _no_count(self) -> SqlError:
-        return self._source.refuse(
-            "count the groups of GROUP BY, without LIMIT",
-            self._source.end,
-            hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
-        )
 
     def part(self, relation: Relation) -> Statement:
         """The table of a relation."""
-        at = relation.at if relation.at is not None else exp.null()
-        numbers, groups = self._numbers(relation), _groups(relation)
+        at, numbers, groups = relation.at, self._numbers(relation), _groups(relation)
         rows = self._run(relation)
         _check_size(len(rows.rows), len(numbers))
         kept, cells, units = self._cells(rows, numbers, at)
@@ -150,7 +142,7 @@ class Tables:
         events = [c for c in numbers if c.bounds is not None]
         if not events:
             return
-        at = relation.at if relation.at is not None else exp.null()
+        at = relation.at
         if len(events) < len([c for c in relation.columns if c.is_number]):
             raise self._source.refuse(
                 "select either probabilities or numbers",
@@ -201,8 +193,7 @@ class Tables:
         try:
             found = run(query, tables)
         except EngineError as exc:
-            at = relation.at if relation.at is not None else self._source.end
-            raise self._source.refuse(exc.condition, at) from exc
+            raise self._source.refuse(exc.condition, relation.at) from exc
         return _Rows({name: i for i, name in enumerate(names)}, found)
 
     def _numbers(self, relation: Relation) -> list[Column]:
@@ -335,8 +326,7 @@ class Tables:
                     for one, i in zip(before, kept, strict=True)
                 }
                 if len(told) > len({tuple(map(str, one)) for one in before}):
-                    at = relation.at if relation.at is not None else exp.null()
-                    raise self._source.refuse("order by the number that it ranks by", at)
+                    raise self._source.refuse("order by the number that it ranks by", relation.at)
             if not key.is_number:
                 for one, i in zip(before, kept, strict=True):
                     one.append(rows.of(key.column)[i])

@@ -144,10 +144,9 @@ def unconfirmed(
     """
     words, text = _words(statement, full), _typed(statement, full)
     hint = f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent: send it so "
-    refused = statement.source.refuse(
+    refused = statement.refuse(
         _WITHOUT_EXPLAIN if is_known else _condition(statement),
-        statement.source.end,
-        hint=f"{hint}to pay that{f': {text}' if text else '.'}",
+        f"{hint}to pay that{f': {text}' if text else '.'}",
     )
     return UnconfirmedError(
         refused, price_nano=price_nano, remaining_nano=remaining_nano, words=words
