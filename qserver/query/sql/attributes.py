@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
@@ -220,6 +220,17 @@ def listed(names: tuple[str, ...]) -> str:
     shown = ", ".join(n[:40] for n in names[:_MOST_SHOWN])
     more = len(names) - _MOST_SHOWN
     return shown + (f" and {more} more" if more > 0 else "")
+
+
+def no_column(node: exp.Expr, table: str, names: Sequence[str], source: SqlText) -> SqlError:
+    """The error of a name that no column of a SELECT has, by the table's name or '' for none."""
+    which = f"`{table}`" if table else "the SELECT that it reads"
+    shown = ", ".join(name[:40] for name in names[:_MOST_SHOWN])
+    return source.refuse(
+        f"name a column of {which}, got `{node.name[:40]}`",
+        node,
+        hint=f"Columns: {shown}." if shown else "",
+    )
 
 
 def constant(node: exp.Expr, source: SqlText) -> Fraction | None:

@@ -18,21 +18,11 @@ from qserver.query.measure import Measure
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.combined.asked import OfSeveral, several_confidence
-from qserver.query.sql.combined.function import (
-    Combined,
-    FunctionOfSums,
-    KnownPart,
-    public_range,
-)
+from qserver.query.sql.combined.function import Combined, FunctionOfSums, KnownPart, public_range
 from qserver.query.sql.combined.smooth import function_cells
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.tables.intervals import CellInterval, moved
-from qserver.query.sql.tables.relative import (
-    Relative,
-    confidence_of,
-    relative_of,
-    relatives,
-)
+from qserver.query.sql.tables.relative import Relative, confidence_of, relative_of, relatives
 
 
 @dataclass(frozen=True)

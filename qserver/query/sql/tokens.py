@@ -202,9 +202,7 @@ def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str
     return best
 
 
-def _without_items_clauses(
-    tokens: list[Token],
-) -> tuple[list[Token], dict[int, tuple[Token, ...]]]:
+def _without_items_clauses(tokens: list[Token]) -> tuple[list[Token], dict[int, tuple[Token, ...]]]:
     """The tokens without WITHIN and CONFIDENCE behind items of SELECT, and those."""
     kept, found = list[Token](), dict[int, tuple[Token, ...]]()
     # Per parenthesis that is open where its present item begins; None outside of SELECT.

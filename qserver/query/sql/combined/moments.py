@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.tables.intervals import PublicBounds
+from qserver.query.sql.tables.intervals import outward as rounded
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,7 @@ def root_range(found: Range) -> tuple[float, float]:
 
 def outward(found: Range) -> tuple[float, float]:
     """Both ends as floats, rounded outward."""
-    low, high = float(found.low), float(found.high)
-    return (
-        math.nextafter(low, -math.inf) if Fraction(low) > found.low else low,
-        math.nextafter(high, math.inf) if Fraction(high) < found.high else high,
-    )
+    return rounded(found.low, -math.inf), rounded(found.high, math.inf)
 
 
 def _greatest(slope: Fraction, bend: Fraction, shares: Range) -> Fraction:

@@ -59,12 +59,7 @@ def _line(table: Table) -> str:
     """A table by its columns."""
     values = [list(column) for column in zip(*table.rows, strict=True)]
     values = values or [[] for _ in table.columns]
-    parts = {
-        "name": table.name,
-        "columns": table.columns,
-        "types": table.types,
-        "values": values,
-    }
+    parts = {"name": table.name, "columns": table.columns, "types": table.types, "values": values}
     return json.dumps(parts, default=_written)
 
 

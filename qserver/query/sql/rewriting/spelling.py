@@ -15,7 +15,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.logic import is_text
+from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.rewriting.written import keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import CALLED, FUNCTIONS
@@ -84,14 +84,12 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
 
 def _part(node: exp.Expr) -> exp.Expr | None:
     """MONTH(d) is EXTRACT(MONTH FROM d), of all years; beside '2024-03' it is of one year."""
-    part, above = FUNCTIONS.get(type(node)), node.parent
+    part, outer = FUNCTIONS.get(type(node)), above(node)
     if part is None:
         return None
-    while isinstance(above, exp.Paren):
-        above = above.parent
-    is_compared = isinstance(above, _COMPARED)
-    if is_compared and above is not None:
-        others = (one.unnest() for one in above.iter_expressions() if one.unnest() is not node)
+    is_compared = isinstance(outer, _COMPARED)
+    if is_compared and outer is not None:
+        others = (one.unnest() for one in outer.iter_expressions() if one.unnest() is not node)
         if part == "year" or any(map(is_text, others)):
             return None
     found = exp.Extract(this=exp.var(part), expression=node.this)
@@ -210,8 +208,8 @@ def tidied(select: exp.Select, names: Names) -> exp.Select:
         _check_schema(column, names.source)
     for nullif in list(select.find_all(exp.Nullif)):
         is_zero = isinstance(nullif.expression, exp.Literal) and nullif.expression.name == "0"
-        above = nullif.parent
-        if is_zero and isinstance(above, exp.Div) and above.expression is nullif:
+        outer = nullif.parent
+        if is_zero and isinstance(outer, exp.Div) and outer.expression is nullif:
             nullif.replace(nullif.this)
     for cast in reversed(list(select.find_all(exp.Cast))):
         if _changes_nothing(cast, select, names):
@@ -251,7 +249,7 @@ def _keeps(to: exp.DataType, *, is_whole: bool) -> bool:
 
 def _is_item(node: exp.Expr, select: exp.Select) -> bool:
     """Whether a node is an item of SELECT, perhaps with an alias."""
-    above = node.parent
-    while isinstance(above, exp.Alias | exp.Paren):
-        above = above.parent
-    return above is select and node.find_ancestor(exp.Select) is select
+    outer = node.parent
+    while isinstance(outer, exp.Alias | exp.Paren):
+        outer = outer.parent
+    return outer is select and node.find_ancestor(exp.Select) is select

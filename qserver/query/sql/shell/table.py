@@ -23,13 +23,11 @@ from qserver.query.sql.engine.run import run
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import (
     PLAIN,
-    Compare,
     Every,
-    Missing,
     Shape,
     SortKey,
-    Test,
     Top,
+    sides_of,
 )
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.reading import Env, Shell, no_event, same_rows
@@ -381,20 +379,11 @@ def _wanted(relation: Relation) -> list[int]:
     """The numbers that tests, ranks and keys are about."""
     ranks = [first.rank for first in relation.firsts]
     ranks += [c.rank for c in relation.columns if c.rank is not None]
-    found = [i for test in relation.tests for i in _named(test)]
+    sides = [side for test in relation.tests for side in sides_of(test)]
+    found = [side for side in sides if isinstance(side, int)]
     found += [rank.number for rank in ranks]
     found += [key.column for key in (*relation.keys, *relation.shown) if key.is_number]
     return list(dict.fromkeys(found))
-
-
-def _named(test: Test) -> list[int]:
-    if isinstance(test, Compare):
-        return [side for side in (test.left, test.right) if not isinstance(side, Fraction)]
-    if isinstance(test, Missing):
-        return [test.column]
-    if isinstance(test, Every):
-        return [i for part in test.parts for i in _named(part)]
-    return _named(test.of)
 
 
 def _groups(relation: Relation) -> list[Column]:

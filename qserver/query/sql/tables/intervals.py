@@ -97,8 +97,8 @@ def quotient_interval(
         # Bounds are those of weighted averages, whose denominator is not negative.
         is_sure = denominator.low is not None and denominator.low > 0.0
         ends = bounds.cut(*ends) if is_sure and _are_finite(ends) else bounds.whole
-    low = None if ends[0] is None else _rounded(ends[0] + middle, -math.inf)
-    high = None if ends[1] is None else _rounded(ends[1] + middle, math.inf)
+    low = None if ends[0] is None else outward(ends[0] + middle, -math.inf)
+    high = None if ends[1] is None else outward(ends[1] + middle, math.inf)
     return CellInterval(low, high)
 
 
@@ -126,7 +126,8 @@ def _fraction(value: float | None) -> Fraction | None:
     return None if value is None or math.isinf(value) else Fraction(value)
 
 
-def _rounded(value: Fraction, towards: float) -> float:
+def outward(value: Fraction, towards: float) -> float:
+    """The nearest float that is not on the other side of a number."""
     found = float(value)
     beyond = Fraction(found) > value if towards < 0 else Fraction(found) < value
     return math.nextafter(found, towards) if beyond else found
@@ -138,8 +139,8 @@ def moved(interval: CellInterval, by: float) -> CellInterval:
         return interval
     low, high = (None if end is None else Fraction(end) for end in (interval.low, interval.high))
     return CellInterval(
-        None if low is None else _rounded(low + Fraction(by), -math.inf),
-        None if high is None else _rounded(high + Fraction(by), math.inf),
+        None if low is None else outward(low + Fraction(by), -math.inf),
+        None if high is None else outward(high + Fraction(by), math.inf),
     )
 
 

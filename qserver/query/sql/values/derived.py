@@ -80,11 +80,7 @@ def _is_calculated(node: exp.Expr, names: Names) -> bool:
 
 
 def derived(
-    node: exp.Expr,
-    names: Names,
-    regions: Regions,
-    *,
-    near: Near = "keep",
+    node: exp.Expr, names: Names, regions: Regions, *, near: Near = "keep"
 ) -> Derived | None:
     """What an expression gives for each value of its attributes; None if it is none of these.
 
@@ -274,7 +270,6 @@ def _dates(
         )
     if UNITS.index(unit) < UNITS.index(periods.every):
         raise names.source.refuse(
-            f"take no less than a {periods.every} of `{attribute.name}`: its bins are as long",
-            node,
+            f"take no less than a {periods.every} of `{attribute.name}`: its bins are as long", node
         )
     return axis, attribute, periods
