@@ -298,9 +298,7 @@ class Predicates:
                 hint="Nearest: name LIKE 'A%', where % is any text and _ one character.",
             )
         texts = self._texts(subject, node)
-        found = truth_of(node, self._names, self._regions)
-        if found is None:
-            raise self._no_condition(node)
+        found = self._truth_of(node)
         if texts and "true" not in found.regions:
             wrong = f"fit a label of `{called(node, self._names)}`"
             raise self._source.refuse(wrong, pattern, hint=f"Values: {listed(texts)}.")
@@ -335,13 +333,17 @@ class Predicates:
 
     def _evaluated(self, node: exp.Expr, asked: Truth) -> Region:
         """A condition on single values that nothing else reads."""
-        found = truth_of(node, self._names, self._regions)
-        if found is None:
-            raise self._no_condition(node)
+        found = self._truth_of(node)
         # What is no number is different from any.
         differs = isinstance(node, exp.NEQ | exp.NullSafeNEQ)
         true = found.regions.keys() - {"false"} if differs else {"true"}
         return found.where(true, asked, self._names, self._regions)
+
+    def _truth_of(self, node: exp.Expr) -> Derived:
+        found = truth_of(node, self._names, self._regions)
+        if found is None:
+            raise self._no_condition(node)
+        return found
 
     def _is_null(self, node: exp.Is, subject: exp.Expr, asked: Truth) -> Region:
         """Where a value is missing, or a condition unknown; IS NULL itself is never unknown."""
@@ -368,8 +370,6 @@ class Predicates:
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""
         attribute = self._domain.attributes[axis]
-        if self._is_period(axis, node):
-            return _mask(compared_period(attribute, exp.EQ, node, self._source))
         if attribute.kind == "labels" and is_text(node) and not node.this:
             return 0  # no label is empty, and tools ask for it
         if is_text(node):
@@ -381,13 +381,6 @@ class Predicates:
     def _no_number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> SqlError:
         """The refusal to compare an attribute with what is none of its values."""
         attribute = self._domain.attributes[axis]
-        if isinstance(node, exp.Null):
-            return self._no_null(node)
-        if isinstance(node, exp.Column):
-            self._names.axis(node)  # raises if it names no attribute
-            return self._source.refuse(
-                _ONE_ATTRIBUTE, whole, hint="Nearest: name the values that it may have."
-            )
         if attribute.kind == "labels":
             shown = ", ".join(f"'{label[:40]}'" for label in attribute.value_names[:3])
             return self._source.refuse(
@@ -428,19 +421,16 @@ class Predicates:
     def _no_condition(self, node: exp.Expr) -> SqlError:
         self._check_names(node)
         if isinstance(node, exp.Is):
-            return self._no_null(node)
+            return self._source.refuse(
+                "not compare with NULL, which is true of no record",
+                node,
+                hint="Nearest: IS NULL, or IS NOT NULL.",
+            )
         if isinstance(node, exp.AggFunc):
             return self._source.refuse(
                 "have no aggregate in a condition: which records count must be public", node
             )
         return self._source.refuse(f"have conditions that {_ONE_ATTRIBUTE}", node)
-
-    def _no_null(self, node: exp.Expr) -> SqlError:
-        return self._source.refuse(
-            "not compare with NULL, which is true of no record",
-            node,
-            hint="Nearest: IS NULL, or IS NOT NULL.",
-        )
 
 
 def _fixed(value: bool | None, asked: Truth) -> Region:  # noqa: FBT001

@@ -308,20 +308,13 @@ def _exact(value: object, node: exp.Expr, names: Names, *, near: Near) -> Value 
         return Fraction(value)
     if isinstance(value, date):
         return date.fromordinal(value.toordinal())
-    if isinstance(value, float):
-        return _small(value, node, names, near=near)
-    return value if isinstance(value, str | bool | Fraction) else None
-
-
-def _small(value: float, node: exp.Expr, names: Names, *, near: Near) -> Fraction:
-    """The small fraction that a number stands for, or that is the nearest."""
+    if not isinstance(value, float):
+        return value if isinstance(value, str | bool | Fraction) else None
     if not isfinite(value):
         raise names.source.refuse("have a number wherever it has a value", node)
     small = Fraction(value).limit_denominator(SMALLEST_PART)
-    if float(small) == value:
-        return small
-    if near != "refuse":
-        return Fraction(value)
+    if float(small) == value or near != "refuse":
+        return small if float(small) == value else Fraction(value)
     raise names.source.refuse(
         "give numbers that can be written out",
         node,
