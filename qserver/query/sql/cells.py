@@ -176,10 +176,7 @@ def _length(half: float) -> Fraction:
 def _half_width(statement: Statement, column: int) -> Fraction:
     half_width = statement.exactness_of(column).half_width
     if half_width is None:
-        raise statement.refuse(
-            "say how long the interval may be",
-            "Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
-        )
+        raise statement.without_length()
     return half_width
 
 

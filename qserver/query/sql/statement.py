@@ -240,6 +240,13 @@ class Statement:
                 "have neither AS LARGEST OF, INDEPENDENT nor CONSISTENT with GIVEN or BY"
             )
 
+    def without_length(self) -> SqlError:
+        """The error that it gives no length of intervals."""
+        return self.refuse(
+            "say how long the interval may be",
+            "Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
+        )
+
     def without_price(self) -> SqlError:
         """The error that probabilities have no price and no length."""
         return self.refuse(

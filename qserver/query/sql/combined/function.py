@@ -109,11 +109,19 @@ class Order:
 
 
 class FunctionOfSums(Protocol):
-    """A function of several sums, with an interval that holds if those of the sums do."""
+    """A function of several sums, with an interval that holds if those of the sums do.
+
+    Attributes:
+        has_steps: whether WITHIN is about the value. Otherwise it is about counts behind it.
+        stated_half_width: what a statement without WITHIN is priced at.
+        smooth: how it is calculated from draws, if it is smooth.
+        order: of which quantiles and numbers of groups it is the sum, if it is. One that is neither
+            is told by the intervals of its sums, which hold at once.
+    """
 
     @property
     def has_steps(self) -> bool:
-        """Whether WITHIN is about the value itself, and not about counts behind it."""
+        """Whether WITHIN is about the value itself."""
         ...
 
     @property
@@ -128,10 +136,7 @@ class FunctionOfSums(Protocol):
 
     @property
     def order(self) -> Order | None:
-        """Of which quantiles and numbers of groups it is the sum, if it is.
-
-        What is neither this nor smooth is told by the intervals of its sums, which hold at once.
-        """
+        """Of which quantiles and numbers of groups it is the sum, if it is."""
         ...
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:

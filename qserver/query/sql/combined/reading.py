@@ -127,7 +127,7 @@ class SeveralReader:
 
     def _of_thresholds(self, node: exp.Expr, p: Fraction) -> Several:
         values = self._numeric(node)
-        count = values.prefix(len(values.lows), Fraction(1), Fraction(1))
+        count = product_term({values.axis: values.weights(lambda _: Fraction(1))})
         of = QuantileOf(p, values.axis, values.size, values.lows, values.highs)
         return Several((Linear((count,)),), Quantile(of))
 

@@ -192,10 +192,7 @@ def _half_width(statement: Statement, column: int, cell: Combined) -> Fraction:
     if exact.part is not None:
         return exact.part * _least_size(statement, function)
     if exact.half_width is None:
-        raise statement.refuse(
-            "say how long the interval may be",
-            "Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
-        )
+        raise statement.without_length()
     return exact.half_width
 
 

@@ -7,10 +7,9 @@ quotient does. What is public of it follows by the ends of what is public of its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, pairwise, starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,48 +148,52 @@ class Formula:
         width = found.high - found.low
         return Fraction(width) * _STATED if 0.0 < width < math.inf else _STATED
 
-    def _arguments(self) -> Iterator[tuple[FunctionOfSums | float, slice]]:
-        """The arguments, and where their sums are among all."""
-        ends = accumulate(self.sizes, initial=0)
-        return zip(self.parts, starmap(slice, pairwise(ends)), strict=True)
-
     @property
     def smooth(self) -> Smooth:
         """The function; its records are those of the argument with the most sums."""
-        ends, place, most, hides = list[Range](), 0, 0, False
-        for part, own in self._arguments():
+        ends, start, place, most, hides = list[Range](), 0, 0, 0, False
+        for part, size in zip(self.parts, self.sizes, strict=True):
             if isinstance(part, float):
                 ends.append((part, part))
                 continue
             of = _smooth(part)
             ends.append((of.low, of.high))
             hides = hides or of.hides
-            if own.stop - own.start > most:
-                place, most = own.start + of.size, own.stop - own.start
+            if size > most:
+                place, most = start + of.size, size
+            start += size
         low, high = FUNCTIONS[self.name].ends(*ends)
         return Smooth(self._values, low, high, place, hides)
 
     def _values(self, parts: FloatArray) -> FloatArray:
-        found = [
-            part if isinstance(part, float) else _smooth(part).values(parts[own])
-            for part, own in self._arguments()
-        ]
+        found, start = list[FloatArray | float](), 0
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            if isinstance(part, float):
+                found.append(part)
+                continue
+            found.append(_smooth(part).values(parts[start : start + size]))
+            start += size
         with np.errstate(all="ignore"):
             values = FUNCTIONS[self.name].values(*found)
         return np.where(np.isfinite(values), values, np.nan)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """All values that the intervals of the arguments allow."""
-        found = [
-            Combination(part, part, part) if isinstance(part, float) else part.value(parts[own])
-            for part, own in self._arguments()
-        ]
-        low, high = FUNCTIONS[self.name].ends(*((one.low, one.high) for one in found))
-        if any(one.estimate is None for one in found):
+        middles, ends, start = list[float | None](), list[Range](), 0
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            if isinstance(part, float):
+                middles.append(part)
+                ends.append((part, part))
+                continue
+            found = part.value(parts[start : start + size])
+            middles.append(found.estimate)
+            ends.append((found.low, found.high))
+            start += size
+        low, high = FUNCTIONS[self.name].ends(*ends)
+        if any(middle is None for middle in middles):
             return Combination(None, low, high)
         with np.errstate(all="ignore"):
-            middles = (np.array(one.estimate) for one in found)
-            estimate = float(FUNCTIONS[self.name].values(*middles))
+            estimate = float(FUNCTIONS[self.name].values(*map(np.array, middles)))
         return Combination(estimate if math.isfinite(estimate) else None, low, high)
 
 

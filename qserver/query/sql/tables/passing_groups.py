@@ -36,15 +36,6 @@ def passing_groups(table: Statement) -> Several:
     return Several(tuple(_linear(cell.query) for row in sums for cell in row), function)
 
 
-def no_groups(source: SqlText) -> SqlError:
-    """The error of a count of what are no groups, or not all."""
-    return source.refuse(
-        "count the groups of GROUP BY, without LIMIT",
-        source.end,
-        hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
-    )
-
-
 def _is_whole(query: LinearQuery) -> bool:
     """Whether its value is a whole number for all data."""
     return all(term.coefficient.denominator == 1 for term in query.terms)
@@ -59,4 +50,13 @@ def _linear(query: LinearQuery) -> Linear:
             )
             for term in query.terms
         )
+    )
+
+
+def no_groups(source: SqlText) -> SqlError:
+    """The error of a count of what are no groups, or not all."""
+    return source.refuse(
+        "count the groups of GROUP BY, without LIMIT",
+        source.end,
+        hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
     )
