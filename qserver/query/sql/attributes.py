@@ -249,7 +249,10 @@ def constant(node: exp.Expr, source: SqlText) -> Fraction | None:
 
 def _value(node: exp.Expr, source: SqlText) -> Fraction | None:
     if isinstance(node, exp.Literal):
-        return None if node.is_string else _literal(node, source)
+        try:
+            return None if node.is_string else exact_number(node.this, "sql")
+        except QueryError as exc:
+            raise source.refuse(exc.condition, node) from exc
     if isinstance(node, exp.Paren):
         return constant(node.this, source)
     if isinstance(node, exp.Neg):
@@ -263,10 +266,3 @@ def _value(node: exp.Expr, source: SqlText) -> Fraction | None:
     if calculate is operator.truediv and right == 0:
         raise source.refuse("not divide by zero", node)
     return calculate(left, right)
-
-
-def _literal(node: exp.Literal, source: SqlText) -> Fraction:
-    try:
-        return exact_number(node.this, "sql")
-    except QueryError as exc:
-        raise source.refuse(exc.condition, node) from exc

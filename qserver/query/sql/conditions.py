@@ -139,7 +139,8 @@ class Predicates:
         if is_branching(subject) and not self._is_subject(subject):
             return self._case(compared(node, subject), asked)
         if isinstance(subject, exp.Null):
-            return self._unknown(node, asked)
+            self._check_names(node)
+            return _fixed(None, asked)
         if isinstance(node, exp.Between):
             return self._between(node, asked)
         if isinstance(node, exp.In):
@@ -185,7 +186,8 @@ class Predicates:
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
             return self._compared(of_two(_FLIPPED[kind], right, left), asked)
         if isinstance(right, exp.Null):
-            return self._unknown(node, asked)
+            self._check_names(node)
+            return _fixed(None, asked)
         if self._is_subject(right) and self._is_subject(left):
             self._check_alike(left, right, node)
             return self._evaluated(node, asked)
@@ -198,8 +200,8 @@ class Predicates:
         if not isinstance(left, exp.Column):
             raise self._no_condition(node)
         axis = self._names.axis(left)
-        if self._is_period(axis, right):
-            periods = compared_period(self._domain.attributes[axis], kind, right, self._source)
+        if (attribute := self._domain.attributes[axis]).is_timed:
+            periods = compared_period(attribute, kind, right, self._source)
             return self._of_mask(axis, _mask(periods), asked)
         if kind in (exp.EQ, exp.NEQ):
             return self._of_mask(axis, self._value_mask(axis, right), asked)
@@ -233,11 +235,6 @@ class Predicates:
             return 0
         is_one = attribute.edges[at] == number == attribute.edges[at + 1] - 1
         return 1 << at if is_one and attribute.kind == "integer" else None
-
-    def _unknown(self, node: exp.Expr, asked: Truth) -> Region:
-        """A comparison with NULL."""
-        self._check_names(node)
-        return _fixed(None, asked)
 
     def _check_names(self, node: exp.Expr) -> None:
         """Raise SqlError if an expression names no attribute."""
@@ -349,7 +346,8 @@ class Predicates:
         """Where a value is missing, or a condition unknown; IS NULL itself is never unknown."""
         if is_branching(subject):
             return self._case(compared(node, subject), asked)
-        if isinstance(subject, exp.Null) or self._is_constant(subject):
+        is_plain = is_text(subject) or isinstance(subject, exp.Boolean | exp.Null)
+        if is_plain or constant(subject, self._source) is not None:
             return _fixed(isinstance(subject, exp.Null), asked)
         if isinstance(subject, exp.Column) and self._names.level(subject) is None:
             axis = self._names.axis(subject)
@@ -393,15 +391,6 @@ class Predicates:
     def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
         """Whether an expression is what a condition is about: an attribute, or what follows."""
         return isinstance(node, exp.Column) or is_derived(node, self._names)
-
-    def _is_period(self, axis: int, value: exp.Expr) -> bool:
-        """Whether a value is compared with times; NULL and columns are refused elsewhere."""
-        is_period = self._domain.attributes[axis].is_timed
-        return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
-
-    def _is_constant(self, node: exp.Expr) -> bool:
-        is_plain = is_text(node) or isinstance(node, exp.Boolean)
-        return is_plain or constant(node, self._source) is not None
 
     def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
         """The cells of a condition on one attribute, of the mask of values for which it is true.
@@ -486,7 +475,11 @@ def compared_values(
         [axis] = found.axes
         everything = (1 << names.domain.sizes[axis]) - 1
         mask = sum(box.get(axis, everything) for text in true for box in found.regions[text])
-        _check_sealed(names.domain.attributes[axis], mask, value, from_on=kind in (exp.GT, exp.GTE))
+        # The last of the periods that are named, or from one on the first.
+        last_one = mask & -mask if kind in (exp.GT, exp.GTE) else mask
+        if mask:
+            attribute = names.domain.attributes[axis]
+            check_sealed(attribute, last_one.bit_length() - 1, value.name, name="sql")
     return {*true}
 
 
@@ -516,13 +509,6 @@ def _place(
     return Fraction(place)
 
 
-def _check_sealed(attribute: Attribute, mask: int, value: exp.Expr, *, from_on: bool) -> None:
-    """Raise PeriodNotSealedError if the last of the periods, or all from one on, have no data."""
-    if mask:
-        at = (mask & -mask).bit_length() - 1 if from_on else mask.bit_length() - 1
-        check_sealed(attribute, at, value.name, name="sql")
-
-
 def compared_period(
     attribute: Attribute, kind: type[exp.Expr], end: exp.Expr, source: SqlText
 ) -> range:
@@ -532,33 +518,23 @@ def compared_period(
         SqlError: the end is no label or date, or cuts through a period.
         PeriodNotSealedError: the end's own period has no data yet.
     """
-    text = _text(attribute, end, source)
-
-    def found() -> range:
+    end = end.unnest()
+    if not isinstance(end, exp.Literal):
+        example = attribute.value_names[0]
+        if attribute.periods is not None and attribute.periods.every != "day":
+            example += f"' or '{EXAMPLES['day']}"
+        wrong = f"compare `{attribute.name}` with periods or dates in quotes"
+        raise source.refuse(wrong, end, hint=f"Such as '{example}'.")
+    text = str(end.this)
+    try:
         if kind in (exp.EQ, exp.NEQ):
             at = index_of_period(attribute, text, name="sql")
             return range(at, at + 1)
         # What lies before the end, and what does not; the end's own period is before or after.
         of = range_up_to if kind in (exp.LT, exp.LTE) else range_from
         return of(attribute, text, name="sql", after=kind in (exp.LTE, exp.GT))
-
-    try:
-        return found()
     except QueryError as exc:
         said = exc.condition
         if said.startswith("be "):
             said = f"compare `{attribute.name}` with {said.removeprefix('be ')}"
         raise source.refuse(said, end, hint=exc.hint) from exc
-
-
-def _text(attribute: Attribute, node: exp.Expr, source: SqlText) -> str:
-    node = node.unnest()
-    if isinstance(node, exp.Literal):
-        return str(node.this)
-    name = f"`{attribute.name}`"
-    example = attribute.value_names[0]
-    if attribute.periods is not None and attribute.periods.every != "day":
-        example += f"' or '{EXAMPLES['day']}"
-    raise source.refuse(
-        f"compare {name} with periods or dates in quotes", node, hint=f"Such as '{example}'."
-    )

@@ -53,7 +53,8 @@ def last(node: exp.Expr, domain: Domain, source: SqlText) -> tuple[int, range]:
             hint=f"Nearest: LAST {number.this} {own.upper()}S.",
         )
     try:
-        return axis, range_of_last(attribute, _whole(number.this), name="sql")
+        said = int(number.this) if number.this.isdecimal() else number.this
+        return axis, range_of_last(attribute, said, name="sql")
     except QueryError as exc:
         raise source.refuse(f"let LAST {exc.condition}", number) from exc
 
@@ -77,10 +78,6 @@ def call_of(three: Sequence[Token]) -> list[Token]:
         at(word, TokenType.STRING, word.text.upper()),
         at(word, TokenType.R_PAREN, ")"),
     ]
-
-
-def _whole(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 _SQL = (

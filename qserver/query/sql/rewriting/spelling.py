@@ -16,7 +16,7 @@ from qserver.errors import SqlError
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
-from qserver.query.sql.rewriting.written import keep_written
+from qserver.query.sql.rewriting.written import PLACE, keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
@@ -34,14 +34,14 @@ _TEXTS = (
     *(exp.Replace, exp.Concat, exp.DPipe),
 )
 _SPECIAL = re.compile(r"([\\%_])")
-_PLACE = ("line", "col", "start", "end")
 
 
 def respelt(select: exp.Select, names: Names) -> exp.Select:
     """The SELECT with one spelling for each thing; changes it in place.
 
     Raises:
-        SqlError: an interval is added to a date, or taken away, that is none of whole days.
+        SqlError: an interval is added to a date, or taken away, that is none of whole days; or a
+            name has another schema before it.
     """
     group = select.args.get("group")
     if group is not None and group.args.get("all") and not group.expressions:
@@ -52,7 +52,7 @@ def respelt(select: exp.Select, names: Names) -> exp.Select:
         found = _respelt(node, names)
         if found is not None:
             node.replace(keep_written(_at(found, node), node))
-    return select
+    return _tidied(select, names)
 
 
 def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
@@ -186,7 +186,7 @@ def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:
     if places:
         first = min(places, key=lambda place: place["start"])
         last = max(places, key=lambda place: place["end"])
-        node.meta.update({key: first[key] for key in _PLACE if key in first})
+        node.meta.update({key: first[key] for key in PLACE if key in first})
         node.meta["end"] = last["end"]
     return node
 
@@ -198,12 +198,8 @@ _TEXT = frozenset({exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.
 _COUNTS = exp.Count | exp.CountIf
 
 
-def tidied(select: exp.Select, names: Names) -> exp.Select:
-    """The SELECT without what changes no value; changes it in place.
-
-    Raises:
-        SqlError: a name has another schema before it.
-    """
+def _tidied(select: exp.Select, names: Names) -> exp.Select:
+    """The SELECT without casts and schemas that change no value, and NULLIF below a division."""
     for column in list(select.find_all(exp.Column)):
         _check_schema(column, names.source)
     for nullif in list(select.find_all(exp.Nullif)):

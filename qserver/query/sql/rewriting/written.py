@@ -104,7 +104,7 @@ def _places(body: Sequence[Token], start: int) -> list[TextPlace]:
 
 
 MOST_NODES = 1 << 15
-_PLACE = ("line", "col", "start", "end")
+PLACE = ("line", "col", "start", "end")
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,11 @@ class Renaming:
 
     def _placed(self, node: exp.Expr, at: exp.Identifier) -> exp.Expr:
         """A copy of what a name stands for; faults in it point at the name."""
-        place = {key: at.meta[key] for key in _PLACE if key in at.meta}
+        place = {key: at.meta[key] for key in PLACE if key in at.meta}
         found = keep_written(self.copied(node), node)
         for part in found.walk():
             self._take()
-            for key in _PLACE:
+            for key in PLACE:
                 part.meta.pop(key, None)
             if isinstance(part, exp.Identifier | exp.Literal | exp.Func | exp.Star):
                 part.meta.update(place)

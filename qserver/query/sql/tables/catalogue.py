@@ -187,9 +187,9 @@ def _holds(node: exp.Expr, row: dict[str, str], source: SqlText) -> bool:
 
 
 def _text(node: exp.Expr, source: SqlText) -> str:
-    if not isinstance(node, exp.Literal):
-        raise _no_condition(node, source)
-    return str(node.this)
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    raise _no_condition(node, source)
 
 
 def _no_condition(node: exp.Expr, source: SqlText) -> SqlError:

@@ -97,7 +97,8 @@ def by_owner(statement: Statement, count: Fraction | None) -> Statement:
     Args:
         count: the half-width of a count, as the dataset's owner said; None for no length.
     """
-    if count is None or statement.has_lengths or not _has_sums_alone(statement):
+    lacking = [row.cells[k] for row in statement.rows for k in _missing(statement)]
+    if count is None or statement.has_lengths or not all(isinstance(c, Sum) for c in lacking):
         return statement
     return stated(statement, count)
 
@@ -230,12 +231,6 @@ def _typed(statement: Statement, full: Statement) -> str:
 
 def _text(number: Fraction) -> str:
     return decimal_text(Fraction(f"{float(number):.3g}"))
-
-
-def _has_sums_alone(statement: Statement) -> bool:
-    """Whether every column that says no length has counts and sums alone."""
-    missing = _missing(statement)
-    return all(isinstance(row.cells[k], Sum) for row in statement.rows for k in missing)
 
 
 def _half_width(statement: Statement, column: int, count: Fraction) -> Fraction:

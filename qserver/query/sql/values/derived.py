@@ -96,7 +96,10 @@ def derived(
     if (level := names.level(node)) is not None:
         return _of_level(*level, names)
     if isinstance(node, exp.Extract):
-        part = _part(node, names)
+        part = str(node.this.name).lower()
+        if part not in PARTS:
+            choices = ", ".join(one.upper() for one in PARTS)
+            raise names.source.refuse(f"EXTRACT one of {choices}", node)
         _dates(node, node.expression.unnest(), PARTS[part], part, names)
     if is_of_calendar(node):
         return _of_calendar(node, names)
@@ -198,15 +201,6 @@ def _of_all_years(node: exp.Expr, names: Names) -> str:
         f"{called}({name}) is a number of all years together, as in SQL; earlier versions told "
         f"years apart, as DATE_TRUNC('{called.lower()}', {name}) does."
     )
-
-
-def _part(node: exp.Extract, names: Names) -> str:
-    """What EXTRACT takes of a date."""
-    part = str(node.this.name).lower()
-    if part not in PARTS:
-        choices = ", ".join(p.upper() for p in PARTS)
-        raise names.source.refuse(f"EXTRACT one of {choices}", node)
-    return part
 
 
 def _number(periods: Periods, i: int, unit: Unit) -> int:
