@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
@@ -20,9 +20,7 @@ from qserver.query.sql.text import SqlText
 _OPERATORS: dict[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]] = {
     exp.Add: operator.add,
     exp.Sub: operator.sub,
-    exp.Mul: operator.mul,
-    exp.Div: operator.truediv,
-}
+} | {exp.Mul: operator.mul, exp.Div: operator.truediv}
 _MOST_SHOWN = 12
 # Most names that are searched for close matches: each costs time.
 _MOST_COMPARED = 500
@@ -224,6 +222,17 @@ def listed(names: tuple[str, ...]) -> str:
     return shown + (f" and {more} more" if more > 0 else "")
 
 
+def no_column(node: exp.Expr, table: str, names: Sequence[str], source: SqlText) -> SqlError:
+    """The error of a name that no column of a SELECT has, by the table's name or '' for none."""
+    which = f"`{table}`" if table else "the SELECT that it reads"
+    shown = ", ".join(name[:40] for name in names[:_MOST_SHOWN])
+    return source.refuse(
+        f"name a column of {which}, got `{node.name[:40]}`",
+        node,
+        hint=f"Columns: {shown}." if shown else "",
+    )
+
+
 def constant(node: exp.Expr, source: SqlText) -> Fraction | None:
     """The number of an expression without attributes and aggregates, else None.
 
@@ -240,7 +249,10 @@ def constant(node: exp.Expr, source: SqlText) -> Fraction | None:
 
 def _value(node: exp.Expr, source: SqlText) -> Fraction | None:
     if isinstance(node, exp.Literal):
-        return None if node.is_string else _literal(node, source)
+        try:
+            return None if node.is_string else exact_number(node.this, "sql")
+        except QueryError as exc:
+            raise source.refuse(exc.condition, node) from exc
     if isinstance(node, exp.Paren):
         return constant(node.this, source)
     if isinstance(node, exp.Neg):
@@ -254,10 +266,3 @@ def _value(node: exp.Expr, source: SqlText) -> Fraction | None:
     if calculate is operator.truediv and right == 0:
         raise source.refuse("not divide by zero", node)
     return calculate(left, right)
-
-
-def _literal(node: exp.Literal, source: SqlText) -> Fraction:
-    try:
-        return exact_number(node.this, "sql")
-    except QueryError as exc:
-        raise source.refuse(exc.condition, node) from exc

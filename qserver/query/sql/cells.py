@@ -18,21 +18,11 @@ from qserver.query.measure import Measure
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.combined.asked import OfSeveral, several_confidence
-from qserver.query.sql.combined.function import (
-    Combined,
-    FunctionOfSums,
-    KnownPart,
-    public_range,
-)
+from qserver.query.sql.combined.function import Combined, FunctionOfSums, KnownPart, public_range
 from qserver.query.sql.combined.smooth import function_cells
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.tables.intervals import CellInterval, moved
-from qserver.query.sql.tables.relative import (
-    Relative,
-    confidence_of,
-    relative_of,
-    relatives,
-)
+from qserver.query.sql.tables.relative import Relative, confidence_of, relative_of, relatives
 
 
 @dataclass(frozen=True)
@@ -195,11 +185,7 @@ def _length(half: float) -> Fraction:
 def _half_width(statement: Statement, column: int) -> Fraction:
     half_width = statement.exactness_of(column).half_width
     if half_width is None:
-        raise statement.source.refuse(
-            "say how long the interval may be",
-            statement.source.end,
-            hint="Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
-        )
+        raise statement.without_length()
     return half_width
 
 
@@ -215,20 +201,11 @@ def cell_value(
     cell: CellQuestions, estimates: Mapping[int, float], intervals: Mapping[int, CellInterval]
 ) -> CellValue:
     """The value of a cell, from the answers of its questions by their index."""
-    if cell.function is not None:
-        return _value_of_several(
-            cell.function, [(estimates[i], intervals[i]) for i in cell.several]
-        )
-    estimate = None if cell.offset is None else estimates[cell.main] + cell.offset
-    return CellValue(estimate, moved(intervals[cell.main], cell.offset))
-
-
-def _value_of_several(
-    function: FunctionOfSums, parts: Sequence[tuple[float, CellInterval]]
-) -> CellValue:
-    found = function.value(
-        [KnownPart.of(estimate, ends.low, ends.high) for estimate, ends in parts]
-    )
+    if cell.function is None:
+        number = None if cell.offset is None else estimates[cell.main] + cell.offset
+        return CellValue(number, moved(intervals[cell.main], cell.offset))
+    parts = [(estimates[i], intervals[i]) for i in cell.several]
+    found = cell.function.value([KnownPart.of(one, of.low, of.high) for one, of in parts])
     low, high = (end if math.isfinite(end) else None for end in (found.low, found.high))
     return CellValue(found.estimate, CellInterval(low, high))
 
@@ -238,9 +215,8 @@ def is_public(cell: CellQuestions, interval: CellInterval) -> bool:
     if cell.function is None:
         return False
     least, most = public_range(cell.function, len(cell.parts))
-    low = -math.inf if interval.low is None else interval.low
-    high = math.inf if interval.high is None else interval.high
-    return low <= least < most <= high
+    known = KnownPart.of(0.0, interval.low, interval.high)
+    return known.low <= least < most <= known.high
 
 
 def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float | None:
@@ -248,7 +224,7 @@ def consistent_value(cell: CellQuestions, estimates: Sequence[float]) -> float |
 
     A table has one value for each quotient.
     """
-    if cell.function is not None:
-        exact = [KnownPart(estimates[i], estimates[i], estimates[i]) for i in cell.several]
-        return cell.function.value(exact).estimate
-    return None if cell.offset is None else estimates[cell.main] + cell.offset
+    if cell.function is None:
+        return None if cell.offset is None else estimates[cell.main] + cell.offset
+    exact = [KnownPart(estimates[i], estimates[i], estimates[i]) for i in cell.several]
+    return cell.function.value(exact).estimate

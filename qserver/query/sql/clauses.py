@@ -343,16 +343,12 @@ def _method(reader: _Reader) -> dict[str, Any]:
     return {"method": "monte-carlo", "draws": draws}
 
 
-_READ = {
-    "WITHIN": _within,
-    "CONFIDENCE": _confidence,
-    "ASSUMING": _assuming,
-    "AT": _at_most,
-    "AS": _as,
-    "ONLY": _only_this,
-    **dict.fromkeys(READINGS, _reading),
-    **dict.fromkeys(("SIMULTANEOUS", "CONSISTENT", "INDEPENDENT"), _flag),
-}
+_READ = (
+    {"WITHIN": _within, "CONFIDENCE": _confidence, "ASSUMING": _assuming, "AT": _at_most}
+    | {"AS": _as, "ONLY": _only_this}
+    | dict.fromkeys(READINGS, _reading)
+    | dict.fromkeys(("SIMULTANEOUS", "CONSISTENT", "INDEPENDENT"), _flag)
+)
 """What reads on after these words."""
 
 

@@ -58,9 +58,9 @@ from qserver.query.sql.words import is_last, last
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
-    exp.NEQ: exp.NEQ,
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
 }
@@ -69,10 +69,7 @@ _ORDERED: dict[type[exp.Expr], Callable[[Fraction, Fraction], bool]] = {
     exp.EQ: operator.eq,
     exp.LT: operator.lt,
     exp.LTE: operator.le,
-    exp.NEQ: operator.eq,
-    exp.GT: operator.gt,
-    exp.GTE: operator.ge,
-}
+} | {exp.NEQ: operator.eq, exp.GT: operator.gt, exp.GTE: operator.ge}
 _SETS = (exp.Between, exp.In, exp.Like, exp.ILike)
 _ONE_ATTRIBUTE = "compare one attribute with numbers or labels"
 
@@ -143,7 +140,8 @@ class Predicates:
         if is_branching(subject) and not self._is_subject(subject):
             return self._case(compared(node, subject), asked)
         if isinstance(subject, exp.Null):
-            return self._unknown(node, asked)
+            self._check_names(node)
+            return _fixed(None, asked)
         if isinstance(node, exp.Between):
             return self._between(node, asked)
         if isinstance(node, exp.In):
@@ -189,7 +187,8 @@ class Predicates:
         if not self._is_subject(left) and (self._is_subject(right) or is_branching(right)):
             return self._compared(of_two(_FLIPPED[kind], right, left), asked)
         if isinstance(right, exp.Null):
-            return self._unknown(node, asked)
+            self._check_names(node)
+            return _fixed(None, asked)
         if self._is_subject(right) and self._is_subject(left):
             self._check_alike(left, right, node)
             return self._evaluated(node, asked)
@@ -206,7 +205,7 @@ class Predicates:
     def _of_attribute(self, axis: int, value: exp.Expr, node: exp.Expr, asked: Truth) -> Region:
         """A comparison of an attribute, of which `asked` is about = where it is <>."""
         attribute = self._domain.attributes[axis]
-        if self._is_period(axis, value):
+        if attribute.is_timed:
             periods = compared_period(attribute, type(node), value, self._source)
             return self._of_mask(axis, _mask(periods), asked)
         if isinstance(node, exp.EQ | exp.NEQ):
@@ -243,11 +242,6 @@ class Predicates:
             return 0
         is_one = attribute.edges[at] == number == attribute.edges[at + 1] - 1
         return 1 << at if is_one and attribute.kind == "integer" else None
-
-    def _unknown(self, node: exp.Expr, asked: Truth) -> Region:
-        """A comparison with NULL."""
-        self._check_names(node)
-        return _fixed(None, asked)
 
     def _check_names(self, node: exp.Expr) -> None:
         """Raise SqlError if an expression names no attribute."""
@@ -310,9 +304,7 @@ class Predicates:
                 hint="Nearest: name LIKE 'A%', where % is any text and _ one character.",
             )
         texts = self._texts(subject, node)
-        found = truth_of(node, self._names, self._regions)
-        if found is None:
-            raise self._no_condition(node)
+        found = self._truth_of(node)
         if texts and "true" not in found.regions:
             wrong = f"fit a label of `{called(node, self._names)}`"
             raise self._source.refuse(wrong, pattern, hint=f"Values: {listed(texts)}.")
@@ -347,19 +339,24 @@ class Predicates:
 
     def _evaluated(self, node: exp.Expr, asked: Truth) -> Region:
         """A condition on single values that nothing else reads."""
-        found = truth_of(node, self._names, self._regions)
-        if found is None:
-            raise self._no_condition(node)
+        found = self._truth_of(node)
         # What is no number is different from any.
         differs = isinstance(node, exp.NEQ | exp.NullSafeNEQ)
         true = found.regions.keys() - {"false"} if differs else {"true"}
         return found.where(true, asked, self._names, self._regions)
 
+    def _truth_of(self, node: exp.Expr) -> Derived:
+        found = truth_of(node, self._names, self._regions)
+        if found is None:
+            raise self._no_condition(node)
+        return found
+
     def _is_null(self, node: exp.Is, subject: exp.Expr, asked: Truth) -> Region:
         """Where a value is missing, or a condition unknown; IS NULL itself is never unknown."""
         if is_branching(subject):
             return self._case(compared(node, subject), asked)
-        if isinstance(subject, exp.Null) or self._is_constant(subject):
+        is_plain = is_text(subject) or isinstance(subject, exp.Boolean | exp.Null)
+        if is_plain or constant(subject, self._source) is not None:
             return _fixed(isinstance(subject, exp.Null), asked)
         if isinstance(subject, exp.Column) and self._names.level(subject) is None:
             axis = self._names.axis(subject)
@@ -380,8 +377,6 @@ class Predicates:
     def _value_mask(self, axis: int, node: exp.Expr) -> int:
         """The mask of one value of an attribute: a label, the name of a bin, or a number."""
         attribute = self._domain.attributes[axis]
-        if self._is_period(axis, node):
-            return _mask(compared_period(attribute, exp.EQ, node, self._source))
         if attribute.kind == "labels" and is_text(node) and not node.this:
             return 0  # no label is empty, and tools ask for it
         if is_text(node):
@@ -393,15 +388,8 @@ class Predicates:
     def _no_number(self, axis: int, node: exp.Expr, whole: exp.Expr) -> SqlError:
         """The refusal to compare an attribute with what is none of its values."""
         attribute = self._domain.attributes[axis]
-        if isinstance(node, exp.Null):
-            return self._no_null(node)
         if isinstance(node, exp.Query):
             return self._source.refuse(NO_SELECT, node, hint=ASK_FIRST)
-        if isinstance(node, exp.Column):
-            self._names.axis(node)  # raises if it names no attribute
-            return self._source.refuse(
-                _ONE_ATTRIBUTE, whole, hint="Nearest: name the values that it may have."
-            )
         if attribute.kind == "labels":
             shown = ", ".join(f"'{label[:40]}'" for label in attribute.value_names[:3])
             return self._source.refuse(
@@ -414,15 +402,6 @@ class Predicates:
     def _is_subject(self, node: exp.Expr) -> TypeGuard[exp.Expr]:
         """Whether an expression is what a condition is about: an attribute, or what follows."""
         return isinstance(node, exp.Column) or is_derived(node, self._names)
-
-    def _is_period(self, axis: int, value: exp.Expr) -> bool:
-        """Whether a value is compared with times; NULL and columns are refused elsewhere."""
-        is_period = self._domain.attributes[axis].is_timed
-        return is_period and not isinstance(value.unnest(), exp.Null | exp.Column)
-
-    def _is_constant(self, node: exp.Expr) -> bool:
-        is_plain = is_text(node) or isinstance(node, exp.Boolean)
-        return is_plain or constant(node, self._source) is not None
 
     def _of_mask(self, axis: int, mask: int, asked: Truth, unknown: int | None = None) -> Region:
         """The cells of a condition on one attribute, of the mask of values for which it is true.
@@ -442,19 +421,16 @@ class Predicates:
     def _no_condition(self, node: exp.Expr) -> SqlError:
         self._check_names(node)
         if isinstance(node, exp.Is):
-            return self._no_null(node)
+            return self._source.refuse(
+                "not compare with NULL, which is true of no record",
+                node,
+                hint="Nearest: IS NULL, or IS NOT NULL.",
+            )
         if isinstance(node, exp.AggFunc):
             return self._source.refuse(
                 "have no aggregate in a condition: which records count must be public", node
             )
         return self._source.refuse(f"have conditions that {_ONE_ATTRIBUTE}", node)
-
-    def _no_null(self, node: exp.Expr) -> SqlError:
-        return self._source.refuse(
-            "not compare with NULL, which is true of no record",
-            node,
-            hint="Nearest: IS NULL, or IS NOT NULL.",
-        )
 
 
 def _fixed(value: bool | None, asked: Truth) -> Region:  # noqa: FBT001
@@ -510,7 +486,11 @@ def compared_values(
         [axis] = found.axes
         everything = (1 << names.domain.sizes[axis]) - 1
         mask = sum(box.get(axis, everything) for text in true for box in found.regions[text])
-        _check_sealed(names.domain.attributes[axis], mask, value, from_on=kind in (exp.GT, exp.GTE))
+        # The last of the periods that are named, or from one on the first.
+        last_one = mask & -mask if kind in (exp.GT, exp.GTE) else mask
+        if mask:
+            attribute = names.domain.attributes[axis]
+            check_sealed(attribute, last_one.bit_length() - 1, value.name, name="sql")
     return {*true}
 
 
@@ -540,13 +520,6 @@ def _place(
     return Fraction(place)
 
 
-def _check_sealed(attribute: Attribute, mask: int, value: exp.Expr, *, from_on: bool) -> None:
-    """Raise PeriodNotSealedError if the last of the periods, or all from one on, have no data."""
-    if mask:
-        at = (mask & -mask).bit_length() - 1 if from_on else mask.bit_length() - 1
-        check_sealed(attribute, at, value.name, name="sql")
-
-
 def compared_period(
     attribute: Attribute, kind: type[exp.Expr], end: exp.Expr, source: SqlText
 ) -> range:
@@ -556,33 +529,23 @@ def compared_period(
         SqlError: the end is no label or date, or cuts through a period.
         PeriodNotSealedError: the end's own period has no data yet.
     """
-    text = _text(attribute, end, source)
-
-    def found() -> range:
+    end = end.unnest()
+    if not isinstance(end, exp.Literal):
+        example = attribute.value_names[0]
+        if attribute.periods is not None and attribute.periods.every != "day":
+            example += f"' or '{EXAMPLES['day']}"
+        wrong = f"compare `{attribute.name}` with periods or dates in quotes"
+        raise source.refuse(wrong, end, hint=f"Such as '{example}'.")
+    text = str(end.this)
+    try:
         if kind in (exp.EQ, exp.NEQ):
             at = index_of_period(attribute, text, name="sql")
             return range(at, at + 1)
         # What lies before the end, and what does not; the end's own period is before or after.
         of = range_up_to if kind in (exp.LT, exp.LTE) else range_from
         return of(attribute, text, name="sql", after=kind in (exp.LTE, exp.GT))
-
-    try:
-        return found()
     except QueryError as exc:
         said = exc.condition
         if said.startswith("be "):
             said = f"compare `{attribute.name}` with {said.removeprefix('be ')}"
         raise source.refuse(said, end, hint=exc.hint) from exc
-
-
-def _text(attribute: Attribute, node: exp.Expr, source: SqlText) -> str:
-    node = node.unnest()
-    if isinstance(node, exp.Literal):
-        return str(node.this)
-    name = f"`{attribute.name}`"
-    example = attribute.value_names[0]
-    if attribute.periods is not None and attribute.periods.every != "day":
-        example += f"' or '{EXAMPLES['day']}"
-    raise source.refuse(
-        f"compare {name} with periods or dates in quotes", node, hint=f"Such as '{example}'."
-    )

@@ -79,6 +79,20 @@ def is_text(node: exp.Expr | None) -> TypeGuard[exp.Literal]:
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
+def above(node: exp.Expr) -> exp.Expr | None:
+    """What an expression is a part of, without parentheses around it."""
+    found = node.parent
+    while isinstance(found, exp.Paren):
+        found = found.parent
+    return found
+
+
+def is_star(node: exp.Expr) -> bool:
+    """Whether an item is `*` or `t.*`; COUNT(*) is none."""
+    is_all = isinstance(node, exp.Star) or isinstance(node.this, exp.Star)
+    return is_all and not isinstance(node, exp.Func)
+
+
 def is_branching(node: exp.Expr) -> TypeGuard[Branching]:
     """Whether an expression is one of these."""
     return isinstance(node, exp.Case | exp.If | exp.Coalesce | exp.Nullif)
@@ -94,10 +108,7 @@ def branches_of(node: Branching) -> Branches:
         return Branches(((same, exp.null()),), node.this)
     of = node.this if isinstance(node, exp.Case) else None
     pairs = tuple(
-        (
-            branch.this if of is None else of_two(exp.EQ, of, branch.this),
-            branch.args["true"],
-        )
+        (branch.this if of is None else of_two(exp.EQ, of, branch.this), branch.args["true"])
         for branch in (node.args["ifs"] if isinstance(node, exp.Case) else [node])
     )
     default = node.args.get("default" if isinstance(node, exp.Case) else "false")

@@ -164,50 +164,42 @@ class Statement:
     inner: tuple[InnerSelect, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check_inner()
-        rest = replace(self.clauses, measure=None, reading=AS_EVER)
+        says, looking, n = self.clauses, self.clauses.looking, len(self.rows)
+        chosen, is_one = looking.selected_from, not self.groups and self._is_one_sum
+        rest = replace(says, measure=None, reading=AS_EVER)
+        is_plain = says.reading == AS_EVER and not looking.independent
+        if self.inner and (self.bounds or not is_plain):
+            raise self.refuse(
+                "have no PROBABILITY, INDEPENDENT, GIVEN or BY with a SELECT behind IN",
+                "Ask the inner SELECT first, and write its groups: IN ('a', 'b').",
+            )
         if self.bounds and (self.explains or rest != Clauses()):
             raise self.without_price()
-        self._check_reading()
-        self._check_exactness()
-        looking = self.clauses.looking
-        if looking.independent and (self.groups or len(self.columns) != 1 or not self._is_sum):
-            raise self.source.refuse(
-                "ask for one count or sum where it says INDEPENDENT, without GROUP BY",
-                self.source.end,
-                hint="Name the group that was chosen in WHERE.",
-            )
-        chosen = looking.selected_from
-        if chosen is not None and chosen.m < len(self.rows):
-            raise self.source.refuse(
-                f"choose among at least {len(self.rows):,} numbers, as many groups are shown",
-                self.source.end,
-                hint=f"Nearest: AS {chosen.rule.upper()} OF {len(self.rows)}.",
-            )
-        if chosen is not None and self.clauses.simultaneous:
-            raise self.source.refuse(
-                "not have both SIMULTANEOUS and AS LARGEST OF",
-                self.source.end,
-                hint="Intervals that all hold at once hold for any choice.",
-            )
-
-    def _check_inner(self) -> None:
-        clauses = self.clauses
-        is_plain = clauses.reading == AS_EVER and not clauses.looking.independent
-        if self.inner and (self.bounds or not is_plain):
-            raise self.source.refuse(
-                "have no PROBABILITY, INDEPENDENT, GIVEN or BY with a SELECT behind IN",
-                self.source.end,
-                hint="Ask the inner SELECT first, and write its groups: IN ('a', 'b').",
-            )
-
-    def _check_exactness(self) -> None:
+        if says.reading != AS_EVER:
+            self._check_reading(is_one=is_one)
         if self.bounds and self.exactness:
             raise self.without_price()
-        if self.clauses.simultaneous and any(one.confidence for one in self.exactness):
-            raise self.source.refuse(
-                "have one CONFIDENCE for all columns where it says SIMULTANEOUS", self.source.end
+        if says.simultaneous and any(one.confidence for one in self.exactness):
+            raise self.refuse("have one CONFIDENCE for all columns where it says SIMULTANEOUS")
+        if looking.independent and not is_one:
+            raise self.refuse(
+                "ask for one count or sum where it says INDEPENDENT, without GROUP BY",
+                "Name the group that was chosen in WHERE.",
             )
+        if chosen is not None and chosen.m < n:
+            raise self.refuse(
+                f"choose among at least {n:,} numbers, as many groups are shown",
+                f"Nearest: AS {chosen.rule.upper()} OF {n}.",
+            )
+        if chosen is not None and says.simultaneous:
+            raise self.refuse(
+                "not have both SIMULTANEOUS and AS LARGEST OF",
+                "Intervals that all hold at once hold for any choice.",
+            )
+
+    def refuse(self, condition: str, hint: str = "") -> SqlError:
+        """The error at the end of the text that it does not meet a condition."""
+        return self.source.refuse(condition, self.source.end, hint=hint)
 
     def exactness_of(self, column: int) -> Exactness:
         """How exact a column shall be: as said behind it, or by the clauses if they are for it."""
@@ -249,26 +241,28 @@ class Statement:
         """Whether the text says for each column how long intervals may be."""
         return all(self.exactness_of(k).has_length for k in range(len(self.columns)))
 
-    def _check_reading(self) -> None:
-        if self.clauses.reading == AS_EVER:
-            return
-        if self.groups or len(self.columns) != 1 or not self._is_sum:
-            raise self.source.refuse(
+    def _check_reading(self, *, is_one: bool) -> None:
+        if not is_one:
+            raise self.refuse(
                 "ask for one count, sum or PROBABILITY where it says GIVEN or BY, without GROUP BY",
-                self.source.end,
-                hint="Name the group in WHERE.",
+                "Name the group in WHERE.",
             )
         if self.clauses.looking != NOTHING_SEEN or self.clauses.consistent:
-            raise self.source.refuse(
-                "have neither AS LARGEST OF, INDEPENDENT nor CONSISTENT with GIVEN or BY",
-                self.source.end,
+            raise self.refuse(
+                "have neither AS LARGEST OF, INDEPENDENT nor CONSISTENT with GIVEN or BY"
             )
+
+    def without_length(self) -> SqlError:
+        """The error that it gives no length of intervals."""
+        return self.refuse(
+            "say how long the interval may be",
+            "Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
+        )
 
     def without_price(self) -> SqlError:
         """The error that probabilities have no price and no length."""
-        return self.source.refuse(
-            "have no EXPLAIN, WITHIN or CONFIDENCE with PROBABILITY, which costs nothing",
-            self.source.end,
+        return self.refuse(
+            "have no EXPLAIN, WITHIN or CONFIDENCE with PROBABILITY, which costs nothing"
         )
 
     @property
@@ -285,8 +279,9 @@ class Statement:
         return bool(self.exactness) or self.clauses.part is not None
 
     @property
-    def _is_sum(self) -> bool:
-        return bool(self.rows) and isinstance(self.rows[0].cells[0], Sum)
+    def _is_one_sum(self) -> bool:
+        is_one = len(self.columns) == 1 and bool(self.rows)
+        return is_one and isinstance(self.rows[0].cells[0], Sum)
 
     def measuring(self, measure: Measure | None) -> Statement:
         """The statement with this choice of what may be measured, unless its text has one."""
@@ -299,10 +294,7 @@ class Statement:
             return self
         found = self.clauses.exactness.or_else(default)
         clauses = replace(
-            self.clauses,
-            half_width=found.half_width,
-            confidence=found.confidence,
-            part=found.part,
+            self.clauses, half_width=found.half_width, confidence=found.confidence, part=found.part
         )
         return replace(self, clauses=clauses)
 
@@ -313,13 +305,13 @@ class Statement:
         Raises:
             SqlError: it asks for several, or for a quotient.
         """
-        cell = self.rows[0].cells[0] if self.rows and self.columns else None
-        is_plain = not self.groups and not self.bounds and not self.is_processed and not self.inner
-        is_plain = is_plain and not self.is_column_wise
-        if len(self.columns) != 1 or not is_plain or not isinstance(cell, Sum):
-            raise self.source.refuse(
+        cell = self.rows[0].cells[0] if self._is_one_sum else None
+        is_more = (
+            self.groups or self.bounds or self.is_processed or self.is_column_wise or self.inner
+        )
+        if is_more or self.inner or not isinstance(cell, Sum):
+            raise self.refuse(
                 "ask for one count or sum here, without GROUP BY",
-                self.source.end,
-                hint="Send the whole text to `sql` instead.",
+                "Send the whole text to `sql` instead.",
             )
         return cell.query

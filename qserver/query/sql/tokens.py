@@ -17,7 +17,7 @@ from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar.units import unit_of
 from qserver.query.sql.plain import EXPLAIN, bounded, check_beginning, explains
 from qserver.query.sql.text import SqlText, TextPlace
-from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK, with_calls
+from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK, call_of
 
 # It would log what it cannot read, with the text; refusals say it.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -136,7 +136,7 @@ def tokenize(text: str, *, names: Collection[str] = (), field: str = "sql") -> T
     """
     source = bounded(text, field)
     check_beginning(source)
-    tokens = with_calls(_named(_scan(source), source, set(names)))
+    tokens = _named(_scan(source), source, set(names))
     if tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if len(tokens) > MAX_TOKENS:
@@ -163,7 +163,7 @@ def _scan(source: SqlText) -> list[Token]:
 
 
 def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]:
-    """The tokens, with those that spell one of `names` joined into an identifier."""
+    """The tokens, with those that spell one of `names` joined into one; LAST is a call."""
     folded = {name.lower() for name in names}
     found: list[Token] = []
     i = 0
@@ -171,13 +171,14 @@ def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]
         if _is_date(tokens, i):
             i += 1  # DATE '2024-03-01' is the text of that date
         n = _n_joined(tokens, i, source.text, folded)
-        if n:
+        call = [] if n > 1 else call_of(tokens[i : i + 3])
+        if n and not call:
             first, last = tokens[i], tokens[i + n - 1]
             name = source.text[first.start : last.end + 1]
             found.append(Token(TokenType.VAR, name, first.line, last.col, first.start, last.end))
         else:
-            found.append(tokens[i])
-        i += max(1, n)
+            found += call or [tokens[i]]
+        i += 3 if call else max(1, n)
     return found
 
 
@@ -203,9 +204,7 @@ def _n_joined(tokens: Sequence[Token], i: int, text: str, folded: Collection[str
     return best
 
 
-def _without_items_clauses(
-    tokens: list[Token],
-) -> tuple[list[Token], dict[int, tuple[Token, ...]]]:
+def _without_items_clauses(tokens: list[Token]) -> tuple[list[Token], dict[int, tuple[Token, ...]]]:
     """The tokens without WITHIN and CONFIDENCE behind items of SELECT, and those."""
     kept, found = list[Token](), dict[int, tuple[Token, ...]]()
     # Per parenthesis that is open where its present item begins; None outside of SELECT.

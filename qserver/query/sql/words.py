@@ -23,20 +23,6 @@ _CALL = "LAST_PERIODS"
 _WORDS = {word: unit for unit in (*UNITS, "period") for word in (unit.upper(), f"{unit.upper()}S")}
 
 
-def with_calls(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens, with each `LAST n PERIODS` as a call."""
-    found: list[Token] = []
-    i = 0
-    while i < len(tokens):
-        if _is_last(tokens[i : i + 3]):
-            found += _call(*tokens[i : i + 3])
-            i += 3
-        else:
-            found.append(tokens[i])
-            i += 1
-    return found
-
-
 def misplaced(name: str) -> str:
     """What to do where such a call stands beside WHERE; '' for another name."""
     return "It is a condition: WHERE ... AND LAST 4 WEEKS." if name == _CALL else ""
@@ -67,22 +53,20 @@ def last(node: exp.Expr, domain: Domain, source: SqlText) -> tuple[int, range]:
             hint=f"Nearest: LAST {number.this} {own.upper()}S.",
         )
     try:
-        return axis, range_of_last(attribute, _whole(number.this), name="sql")
+        said = int(number.this) if number.this.isdecimal() else number.this
+        return axis, range_of_last(attribute, said, name="sql")
     except QueryError as exc:
         raise source.refuse(f"let LAST {exc.condition}", number) from exc
 
 
-def _is_last(three: Sequence[Token]) -> bool:
-    return (
-        len(three) == 3
-        and three[0].text.upper() == "LAST"
-        and three[0].token_type is not TokenType.STRING
-        and three[1].token_type is TokenType.NUMBER
-        and three[2].text.upper() in _WORDS
-    )
+def call_of(three: Sequence[Token]) -> list[Token]:
+    """`LAST n PERIODS` as a call; nothing for other tokens."""
+    if len(three) < 3 or three[0].text.upper() != "LAST" or three[2].text.upper() not in _WORDS:
+        return []
+    first, number, word = three
+    if first.token_type is TokenType.STRING or number.token_type is not TokenType.NUMBER:
+        return []
 
-
-def _call(first: Token, number: Token, word: Token) -> list[Token]:
     def at(place: Token, kind: TokenType, text: str) -> Token:
         return Token(kind, text, place.line, place.col, place.start, place.end)
 
@@ -94,10 +78,6 @@ def _call(first: Token, number: Token, word: Token) -> list[Token]:
         at(word, TokenType.STRING, word.text.upper()),
         at(word, TokenType.R_PAREN, ")"),
     ]
-
-
-def _whole(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 _SQL = (

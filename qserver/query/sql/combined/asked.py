@@ -64,11 +64,10 @@ def steps_half_width(statement: Statement, column: int, cell: Combined) -> Fract
     """The half-width that is asked of a function; raises as `order_asked` does."""
     half_width = statement.exactness_of(column).half_width
     if half_width is None:
-        raise statement.source.refuse(
-            "say how long the interval may be, in "
-            + ("the units of the number" if cell.function.has_steps else "records"),
-            statement.source.end,
-            hint=f"Nearest: WITHIN {1 if cell.function.has_steps else 50}.",
+        of = "the units of the number" if cell.function.has_steps else "records"
+        raise statement.refuse(
+            f"say how long the interval may be, in {of}",
+            f"Nearest: WITHIN {1 if cell.function.has_steps else 50}.",
         )
     return half_width
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
-from qserver.query.sql.combined.moments import covariance_range, root_range, variance_range
+from qserver.query.sql.combined.moments import covariance_range, of_both, root_range, variance_range
 from qserver.query.sql.tables.intervals import PublicBounds
 
 _STATED = Fraction(1, 10)
@@ -50,13 +50,10 @@ class Correlation:
         return Smooth(self._values, -1.0, 1.0, hides=any(self.errors))
 
     def _values(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
-        n, sx, qx, sy, qy, p = parts
-        x, y = (float(radius) for radius in self.radii)
         with np.errstate(all="ignore"):
-            first = qx / n + x * x / 2.0 - (sx / n) ** 2
-            second = qy / n + y * y / 2.0 - (sy / n) ** 2
-            found = (p / n - sx * sy / n**2) / np.sqrt(first * second)
-        return np.where((n > 0.0) & (first > 0.0) & (second > 0.0), found, np.nan)
+            both, first, second = of_both(parts, self.radii)
+            found = both / np.sqrt(first * second)
+        return np.where((parts[0] > 0.0) & (first > 0.0) & (second > 0.0), found, np.nan)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The correlation of the estimates, and all that the six intervals and the bins allow."""

@@ -14,8 +14,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.tables.intervals import PublicBounds
+from qserver.query.sql.tables.intervals import outward as rounded
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,17 @@ def covariance_range(
     return Range(low, high).within(-most, most)
 
 
+def of_both(
+    parts: NDArray[np.float64], radii: tuple[Fraction, Fraction]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The covariance and both variances that N, Sx, Qx, Sy, Qy and P tell."""
+    n, sx, qx, sy, qy, p = parts
+    x, y = map(float, radii)
+    first = qx / n + x * x / 2.0 - (sx / n) ** 2
+    second = qy / n + y * y / 2.0 - (sy / n) ** 2
+    return p / n - sx * sy / n**2, first, second
+
+
 def sample_factors(n: KnownPart) -> Range:
     """The range of N / (N - 1), for two records or more."""
     shares = shares_of_one(n, 2)
@@ -86,11 +101,7 @@ def root_range(found: Range) -> tuple[float, float]:
 
 def outward(found: Range) -> tuple[float, float]:
     """Both ends as floats, rounded outward."""
-    low, high = float(found.low), float(found.high)
-    return (
-        math.nextafter(low, -math.inf) if Fraction(low) > found.low else low,
-        math.nextafter(high, math.inf) if Fraction(high) < found.high else high,
-    )
+    return rounded(found.low, -math.inf), rounded(found.high, math.inf)
 
 
 def _greatest(slope: Fraction, bend: Fraction, shares: Range) -> Fraction:

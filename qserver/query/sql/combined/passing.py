@@ -21,7 +21,7 @@ from qserver.query.sql.combined.function import (
     Order,
     Smooth,
 )
-from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
+from qserver.query.sql.shaping.shape import Compare, Every, Opposite, Test, sides_of
 
 _STATED_SHARE = Fraction(1, 20)
 LAST_LOOK = 0.85
@@ -145,21 +145,11 @@ _Group = dict[int, KnownPart]
 
 def columns_of(test: Test) -> tuple[int, ...]:
     """The columns that a test names, in order."""
-    if isinstance(test, Compare):
-        return tuple(sorted({s for s in (test.left, test.right) if isinstance(s, int)}))
-    if isinstance(test, Missing):
-        return (test.column,)
-    inner = test.parts if isinstance(test, Every) else (test.of,)
-    return tuple(sorted({column for part in inner for column in columns_of(part)}))
+    return tuple(sorted({side for side in sides_of(test) if isinstance(side, int)}))
 
 
 def _constants(test: Test) -> list[Fraction]:
-    if isinstance(test, Compare):
-        return [side for side in (test.left, test.right) if isinstance(side, Fraction)]
-    if isinstance(test, Missing):
-        return []
-    inner = test.parts if isinstance(test, Every) else (test.of,)
-    return [constant for part in inner for constant in _constants(part)]
+    return [side for side in sides_of(test) if isinstance(side, Fraction)]
 
 
 def _is_one_sided(test: Test) -> bool:

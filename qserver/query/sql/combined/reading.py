@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -30,17 +30,11 @@ _CALLED = {"QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE", "APPROX_PERCENTILE"}
 _HALF = Fraction(1, 2)
 
 
-@dataclass(frozen=True)
-class _Kind:
-    is_root: bool
-    is_sample: bool
-
-
-_VARIANCE = _Kind(is_root=False, is_sample=True)
-_VARIANCE_POP = _Kind(is_root=False, is_sample=False)
-_DEVIATION = _Kind(is_root=True, is_sample=True)
-_DEVIATION_POP = _Kind(is_root=True, is_sample=False)
-_SPREADS: Mapping[type[exp.Expr], _Kind] = {
+_VARIANCE = partial(Spread, is_root=False, is_sample=True)
+_VARIANCE_POP = partial(Spread, is_root=False, is_sample=False)
+_DEVIATION = partial(Spread, is_root=True, is_sample=True)
+_DEVIATION_POP = partial(Spread, is_root=True, is_sample=False)
+_SPREADS: Mapping[type[exp.Expr], partial[Spread]] = {
     exp.Variance: _VARIANCE,
     exp.VariancePop: _VARIANCE_POP,
     exp.Stddev: _DEVIATION,
@@ -59,7 +53,7 @@ _STANDARDISED: Mapping[str, OfMoments] = {
     "KURTOSIS": "kurtosis",
     "KURTOSIS_POP": "kurtosis_pop",
 }
-_SPREADS_CALLED: Mapping[str, _Kind] = {
+_SPREADS_CALLED: Mapping[str, partial[Spread]] = {
     "VAR": _VARIANCE,
     "STD": _DEVIATION,
     "VARP": _VARIANCE_POP,
@@ -140,7 +134,7 @@ class SeveralReader:
 
     def _of_thresholds(self, node: exp.Expr, p: Fraction) -> Several:
         values = self._numeric(node)
-        count = values.prefix(len(values.lows), Fraction(1), Fraction(1))
+        count = product_term({values.axis: values.weights(lambda _: Fraction(1))})
         of = QuantileOf(p, values.axis, values.size, values.lows, values.highs)
         return Several((Linear((count,)),), Quantile(of))
 
@@ -162,7 +156,7 @@ class SeveralReader:
             return None
         values = self._numeric(of)
         terms = (product_term({values.axis: w}) for w in _moments(values))
-        function = Spread(values.radius, is_root=kind.is_root, is_sample=kind.is_sample)
+        function = kind(values.radius)
         return Several(
             tuple(Linear((term,)) for term in terms), function, function.error(values.error)
         )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
-from qserver.query.sql.combined.moments import covariance_range
+from qserver.query.sql.combined.moments import covariance_range, of_both
 
 Kind = Literal["covar_pop", "covar_samp", "slope", "intercept", "r2"]
 _STATED = Fraction(1, 20)
@@ -62,12 +62,10 @@ class Regression:
         return -math.inf, math.inf
 
     def _values(self, parts: FloatArray) -> FloatArray:
-        n, sx, qx, sy, qy, p = parts
-        (x, y), (at_x, at_y) = map(float, self.radii), map(float, self.middles)
+        n, sx, _, sy, _, _ = parts
+        at_x, at_y = map(float, self.middles)
         with np.errstate(all="ignore"):
-            both = p / n - sx * sy / n**2
-            first = qx / n + x * x / 2.0 - (sx / n) ** 2
-            second = qy / n + y * y / 2.0 - (sy / n) ** 2
+            both, first, second = of_both(parts, self.radii)
             is_told = n > 0.0
             if self.kind == "covar_samp":
                 both, is_told = both * n / (n - 1.0), n > 1.0

@@ -193,11 +193,7 @@ def _half_width(statement: Statement, column: int, cell: Combined) -> Fraction:
     if exact.part is not None:
         return exact.part * _least_size(statement, function)
     if exact.half_width is None:
-        raise statement.source.refuse(
-            "say how long the interval may be",
-            statement.source.end,
-            hint="Nearest: WITHIN 50 CONFIDENCE 0.95, 50 more or less with 95 percent confidence.",
-        )
+        raise statement.without_length()
     return exact.half_width
 
 
@@ -207,8 +203,7 @@ def _least_size(statement: Statement, function: QuotientOf) -> Fraction:
         low, high = (function.middle + end for end in function.bounds.whole)
         if (least := max(low, -high)) > 0:
             return least
-    raise statement.source.refuse(
+    raise statement.refuse(
         "not ask for a percentage of a quotient that may be zero",
-        statement.source.end,
-        hint="Nearest: WITHIN 0.02, in the units of the quotient.",
+        "Nearest: WITHIN 0.02, in the units of the quotient.",
     )

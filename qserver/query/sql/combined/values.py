@@ -55,20 +55,9 @@ class Values:
         pairs = zip(self.lows, self.highs, strict=True)
         return self._runs([of((low + high) / 2 - self.middle) for low, high in pairs])
 
-    def prefix(self, stop: int, inside: Fraction, outside: Fraction) -> ProductTerm:
-        """`inside` on the first `stop` bins, `outside` on the others; 0 in no bin."""
-        rest = len(self.lows) - stop
-        return product_term({self.axis: self._runs([inside] * stop + [outside] * rest)})
-
     def _runs(self, values: Sequence[Fraction]) -> ScaledWeights:
-        ends, found = list[int](), list[Fraction]()
-        for end, value in enumerate((*values, *(Fraction(0),) * (self.size - len(values))), 1):
-            if found and found[-1] == value:
-                ends[-1] = end
-            else:
-                ends.append(end)
-                found.append(value)
-        return from_runs(ends, found)
+        rest = (Fraction(0),) * (self.size - len(values))
+        return from_runs(range(1, self.size + 1), (*values, *rest))
 
 
 def product_term(factors: Mapping[int, ScaledWeights]) -> ProductTerm:

@@ -107,8 +107,7 @@ class _Engine:
                 for column, kind in zip(table["columns"], table["types"], strict=True)
             )
             self._connection.execute(
-                f"CREATE TEMP TABLE {_quoted(table['name'])} AS SELECT {columns}",
-                table["values"],
+                f"CREATE TEMP TABLE {_quoted(table['name'])} AS SELECT {columns}", table["values"]
             )
             self._loaded[table["name"]] = line
 

@@ -1,4 +1,4 @@
-"""Run a statement over public tables in the engine's process."""
+"""Run a statement over public tables in the engine's process: lines of JSON pass between them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,81 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
 from importlib.util import find_spec
 from typing import IO, Any
 
 from sqlglot import ErrorLevel, UnsupportedError, exp
 
 from qserver.errors import CapacityError, EngineError
+from qserver.query.domain import decimal_text
 from qserver.query.sql.engine.allowed import check
-from qserver.query.sql.engine.wire import Table, request, rows_of
 from qserver.text import printable
 
-__all__ = ["Table", "run"]
+
+@dataclass(frozen=True)
+class Table:
+    """A public table.
+
+    Args:
+        types: of the columns, as DuckDB calls them.
+        rows: texts, whole numbers, booleans, None, Fractions with an end as decimals for DECIMAL,
+            floats for DOUBLE, and dates.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+
+# Per type how a value of JSON is read; others are as JSON has them.
+_READ: dict[str, Callable[[Any], object]] = {
+    "DECIMAL": Fraction,
+    "DATE": date.fromisoformat,
+    "TIMESTAMP": datetime.fromisoformat,
+    "HUGEINT": int,
+}
+
+
+def request(sql: str, tables: Sequence[Table]) -> bytes:
+    """The lines that ask for a statement's result."""
+    lines = [json.dumps({"sql": sql, "n_tables": len(tables)}), *map(_line, tables)]
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def _line(table: Table) -> str:
+    """A table by its columns."""
+    values = [list(column) for column in zip(*table.rows, strict=True)]
+    values = values or [[] for _ in table.columns]
+    parts = {"name": table.name, "columns": table.columns, "types": table.types, "values": values}
+    return json.dumps(parts, default=_written)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, Fraction):
+        return decimal_text(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"no value of a table: {type(value).__name__}")
+
+
+def rows_of(kinds: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[tuple[object, ...]]:
+    """The rows of a reply, decimals as Fractions and days as dates."""
+    read = [_READ.get(kind) for kind in kinds]
+    if not any(read):
+        return [tuple(row) for row in rows]
+    return [
+        tuple(
+            value if of is None or value is None else of(value)
+            for of, value in zip(read, row, strict=True)
+        )
+        for row in rows
+    ]
+
 
 # Replies that are kept, and the longest request with its reply that is: 16 MB at most.
 _MOST_KEPT = 1024
@@ -38,7 +101,7 @@ def run(query: exp.Expr, tables: Sequence[Table]) -> list[tuple[object, ...]]:
         EngineError: it holds something that is not on the list, or DuckDB cannot evaluate it.
         CapacityError: it is nested too deep, or takes too much time or memory.
     """
-    check(query, tables)
+    check(query, [table.name for table in tables])
     try:
         sql = query.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as exc:

@@ -50,8 +50,7 @@ def grouping_sets(group: exp.Group | None, source: SqlText) -> GroupingSets:
         nodes = [node for part in parts for node in _listed(part)]
         return GroupingSets(tuple(nodes), (tuple(range(len(nodes))),))
     choices = [_sets(part) for part in parts]
-    if prod(map(len, choices)) > MOST_SETS:
-        raise CapacityError(f"GROUP BY has at most {MOST_SETS} sets of groups. Ask its parts.")
+    _check_sets(prod(map(len, choices)))
     chosen = [_joined(one) for one in product(*choices)]
     found = list[exp.Expr]()
     for one in chosen:
@@ -84,14 +83,16 @@ def _sets(part: exp.Expr) -> _Sets:
     if not isinstance(part, exp.Rollup | exp.Cube):
         return [_listed(part)]
     units = [_listed(unit) for unit in part.expressions]
-    if len(units) >= MOST_SETS:
-        raise CapacityError(f"GROUP BY has at most {MOST_SETS} sets of groups. Ask its parts.")
-    if isinstance(part, exp.Rollup):
-        return [_joined(units[:n]) for n in range(len(units), -1, -1)]
-    if 1 << len(units) > MOST_SETS:
-        raise CapacityError(f"GROUP BY has at most {MOST_SETS} sets of groups. Ask its parts.")
-    sizes = range(len(units), -1, -1)
+    is_rollup, sizes = isinstance(part, exp.Rollup), range(len(units), -1, -1)
+    _check_sets(len(units) + 1 if is_rollup else 1 << min(len(units), MOST_SETS))
+    if is_rollup:
+        return [_joined(units[:n]) for n in sizes]
     return [_joined(chosen) for n in sizes for chosen in combinations(units, n)]
+
+
+def _check_sets(n: int) -> None:
+    if n > MOST_SETS:
+        raise CapacityError(f"GROUP BY has at most {MOST_SETS} sets of groups. Ask its parts.")
 
 
 def _joined(units: Sequence[list[exp.Expr]]) -> list[exp.Expr]:

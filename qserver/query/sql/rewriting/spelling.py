@@ -15,8 +15,8 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.calendar.units import UNITS, unit_of
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.logic import is_text
-from qserver.query.sql.rewriting.written import keep_written
+from qserver.query.sql.logic import above, is_text
+from qserver.query.sql.rewriting.written import PLACE, keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
@@ -35,14 +35,14 @@ _TEXTS = (
 )
 _GEOMETRIC = frozenset({"GEOMEAN", "GEOMETRIC_MEAN"})
 _SPECIAL = re.compile(r"([\\%_])")
-_PLACE = ("line", "col", "start", "end")
 
 
 def respelt(select: exp.Select, names: Names) -> exp.Select:
     """The SELECT with one spelling for each thing; changes it in place.
 
     Raises:
-        SqlError: an interval is added to a date, or taken away, that is none of whole days.
+        SqlError: an interval is added to a date, or taken away, that is none of whole days; or a
+            name has another schema before it.
     """
     group = select.args.get("group")
     if group is not None and group.args.get("all") and not group.expressions:
@@ -53,7 +53,7 @@ def respelt(select: exp.Select, names: Names) -> exp.Select:
         found = _respelt(node, names)
         if found is not None:
             node.replace(keep_written(_at(found, node), node))
-    return select
+    return _tidied(select, names)
 
 
 def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
@@ -93,14 +93,12 @@ def _geometric(node: exp.Expr) -> exp.Expr | None:
 
 def _part(node: exp.Expr) -> exp.Expr | None:
     """MONTH(d) is EXTRACT(MONTH FROM d), of all years; beside '2024-03' it is of one year."""
-    part, above = FUNCTIONS.get(type(node)), node.parent
+    part, outer = FUNCTIONS.get(type(node)), above(node)
     if part is None:
         return None
-    while isinstance(above, exp.Paren):
-        above = above.parent
-    is_compared = isinstance(above, _COMPARED)
-    if is_compared and above is not None:
-        others = (one.unnest() for one in above.iter_expressions() if one.unnest() is not node)
+    is_compared = isinstance(outer, _COMPARED)
+    if is_compared and outer is not None:
+        others = (one.unnest() for one in outer.iter_expressions() if one.unnest() is not node)
         if part == "year" or any(map(is_text, others)):
             return None
     found = exp.Extract(this=exp.var(part), expression=node.this)
@@ -197,7 +195,7 @@ def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:
     if places:
         first = min(places, key=lambda place: place["start"])
         last = max(places, key=lambda place: place["end"])
-        node.meta.update({key: first[key] for key in _PLACE if key in first})
+        node.meta.update({key: first[key] for key in PLACE if key in first})
         node.meta["end"] = last["end"]
     return node
 
@@ -209,18 +207,14 @@ _TEXT = frozenset({exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.
 _COUNTS = exp.Count | exp.CountIf
 
 
-def tidied(select: exp.Select, names: Names) -> exp.Select:
-    """The SELECT without what changes no value; changes it in place.
-
-    Raises:
-        SqlError: a name has another schema before it.
-    """
+def _tidied(select: exp.Select, names: Names) -> exp.Select:
+    """The SELECT without casts and schemas that change no value, and NULLIF below a division."""
     for column in list(select.find_all(exp.Column)):
         _check_schema(column, names.source)
     for nullif in list(select.find_all(exp.Nullif)):
         is_zero = isinstance(nullif.expression, exp.Literal) and nullif.expression.name == "0"
-        above = nullif.parent
-        if is_zero and isinstance(above, exp.Div) and above.expression is nullif:
+        outer = nullif.parent
+        if is_zero and isinstance(outer, exp.Div) and outer.expression is nullif:
             nullif.replace(nullif.this)
     for cast in reversed(list(select.find_all(exp.Cast))):
         if _changes_nothing(cast, select, names):
@@ -260,7 +254,7 @@ def _keeps(to: exp.DataType, *, is_whole: bool) -> bool:
 
 def _is_item(node: exp.Expr, select: exp.Select) -> bool:
     """Whether a node is an item of SELECT, perhaps with an alias."""
-    above = node.parent
-    while isinstance(above, exp.Alias | exp.Paren):
-        above = above.parent
-    return above is select and node.find_ancestor(exp.Select) is select
+    outer = node.parent
+    while isinstance(outer, exp.Alias | exp.Paren):
+        outer = outer.parent
+    return outer is select and node.find_ancestor(exp.Select) is select

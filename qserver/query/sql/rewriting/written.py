@@ -8,8 +8,8 @@ from typing import cast
 
 from sqlglot import Token, TokenType, exp
 
-from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.attributes import is_same
+from qserver.errors import CapacityError
+from qserver.query.sql.attributes import is_same, no_column
 from qserver.query.sql.clauses import UNSAID, Exactness, exactness_of
 from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
@@ -104,7 +104,7 @@ def _places(body: Sequence[Token], start: int) -> list[TextPlace]:
 
 
 MOST_NODES = 1 << 15
-_PLACE = ("line", "col", "start", "end")
+PLACE = ("line", "col", "start", "end")
 
 
 @dataclass(frozen=True)
@@ -189,15 +189,15 @@ class Renaming:
             return self._placed(meant, name)
         if output.gives_all:
             return exp.Column(this=self._placed(name, name))
-        raise self._unknown(name, output)
+        raise no_column(name, output.name, [known for known, _ in output.columns], self.source)
 
     def _placed(self, node: exp.Expr, at: exp.Identifier) -> exp.Expr:
         """A copy of what a name stands for; faults in it point at the name."""
-        place = {key: at.meta[key] for key in _PLACE if key in at.meta}
+        place = {key: at.meta[key] for key in PLACE if key in at.meta}
         found = keep_written(self.copied(node), node)
         for part in found.walk():
             self._take()
-            for key in _PLACE:
+            for key in PLACE:
                 part.meta.pop(key, None)
             if isinstance(part, exp.Identifier | exp.Literal | exp.Func | exp.Star):
                 part.meta.update(place)
@@ -207,12 +207,3 @@ class Renaming:
         self.left -= 1
         if self.left < 0:
             raise CapacityError("The SELECTs in this text repeat one another too often. Ask parts.")
-
-    def _unknown(self, name: exp.Identifier, output: Output) -> SqlError:
-        shown = ", ".join(known[:40] for known, _ in output.columns[:12])
-        which = f"`{output.name}`" if output.name else "the SELECT that it reads"
-        return self.source.refuse(
-            f"name a column of {which}, got `{name.name[:40]}`",
-            name,
-            hint=f"Columns: {shown}." if shown else "",
-        )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from qserver.query.sql.attributes import Names, constant
+from qserver.query.sql.logic import of_two
 from qserver.query.sql.shaping.items import check_parts
 from qserver.query.sql.text import SqlText
 
@@ -43,16 +44,9 @@ class Having:
 
     def where(self, where: exp.Expr | None) -> exp.Expr | None:
         """WHERE and the conditions on groups: which groups there are."""
-        found = where
         for part in self.public:
-            if found is None:
-                found = part
-                continue
-            # No copy: the parts keep their places in the text.
-            both = exp.And()
-            both.args = {"this": found, "expression": part}
-            found = both
-        return found
+            where = part if where is None else of_two(exp.And, where, part)
+        return where
 
 
 def cut_of(select: exp.Expr, source: SqlText) -> Cut:

@@ -210,6 +210,16 @@ class Shape:
 PLAIN = Shape()
 
 
+def sides_of(test: Test) -> list[int | Fraction]:
+    """The columns, by their indexes, and the constants that a test names, in order."""
+    if isinstance(test, Compare):
+        return [test.left, test.right]
+    if isinstance(test, Missing):
+        return [test.column]
+    inner = test.parts if isinstance(test, Every) else (test.of,)
+    return [side for part in inner for side in sides_of(part)]
+
+
 def _number(side: int | Fraction, row: Numbers) -> Fraction | None:
     if isinstance(side, Fraction):
         return side

@@ -11,8 +11,9 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.combined.meaning import Several
+from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting.spelling import respelt, tidied
+from qserver.query.sql.rewriting.spelling import respelt
 from qserver.query.sql.shaping.items import Item, Items, check_parts, items_of
 from qserver.query.sql.shaping.reading import Having, cut_of
 from qserver.query.sql.shell.choices import Choices
@@ -99,7 +100,7 @@ class Shell:
 
     def _of_records(self, select: exp.Select, env: Env, *, has_record: bool) -> Relation:
         names = replace(self.names, tables=self.records.tables(select))
-        select = tidied(respelt(select, names), names)
+        select = respelt(select, names)
         items, having = items_of(self.source, select), Having.of(select, names)
         where = select.args.get("where")
         condition = having.where(None if where is None else where.this)
@@ -271,8 +272,7 @@ class Shell:
         """The items of a SELECT, with those that a star stands for."""
         found = list[Item]()
         for item in items_of(self.source, select).found:
-            is_star = isinstance(item.node, exp.Star) or isinstance(item.node.this, exp.Star)
-            if not is_star or isinstance(item.node, exp.Func):
+            if not is_star(item.node):
                 found.append(item)
                 continue
             of = item.node.table.lower() if isinstance(item.node, exp.Column) else ""

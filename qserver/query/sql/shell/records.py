@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.logic import is_star
 from qserver.query.sql.plain import ASK_FIRST, CHOOSES, JOINED, NO_SELECT, NO_TEST
 from qserver.query.sql.rewriting.spelling import SCHEMA
 from qserver.query.sql.rewriting.written import Output, Renaming, keep_written, written_of
@@ -213,8 +214,7 @@ class Records:
         columns, name = named.columns, named.name
         found, gives_all = list[tuple[str, exp.Expr]](), False
         for i, item in enumerate(inner.expressions):
-            is_star = isinstance(item, exp.Star) or isinstance(item.this, exp.Star)
-            if is_star and not isinstance(item, exp.Func):
+            if is_star(item):
                 gives_all = True
                 continue
             called = columns[i] if i < len(columns) else item.alias_or_name or written_of(item).text
@@ -230,8 +230,7 @@ class Records:
         """The items of the outer SELECT, with their names kept."""
         found = list[exp.Expr]()
         for item in outer.expressions:
-            is_star = isinstance(item, exp.Star) or isinstance(item.this, exp.Star)
-            if is_star and not isinstance(item, exp.Func):
+            if is_star(item):
                 found += [
                     _called(self._renaming.copied(node), name) for name, node in output.columns
                 ]

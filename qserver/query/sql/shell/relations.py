@@ -199,7 +199,7 @@ class Relation:
     offset: int = 0
     shown: tuple[SortBy, ...] = ()
     differs: exp.Expr | None = field(default=None, compare=False)
-    at: exp.Expr | None = field(default=None, compare=False)
+    at: exp.Expr = field(default_factory=exp.null, compare=False)
 
     def merged(self) -> Relation:
         """The relation, in which hidden numbers are those of SELECT where they are the same."""

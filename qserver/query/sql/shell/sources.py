@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from qserver.errors import SqlError
-from qserver.query.sql.attributes import is_same
+from qserver.query.sql.attributes import is_same, no_column
 from qserver.query.sql.combined.meaning import Linear
 from qserver.query.sql.shaping.groups import without_total
 from qserver.query.sql.shaping.items import Items
@@ -178,13 +178,7 @@ class TableScope(Scope):
             if node.table and node.table.lower() not in map(str.lower, tables):
                 shown = "".join(f"`{alias}`, " for alias in tables[:1])
                 return self.source.refuse(f"name {shown}or nothing, before a dot", node)
-            which = f"`{tables[0]}`" if len(tables) == 1 else "the SELECT that it reads"
-            shown = ", ".join(name[:40] for name in names[:12])
-            return self.source.refuse(
-                f"name a column of {which}, got `{node.name[:40]}`",
-                node,
-                hint=f"Columns: {shown}." if shown else "",
-            )
+            return no_column(node, tables[0] if len(tables) == 1 else "", names, self.source)
         return self._no_number(node)
 
 

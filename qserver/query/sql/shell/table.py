@@ -11,7 +11,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from qserver.errors import CapacityError, EngineError, InputError, SqlError
+from qserver.errors import CapacityError, EngineError, InputError
 from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
@@ -23,13 +23,11 @@ from qserver.query.sql.engine.run import run
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import (
     PLAIN,
-    Compare,
     Every,
-    Missing,
     Shape,
     SortKey,
-    Test,
     Top,
+    sides_of,
 )
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.functions import has_kinks
@@ -47,7 +45,7 @@ from qserver.query.sql.statement import (
     Statement,
     Sum,
 )
-from qserver.query.sql.tables.passing_groups import passing_groups
+from qserver.query.sql.tables.passing_groups import no_groups, passing_groups
 from qserver.query.sql.tables.units import COUNTS, Unit
 
 _NOTHING = Linear(())
@@ -97,20 +95,12 @@ class Tables:
     def counted(self, relation: Relation) -> Several:
         """How many rows of a relation its tests leave."""
         if relation.firsts:
-            raise self._no_count()
+            raise no_groups(self._source)
         return passing_groups(self.part(relation))
-
-    def _no_count(self) -> SqlError:
-        return self._source.refuse(
-            "count the groups of GROUP BY, without LIMIT",
-            self._source.end,
-            hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
-        )
 
     def part(self, relation: Relation) -> Statement:
         """The table of a relation."""
-        at = relation.at if relation.at is not None else exp.null()
-        numbers, groups = self._numbers(relation), _groups(relation)
+        at, numbers, groups = relation.at, self._numbers(relation), _groups(relation)
         rows = self._run(relation)
         _check_size(len(rows.rows), len(numbers))
         cells, units = self._cells(rows, numbers, at)
@@ -153,7 +143,7 @@ class Tables:
         events = [c for c in numbers if c.bounds is not None]
         if not events:
             return
-        at = relation.at if relation.at is not None else exp.null()
+        at = relation.at
         if len(events) < len([c for c in relation.columns if c.is_number]):
             raise self._source.refuse(
                 "select either probabilities or numbers",
@@ -205,8 +195,7 @@ class Tables:
         try:
             found = run(query, tables)
         except EngineError as exc:
-            at = relation.at if relation.at is not None else self._source.end
-            raise self._source.refuse(exc.condition, at) from exc
+            raise self._source.refuse(exc.condition, relation.at) from exc
         return _Rows({name: i for i, name in enumerate(names)}, found)
 
     def _numbers(self, relation: Relation) -> list[Column]:
@@ -341,8 +330,7 @@ class Tables:
                     for one, party in zip(before, rows.of(key.parties), strict=True)
                 }
                 if len(told) > len({tuple(map(str, one)) for one in before}):
-                    at = relation.at if relation.at is not None else exp.null()
-                    raise self._source.refuse("order by the number that it ranks by", at)
+                    raise self._source.refuse("order by the number that it ranks by", relation.at)
             if not key.is_number:
                 for one, value in zip(before, rows.of(key.column), strict=True):
                     one.append(value)
@@ -405,20 +393,11 @@ def _wanted(relation: Relation) -> list[int]:
     """The numbers that tests, ranks and keys are about."""
     ranks = [first.rank for first in relation.firsts]
     ranks += [c.rank for c in relation.columns if c.rank is not None]
-    found = [i for test in relation.tests for i in _named(test)]
+    sides = [side for test in relation.tests for side in sides_of(test)]
+    found = [side for side in sides if isinstance(side, int)]
     found += [rank.number for rank in ranks]
     found += [key.column for key in (*relation.keys, *relation.shown) if key.is_number]
     return list(dict.fromkeys(found))
-
-
-def _named(test: Test) -> list[int]:
-    if isinstance(test, Compare):
-        return [side for side in (test.left, test.right) if not isinstance(side, Fraction)]
-    if isinstance(test, Missing):
-        return [test.column]
-    if isinstance(test, Every):
-        return [i for part in test.parts for i in _named(part)]
-    return _named(test.of)
 
 
 def _groups(relation: Relation) -> list[Column]:

@@ -139,8 +139,7 @@ class _Union:
         return [*found, *self._parts(node.expression, env, is_whole=False)]
 
     def _check_part(self, part: Relation, expected: Sequence[Column]) -> None:
-        at = part.at if part.at is not None else exp.null()
-        own = listed_of(part)
+        at, own = part.at, listed_of(part)
         if any(c.bounds or c.rank for c in own):
             raise self._source.refuse(
                 "ask for ranks and probabilities in a SELECT of their own, without UNION", at

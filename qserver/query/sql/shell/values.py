@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from qserver.query.sql.shell.relations import Value
 
-_OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_FUNCTIONS: dict[type[exp.Expr], str] = {
+_OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"} | {
     exp.Abs: "abs",
     exp.Ln: "ln",
     exp.Exp: "exp",
@@ -79,4 +78,4 @@ def joined(pieces: Sequence[exp.Expr | str]) -> exp.Expr:
 
 def operator_of(node: exp.Expr) -> str:
     """The name of an operator or a function of numbers; '' for another node."""
-    return _OPERATORS.get(type(node)) or _FUNCTIONS.get(type(node)) or ""
+    return _OPERATORS.get(type(node), "")

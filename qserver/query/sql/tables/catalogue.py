@@ -31,15 +31,7 @@ _NO_ROW = re.compile(
 )
 _TYPES = {"integer": "integer", "real": "double precision", "date": "date", "period": "date"}
 _TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
-_COLUMNS = (
-    "table_catalog",
-    "table_schema",
-    "table_name",
-    "column_name",
-    "ordinal_position",
-    "is_nullable",
-    "data_type",
-)
+_COLUMNS = (*_TABLES[:3], "column_name", "ordinal_position", "is_nullable", "data_type")
 _PARTS = frozenset({"expressions", "from_", "where", "order", "limit", "distinct"})
 _NEAREST = "Nearest: SELECT column_name, data_type FROM information_schema.columns."
 _Rows = list[dict[str, str]]
@@ -138,27 +130,29 @@ def _selected(source: SqlText, domain: Domain, dataset: str) -> Statement:
     limit = select.args.get("limit")
     if isinstance(limit, exp.Limit) and limit.expression.name.isdecimal():
         kept = kept[: int(limit.expression.name)]
-    items: list[tuple[str, exp.Expr]] = []
-    for item in select.expressions:
-        if isinstance(item, exp.Star):
-            items += [(name, exp.column(name)) for name in names]
-        else:
-            items.append((item.alias_or_name, item.unalias()))
-    blank = dict.fromkeys(names, "")
+    items = [
+        (name, node)
+        for item in select.expressions
+        for name, node in (
+            [(name, exp.column(name)) for name in names]
+            if isinstance(item, exp.Star)
+            else [(item.alias_or_name, item.unalias())]
+        )
+    ]
     for _, node in items:
-        _value(node, blank, source)
+        _value(node, dict.fromkeys(names, ""), source)
     found = [tuple(_value(node, row, source) for _, node in items) for row in kept]
     return _statement(source, tuple(name for name, _ in items), found)
 
 
 def _parsed(source: SqlText) -> exp.Select:
+    refused = source.refuse("be one SELECT of names", source.end, hint=_NEAREST)
     try:
         [found] = Words().parse(source.text.rstrip().rstrip(";"))
     except (ParseError, TokenError, ValueError, RecursionError) as exc:
-        raise source.refuse("be one SELECT of names", source.end, hint=_NEAREST) from exc
-    source_of = found.args.get("from_") if isinstance(found, exp.Select) else None
-    if not isinstance(found, exp.Select) or source_of is None:
-        raise source.refuse("be one SELECT of names", source.end, hint=_NEAREST)
+        raise refused from exc
+    if not isinstance(found, exp.Select) or found.args.get("from_") is None:
+        raise refused
     return found
 
 
@@ -193,9 +187,9 @@ def _holds(node: exp.Expr, row: dict[str, str], source: SqlText) -> bool:
 
 
 def _text(node: exp.Expr, source: SqlText) -> str:
-    if not isinstance(node, exp.Literal):
-        raise _no_condition(node, source)
-    return str(node.this)
+    if isinstance(node, exp.Literal):
+        return str(node.this)
+    raise _no_condition(node, source)
 
 
 def _no_condition(node: exp.Expr, source: SqlText) -> SqlError:

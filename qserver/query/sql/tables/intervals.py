@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Generic, TypeGuard, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -92,21 +92,21 @@ def quotient_interval(
     The whole line if d may be zero or have either sign. Public bounds cut it, if there are any;
     ends are rounded outward.
     """
-    ends = _quotients(part, denominator)
+    low, high = _quotients(part, denominator)
     if bounds is not None:
         # Bounds are those of weighted averages, whose denominator is not negative.
         is_sure = denominator.low is not None and denominator.low > 0.0
-        ends = bounds.cut(*ends) if is_sure and _are_finite(ends) else bounds.whole
-    low = None if ends[0] is None else _rounded(ends[0] + middle, -math.inf)
-    high = None if ends[1] is None else _rounded(ends[1] + middle, math.inf)
-    return CellInterval(low, high)
+        if is_sure and low is not None and high is not None:
+            low, high = bounds.cut(low, high)
+        else:
+            low, high = bounds.whole
+    return CellInterval(
+        None if low is None else outward(low + middle, -math.inf),
+        None if high is None else outward(high + middle, math.inf),
+    )
 
 
 _Ends = tuple[Fraction | None, Fraction | None]
-
-
-def _are_finite(ends: _Ends) -> TypeGuard[tuple[Fraction, Fraction]]:
-    return None not in ends
 
 
 def _quotients(part: CellInterval, denominator: CellInterval) -> _Ends:
@@ -126,7 +126,8 @@ def _fraction(value: float | None) -> Fraction | None:
     return None if value is None or math.isinf(value) else Fraction(value)
 
 
-def _rounded(value: Fraction, towards: float) -> float:
+def outward(value: Fraction, towards: float) -> float:
+    """The nearest float that is not on the other side of a number."""
     found = float(value)
     beyond = Fraction(found) > value if towards < 0 else Fraction(found) < value
     return math.nextafter(found, towards) if beyond else found
@@ -144,8 +145,8 @@ def moved(interval: CellInterval, by: float | None) -> CellInterval:
         return interval
     low, high = (None if end is None else Fraction(end) for end in (interval.low, interval.high))
     return CellInterval(
-        None if low is None else _rounded(low + Fraction(by), -math.inf),
-        None if high is None else _rounded(high + Fraction(by), math.inf),
+        None if low is None else outward(low + Fraction(by), -math.inf),
+        None if high is None else outward(high + Fraction(by), math.inf),
     )
 
 

@@ -41,10 +41,7 @@ def remarks_on_null(select: exp.Select, names: Names) -> tuple[str, ...]:
 
 
 def left_out(
-    rows: Sequence[Row],
-    before: Callable[[], Sequence[Row]],
-    domain: Domain,
-    axes: Collection[int],
+    rows: Sequence[Row], before: Callable[[], Sequence[Row]], domain: Domain, axes: Collection[int]
 ) -> tuple[str, ...]:
     """That missing values were counted by earlier versions, a sentence per attribute.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from qserver.errors import SqlError
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.meaning import Linear, Several
 from qserver.query.sql.combined.passing import Passing, columns_of
 from qserver.query.sql.regions import ProductTerm
 from qserver.query.sql.statement import Statement, Sum
+from qserver.query.sql.text import SqlText
 from qserver.query.weights import ScaledWeights
 
 
@@ -18,21 +20,16 @@ def passing_groups(table: Statement) -> Several:
     Raises:
         SqlError: it has no groups, cuts them by LIMIT, or tests other numbers than counts and sums.
     """
-    shape, rows, source = table.shape, table.rows, table.source
+    shape, rows = table.shape, table.rows
     if shape.limit is not None or shape.offset or not table.groups or not rows:
-        raise source.refuse(
-            "count the groups of GROUP BY, without LIMIT",
-            source.end,
-            hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
-        )
+        raise no_groups(table.source)
     columns = () if shape.test is None else columns_of(shape.test)
     cells = [[row.cells[k] for k in columns] for row in rows]
     sums = [[cell for cell in row if isinstance(cell, Sum) and cell.offset == 0] for row in cells]
     if shape.test is None or not columns or any(len(row) != len(columns) for row in sums):
-        raise source.refuse(
+        raise table.refuse(
             "count groups by counts and sums in HAVING, compared with numbers",
-            source.end,
-            hint="Nearest: HAVING COUNT(*) >= 50.",
+            "Nearest: HAVING COUNT(*) >= 50.",
         )
     whole = tuple(all(is_whole(row[k].query) for row in sums) for k in range(len(columns)))
     function = Passing(shape.test, columns, whole, len(rows))
@@ -53,4 +50,13 @@ def _linear(query: LinearQuery) -> Linear:
             )
             for term in query.terms
         )
+    )
+
+
+def no_groups(source: SqlText) -> SqlError:
+    """The error of a count of what are no groups, or not all."""
+    return source.refuse(
+        "count the groups of GROUP BY, without LIMIT",
+        source.end,
+        hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
     )

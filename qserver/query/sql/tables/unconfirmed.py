@@ -97,7 +97,8 @@ def by_owner(statement: Statement, count: Fraction | None) -> Statement:
     Args:
         count: the half-width of a count, as the dataset's owner said; None for no length.
     """
-    if count is None or statement.has_lengths or not _has_sums_alone(statement):
+    lacking = [row.cells[k] for row in statement.rows for k in _missing(statement)]
+    if count is None or statement.has_lengths or not all(isinstance(c, Sum) for c in lacking):
         return statement
     return stated(statement, count)
 
@@ -144,10 +145,9 @@ def unconfirmed(
     """
     words, text = _words(statement, full), _typed(statement, full)
     hint = f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent: send it so "
-    refused = statement.source.refuse(
+    refused = statement.refuse(
         _WITHOUT_EXPLAIN if is_known else _condition(statement),
-        statement.source.end,
-        hint=f"{hint}to pay that{f': {text}' if text else '.'}",
+        f"{hint}to pay that{f': {text}' if text else '.'}",
     )
     return UnconfirmedError(
         refused, price_nano=price_nano, remaining_nano=remaining_nano, words=words
@@ -231,12 +231,6 @@ def _typed(statement: Statement, full: Statement) -> str:
 
 def _text(number: Fraction) -> str:
     return decimal_text(Fraction(f"{float(number):.3g}"))
-
-
-def _has_sums_alone(statement: Statement) -> bool:
-    """Whether every column that says no length has counts and sums alone."""
-    missing = _missing(statement)
-    return all(isinstance(row.cells[k], Sum) for row in statement.rows for k in missing)
 
 
 def _half_width(statement: Statement, column: int, count: Fraction) -> Fraction:

@@ -106,18 +106,14 @@ def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
     if isinstance(node, exp.RegrSlope | exp.RegrIntercept):
         y, x = (_of_aggregate(exp.Avg(this=of), names) for of in (node.this, node.expression))
         return y if isinstance(node, exp.RegrIntercept) else y.times(x, -1)
-    if isinstance(node, exp.Count | exp.CountIf | exp.Anonymous) and not _is_of_values(node):
+    called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, exp.Count | exp.CountIf) or called == "PROBABILITY":
         return COUNTS
     axes = {names.any_axis(column) for column in _values(node)}
     values = Unit.product({names.domain.names[axis]: 1 for axis in axes})
     if isinstance(node, _SQUARES) or called in _SQUARES_CALLED:
         return values.times(values)
     return COUNTS.times(values) if isinstance(node, exp.Sum) else values
-
-
-def _is_of_values(node: exp.Expr) -> bool:
-    """Whether a function of another name is one of values, as QUANTILE(a, p) is."""
-    return isinstance(node, exp.Anonymous) and node.name.upper() != "PROBABILITY"
 
 
 def _values(node: exp.Expr) -> Iterator[exp.Column]:

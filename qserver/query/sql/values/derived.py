@@ -79,11 +79,7 @@ def _is_calculated(node: exp.Expr, names: Names) -> bool:
 
 
 def derived(
-    node: exp.Expr,
-    names: Names,
-    regions: Regions,
-    *,
-    near: Near = "keep",
+    node: exp.Expr, names: Names, regions: Regions, *, near: Near = "keep"
 ) -> Derived | None:
     """What an expression gives for each value of its attributes; None if it is none of these.
 
@@ -99,7 +95,10 @@ def derived(
     if (level := names.level(node)) is not None:
         return _of_level(*level, names)
     if isinstance(node, exp.Extract):
-        part = _part(node, names)
+        part = str(node.this.name).lower()
+        if part not in PARTS:
+            choices = ", ".join(one.upper() for one in PARTS)
+            raise names.source.refuse(f"EXTRACT one of {choices}", node)
         _dates(node, node.expression.unnest(), PARTS[part], part, names)
     if is_of_calendar(node):
         return _of_calendar(node, names)
@@ -203,15 +202,6 @@ def _of_all_years(node: exp.Expr, names: Names) -> str:
     )
 
 
-def _part(node: exp.Extract, names: Names) -> str:
-    """What EXTRACT takes of a date."""
-    part = str(node.this.name).lower()
-    if part not in PARTS:
-        choices = ", ".join(p.upper() for p in PARTS)
-        raise names.source.refuse(f"EXTRACT one of {choices}", node)
-    return part
-
-
 def _number(periods: Periods, i: int, unit: Unit) -> int:
     number = periods.start + i
     return number if unit == periods.every else longer(periods.every, number, unit)
@@ -273,7 +263,6 @@ def _dates(
         )
     if UNITS.index(unit) < UNITS.index(periods.every):
         raise names.source.refuse(
-            f"take no less than a {periods.every} of `{attribute.name}`: its bins are as long",
-            node,
+            f"take no less than a {periods.every} of `{attribute.name}`: its bins are as long", node
         )
     return axis, attribute, periods

@@ -20,11 +20,7 @@ from qserver.query.sql.shaping.items import written
 
 Value = str | bool | Fraction | date
 Of = Literal["text", "truth", "period", "number"]
-_KINDS: dict[type, Of] = {
-    Fraction: "number",
-    bool: "truth",
-    date: "period",
-}
+_KINDS: dict[type, Of] = {Fraction: "number", bool: "truth", date: "period"}
 _WHOLE = (exp.Floor, exp.Ceil, exp.Trunc, exp.IntDiv, exp.WidthBucket)
 
 

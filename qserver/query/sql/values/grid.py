@@ -22,6 +22,7 @@ from qserver.query.calendar.units import UNITS, Unit, first_day
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, quoted
 from qserver.query.sql.engine.run import Table, run
+from qserver.query.sql.logic import above
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.shaping.items import written
 from qserver.query.sql.values.found import Beside, Derived, Value, check_quotients, from_keys
@@ -129,14 +130,12 @@ def _is_column(node: exp.Expr, names: Names) -> bool:
 
 def _check_kind(column: exp.Column, names: Names) -> None:
     """Raise SqlError where a function of numbers is of labels, or one of texts of others."""
-    attribute, above = names.domain.attributes[names.any_axis(column)], column.parent
-    while isinstance(above, exp.Paren):
-        above = above.parent
-    if isinstance(above, _OF_NUMBERS) and attribute.kind == "labels":
+    attribute, outer = names.domain.attributes[names.any_axis(column)], above(column)
+    if isinstance(outer, _OF_NUMBERS) and attribute.kind == "labels":
         raise names.source.refuse(
             f"calculate with numbers: `{attribute.name}` has labels", column.parent or column
         )
-    is_first = isinstance(above, _OF_TEXTS) and above.this.unnest() is column
+    is_first = isinstance(outer, _OF_TEXTS) and outer.this.unnest() is column
     if is_first and attribute.kind != "labels":
         raise names.source.refuse(
             f"use functions of texts with labels: `{attribute.name}` has none", column
@@ -211,11 +210,9 @@ def _of_step(node: exp.Expr, names: Names, regions: Regions) -> _Column:
 
 def unit_of_part(column: exp.Column) -> Unit:
     """The unit of time within which what is taken of a date does not change; else a day."""
-    above = column.parent
-    while isinstance(above, exp.Paren):
-        above = above.parent
-    said = above.this if isinstance(above, exp.Extract) else above and above.args.get("unit")
-    word = type(above).__name__ if isinstance(above, _UNITS) else said.name if said else ""
+    outer = above(column)
+    said = outer.this if isinstance(outer, exp.Extract) else outer and outer.args.get("unit")
+    word = type(outer).__name__ if isinstance(outer, _UNITS) else said.name if said else ""
     return PARTS.get(word.lower().removesuffix("name"), "day")
 
 
@@ -311,20 +308,13 @@ def _exact(value: object, node: exp.Expr, names: Names, *, near: Near) -> Value 
         return Fraction(value)
     if isinstance(value, date):
         return date.fromordinal(value.toordinal())
-    if isinstance(value, float):
-        return _small(value, node, names, near=near)
-    return value if isinstance(value, str | bool | Fraction) else None
-
-
-def _small(value: float, node: exp.Expr, names: Names, *, near: Near) -> Fraction:
-    """The small fraction that a number stands for, or that is the nearest."""
+    if not isinstance(value, float):
+        return value if isinstance(value, str | bool | Fraction) else None
     if not isfinite(value):
         raise names.source.refuse("have a number wherever it has a value", node)
     small = Fraction(value).limit_denominator(SMALLEST_PART)
-    if float(small) == value:
-        return small
-    if near != "refuse":
-        return Fraction(value)
+    if float(small) == value or near != "refuse":
+        return small if float(small) == value else Fraction(value)
     raise names.source.refuse(
         "give numbers that can be written out",
         node,

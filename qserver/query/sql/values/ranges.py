@@ -6,6 +6,7 @@ read where it is the same from end to end, and refused where it differs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -254,7 +255,9 @@ def _cut(node: exp.Expr, bins: _Bins, kept: list[int], cut: list[int]) -> SqlErr
     """The refusal of a comparison that differs within bins, with the nearest that do not."""
     if len(bins.axes) > 1:
         return bins.differs(node, list(bins.points())[cut[0]])
-    sides = sorted(_comparisons(node)[0].iter_expressions(), key=_has_column)
+    sides = sorted(
+        _comparisons(node)[0].iter_expressions(), key=lambda side: side.find(exp.Column) is not None
+    )
     subject = sides[-1].unnest()
     if not isinstance(subject, exp.Column):
         return bins.differs(subject, (cut[0],))
@@ -267,10 +270,6 @@ def _cut(node: exp.Expr, bins: _Bins, kept: list[int], cut: list[int]) -> SqlErr
     )
 
 
-def _has_column(node: exp.Expr) -> bool:
-    return node.find(exp.Column) is not None
-
-
 def _between(attribute: Attribute, bins: Sequence[int]) -> str:
     """The condition that holds on neighbouring bins."""
     name = quoted(attribute.name)
@@ -280,26 +279,22 @@ def _between(attribute: Attribute, bins: Sequence[int]) -> str:
     return f"`{name} >= {decimal_text(low)} AND {name} < {decimal_text(high)}`"
 
 
-def _less(one: _Range, other: _Range) -> bool | None:
-    """Whether one is less all over; None where that differs."""
-    return True if one.high < other.low else False if one.low >= other.high else None
-
-
-def _at_most(one: _Range, other: _Range) -> bool | None:
-    return True if one.high <= other.low else False if one.low > other.high else None
+def _holds(of: Callable[[_End, _End], bool], one: _Range, other: _Range) -> bool | None:
+    """Whether `<` or `<=` holds all over; None where that differs."""
+    return True if of(one.high, other.low) else None if of(one.low, other.high) else False
 
 
 def _same(one: _Range, other: _Range) -> bool | None:
-    both = (_at_most(one, other), _at_most(other, one))
+    both = (_holds(operator.le, one, other), _holds(operator.le, other, one))
     return False if False in both else None if None in both else True
 
 
 _TESTS: dict[type[exp.Expr], Callable[[_Range, _Range], bool | None]] = {
     exp.EQ: _same,
-    exp.LT: _less,
-    exp.LTE: _at_most,
-    exp.GT: lambda one, other: _less(other, one),
-    exp.GTE: lambda one, other: _at_most(other, one),
+    exp.LT: lambda one, other: _holds(operator.lt, one, other),
+    exp.LTE: lambda one, other: _holds(operator.le, one, other),
+    exp.GT: lambda one, other: _holds(operator.lt, other, one),
+    exp.GTE: lambda one, other: _holds(operator.le, other, one),
 }
 
 

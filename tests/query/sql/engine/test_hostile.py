@@ -10,8 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from qserver.errors import CapacityError, EngineError
 from qserver.query.sql.engine import run as engine
-from qserver.query.sql.engine.run import Table, run
-from qserver.query.sql.engine.wire import request
+from qserver.query.sql.engine.run import Table, request, run
 
 T = Table("t", ("a",), ("BIGINT",), ((1,), (2,)))
 
