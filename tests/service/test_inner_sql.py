@@ -163,6 +163,7 @@ def test_an_average_about_another_choice_is_measured_where_history_tells_little(
     assert low <= 20 + means[0] <= 20 + means[1] <= high < low + 4
 
 
+@pytest.mark.slow
 def test_a_statement_that_says_no_length_spends_nothing(town: Deployment) -> None:
     for text in (COUNT, COUNT.replace("COUNT(*) FROM people W", "AVG(age) FROM people W", 1)):
         for send in (text, f"EXPLAIN {text}"):
@@ -194,6 +195,7 @@ def test_what_history_knows_of_all_groups_together_lowers_no_quote(town: Deploym
     assert before < spent(town) <= before + quote.most_nano
 
 
+@pytest.mark.slow
 def test_what_history_knows_is_answered_without_a_length(town: Deployment) -> None:
     asked = answered(town, f"{COUNT} WITHIN 5")
     before = spent(town)
@@ -214,6 +216,7 @@ def test_nothing_is_spent_where_the_rest_cannot_be_paid(tmp_path: Path, store_ur
     assert spent(town) == 0
 
 
+@pytest.mark.slow
 def test_it_is_one_statement_over_http_and_none_on_the_pages(town: Deployment) -> None:
     answered(town, f"{COUNT} WITHIN 5")
     reply = town.web().post("/v1/datasets/people/sql", json={"sql": f"{COUNT} WITHIN 5"})

@@ -35,10 +35,11 @@ class Held:
     """Looks that wait until they may go on, and how many were begun."""
 
     def __init__(self) -> None:
-        self.may_go_on, self.n_begun = threading.Event(), 0
+        self.begun, self.may_go_on, self.n_begun = threading.Event(), threading.Event(), 0
 
     def wait(self, *_: object, **__: object) -> None:
         self.n_begun += 1
+        self.begun.set()
         assert self.may_go_on.wait(timeout=30)
 
 
@@ -106,6 +107,7 @@ def test_a_long_look_is_a_job_and_the_statement_sent_again_is_free_and_the_same(
     assert service.job(job.id).state == "running"
     # One for all who send the same.
     assert run(service, text).id == job.id
+    assert held.begun.wait(timeout=30)
     assert held.n_begun == 1
     assert ended(service, held, job).state == "done"
     found = run(service, text)
