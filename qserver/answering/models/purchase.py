@@ -21,7 +21,7 @@ from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.replica import Replica
 from qserver.errors import InputError
 from qserver.models.network.error_bounds import ErrorBounds
-from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
+from qserver.models.network.learning.learn import amplified_nano, nominal_nano
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, proven
 from qserver.planning.purchase import Purchase
