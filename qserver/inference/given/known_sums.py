@@ -148,11 +148,6 @@ class Reduced:
         return not (self.weights.any() or self.rest.any())
 
     @property
-    def is_independent(self) -> bool:
-        """Whether all errors are independent Laplace variables."""
-        return not self.n_disagreements and bool((self.counts == 1.0).all())
-
-    @property
     def of_several(self) -> Reduced:
         """The same, with an axis of errors W where it is of one."""
         return replace(

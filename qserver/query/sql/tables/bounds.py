@@ -40,18 +40,6 @@ def centred(cell: Ratio, *, about_zero: bool = False) -> Centred:
     return Centred(middle, part, cell.denominator, PublicBounds(low - middle, high - middle))
 
 
-def public_bounds(
-    numerator: LinearQuery, denominator: LinearQuery
-) -> tuple[Fraction, Fraction] | None:
-    """The least and the greatest value of the quotient for all data, or None if unknown.
-
-    If no record has a negative weight in the denominator, and none with weight 0 there counts in
-    the numerator, then it is a weighted average of the quotients of single records.
-    """
-    kinds = _Kinds.of(numerator, denominator)
-    return None if kinds is None else kinds.bounds
-
-
 @dataclass(frozen=True)
 class _Kinds:
     """Kinds of records by their weights in numerator and denominator, in units of whole numbers.
@@ -77,7 +65,10 @@ class _Kinds:
 
     @cached_property
     def bounds(self) -> tuple[Fraction, Fraction] | None:
-        """The least and the greatest quotient; None where a record may count above alone."""
+        """The least and the greatest quotient; None where a record may count above alone.
+
+        Else the quotient of any data is a weighted average of those of single records.
+        """
         if (self.over[self.under == 0] != 0).any():
             return None
         inside = self.under > 0
