@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import InputError
-from qserver.models.network.learning.learn import amplified_nano, nominal_nano
+from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
 from qserver.records.charge import NANO
 
 TENTH = Fraction(1, 10)

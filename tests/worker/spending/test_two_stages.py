@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from qserver.answering.models.kinds.kind import SAMPLING_RATE
-from qserver.models.network.learning.learn import amplified_nano
+from qserver.models.network.learning.amplification import amplified_nano
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus
 from qserver.records.charge import NANO, Relation
