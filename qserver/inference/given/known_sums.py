@@ -10,8 +10,8 @@ Normal factors in place of those of the errors, by expectation propagation (Mink
 Given the known sums, the density of the errors is a product of factors exp(-abs(u_i)), or of those
 of sums of Laplace variables, of which each is replaced by a normal one, its site. A site is chosen
 so that the normal law, with the site put back to the error's own factor, keeps the mean and the
-variance of u_i. Without known sums all sites
-have mean 0 and variance 2, and the normal law is that of least variance.
+variance of u_i. Without known sums all sites have mean 0 and variance 2, and the normal law is that
+of least variance.
 
 Many dependent rows: what all of them disagree about, for every question that they bear on.
 
