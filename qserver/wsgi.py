@@ -6,7 +6,7 @@ import os
 
 from flask import Flask
 
-from qserver.loading import limit_threads
+from qserver.program import limit_threads
 
 
 def app_from_environment() -> Flask:

@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Any
 
-from qserver.log import formatter_of
+from qserver.program import formatter_of
 
 
 def record(message: str, **extra: Any) -> logging.LogRecord:

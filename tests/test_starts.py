@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from qserver.loading import loading
+from qserver.program import loading
 
 HEAVY = {
     *("asyncio", "duckdb", "flask", "numpy", "pyarrow", "pydantic", "redis", "scipy", "sqlglot"),

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
-from qserver.loading import loading
-from qserver.log import formatter_of
+from qserver.program import formatter_of, loading
 from worker.owner.arrivals.findings import StrictError
 from worker.parser import build_parser
 from worker.sources.address import address_of
@@ -176,8 +175,7 @@ def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
     from qserver.query.files.faults import load_new_domain
-    from worker.coding.infer import infer_domain_document
-    from worker.owner.domains.draft import domain_of_columns
+    from worker.owner.domains.draft import domain_of_columns, infer_domain_document
 
     if arguments.infer_domain == (arguments.domain is not None):
         raise ConfigError("domain", "be given, or else the flag --infer-domain")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from qserver.answering.consistency import PUBLIC_CONFIDENCE, public_total
 from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import InferenceEngine, RowEstimate
@@ -21,6 +20,7 @@ from qserver.query.linear import total_query
 from qserver.query.looking import Selection
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question, Workload
+from qserver.query.requirement import MIN_DELTA
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claim import ClaimGuardError
 from qserver.records.plan import Planned, PlannedRow
@@ -49,6 +49,10 @@ def _measures(planned: Planned, axis: int, n_retired: int) -> bool:
     return any(run.start < n_retired for run in periods_of(row, axis))
 
 
+PUBLIC_CONFIDENCE = 1.0 - MIN_DELTA
+"""With which a public total is asked for: whatever has noise has a long interval then."""
+NOISELESS = 1e-9
+"""A number whose interval is shorter, as a part of it, has no noise."""
 _DOWN = 1.0 - 1e-15
 
 
@@ -256,6 +260,17 @@ def known_total(replica: Replica) -> int | None:
     if found is None:
         return None
     return public_total(offer_from(total, found, confidence=PUBLIC_CONFIDENCE))
+
+
+def public_total(known: Offer | None) -> int | None:
+    """The number of records if its known interval has no noise, else None.
+
+    Args:
+        known: the best interval for the total at `PUBLIC_CONFIDENCE`.
+    """
+    if known is None or not known.high - known.low <= NOISELESS * max(1.0, abs(known.low)):
+        return None
+    return round(0.5 * (known.low + known.high))
 
 
 def most_records(replica: Replica) -> float:

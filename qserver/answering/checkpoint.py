@@ -147,7 +147,6 @@ def _array(body: memoryview, start: int, entry: list[Any]) -> NDArray[Any]:
 _SUFFIX = ".checkpoint"
 _ROOM = 4
 """A checkpoint is written only where this many would fit: journal and store need room more."""
-_OPEN_TO_OTHERS = 0o077
 
 
 @dataclass(frozen=True)

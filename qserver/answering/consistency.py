@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from qserver.answering.answer import NOISELESS
 from qserver.errors import CapacityError
 from qserver.models.marginals.fit.nearest_table import CheapestCells, nearest_table
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope
 from qserver.query.grid import ClassGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.looking import Ends
-from qserver.query.requirement import MIN_DELTA
 from qserver.records.answer import Answer, Offer
 
 MAX_CELLS = 1 << 16
@@ -31,12 +31,9 @@ MAX_WEIGHTS = 1 << 22
 """Most weights of all terms written out on the classes of their attributes."""
 MAX_STEPS = 2_500
 """Most cells that enter the table before the search ends."""
-PUBLIC_CONFIDENCE = 1.0 - MIN_DELTA
-"""With which a public total is asked for: whatever has noise has a long interval then."""
 MAX_KEPT = 16
 """Most workloads whose last consistent answers a process keeps: pages show the same ones again."""
 # An answer whose interval is no longer than rounding makes it is exact.
-_EXACT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,17 +51,6 @@ class ConsistentAnswers:
     total: int | None
     distance: float
     gap: float
-
-
-def public_total(known: Offer | None) -> int | None:
-    """The number of records if its known interval has no noise, else None.
-
-    Args:
-        known: the best interval for the total at `PUBLIC_CONFIDENCE`.
-    """
-    if known is None or not known.high - known.low <= _EXACT * max(1.0, abs(known.low)):
-        return None
-    return round(0.5 * (known.low + known.high))
 
 
 @dataclass(frozen=True)
@@ -144,7 +130,7 @@ class ConsistentWorkload:
         estimates = np.array([a.estimate for a in given], dtype=np.float64)
         intervals = zip(given, ends or given, strict=True)
         scales = np.array([_scale(a, found) for a, found in intervals], dtype=np.float64)
-        noisy = scales > _EXACT * np.maximum(1.0, np.abs(estimates))
+        noisy = scales > NOISELESS * np.maximum(1.0, np.abs(estimates))
         if not noisy.any():
             return ConsistentAnswers(tuple(estimates.tolist()), total, 0.0, 0.0)
         asked = _Asked(self._queries, tuple(estimates.tolist()), tuple(scales.tolist()), total)

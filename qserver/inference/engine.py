@@ -17,8 +17,14 @@ from qserver.inference.posterior.by_rows import Together
 from qserver.inference.posterior.posterior import RowEstimate, Stated, ToState
 from qserver.inference.posterior.posteriors import Estimates, Posteriors, Rows
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
-from qserver.inference.rows.own_measurement import Combined, CombinedProblem, least
-from qserver.inference.rows.refinement import Refined, RefinedRow, Weights
+from qserver.inference.rows.refinement import (
+    Combined,
+    CombinedProblem,
+    Refined,
+    RefinedRow,
+    Weights,
+    least,
+)
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
 from qserver.inference.rows.tail import TailProblem
 from qserver.inference.sought import Sought, copied, trim

@@ -16,8 +16,7 @@ from math import ceil
 from qserver.errors import CapacityError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.rows.blue import NEW
-from qserver.inference.rows.own_measurement import Combined
-from qserver.inference.rows.refinement import Refined, Weights
+from qserver.inference.rows.refinement import Combined, Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.constants import PLANNER

@@ -12,7 +12,7 @@ from logging.config import dictConfig
 from typing import TYPE_CHECKING
 
 from qserver.errors import ConfigError
-from qserver.loading import limit_threads, loading
+from qserver.program import limit_threads, loading
 
 if TYPE_CHECKING:
     from qserver.config import Settings

@@ -205,9 +205,9 @@ class BothChoices:
     independent_nano: int | None = None
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """The price of an answer and the way to find it; nothing was spent.
+@dataclass(frozen=True, kw_only=True)
+class _Explained:
+    """The price of what was asked and the way to find it; nothing was spent.
 
     Args:
         kind: `free`, `exact`, `fresh`, `combined`, `refined` or `blocks`.
@@ -215,11 +215,7 @@ class Explanation:
         most_nano: most that may be charged: an interval that is longer than asked, since released
             answers disagree, is refined within it.
         affordable: whether the price fits into the rest.
-        free: the best free interval, or None.
-        curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
-            A length that costs more than a shorter one is left out, even the asked one.
         measure: the prices of both choices of what may be measured.
-        sensitivity: S of the query, and whether it is exact.
         own: the same for the asker's ledger; None if only the budget bounds it.
         protected: of whom the price is the loss, in words; None for a domain without periods.
     """
@@ -231,11 +227,7 @@ class Explanation:
     affordable: bool
     rows: tuple[PlanRow, ...]
     tables: tuple[PlanTable, ...]
-    free: Offer | None
-    curve: tuple[CurvePoint, ...]
     measure: BothChoices
-    sensitivity: float
-    sensitivity_exact: bool
     version: int
     own: OwnPrice | None = None
     protected: str | None = None
@@ -244,6 +236,23 @@ class Explanation:
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
         """The rows, then the tables, to measure or refine."""
         return (*self.rows, *self.tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation(_Explained):
+    """The price of an answer.
+
+    Args:
+        free: the best free interval, or None.
+        curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
+            A length that costs more than a shorter one is left out, even the asked one.
+        sensitivity: S of the query, and whether it is exact.
+    """
+
+    free: Offer | None
+    curve: tuple[CurvePoint, ...]
+    sensitivity: float
+    sensitivity_exact: bool
 
 
 @dataclass(frozen=True)
@@ -254,44 +263,23 @@ class FactorPoint:
     price_nano: int | None
 
 
-@dataclass(frozen=True)
-class WorkloadExplanation:
-    """The price of a workload and the way to answer it; nothing was spent.
+@dataclass(frozen=True, kw_only=True)
+class WorkloadExplanation(_Explained):
+    """The price of a workload; both choices of what may be measured cost the same for it.
 
     Args:
-        most_nano: as of Explanation.
         price_apart_nano: sum of the prices of the questions one by one, each for itself alone on
             the present state; None if there was no time to plan them all.
         free: per question the best free interval, or None.
         curve: prices of shorter and longer intervals, all by one factor, without those that cost
             more than shorter ones.
-        measure: the prices of both choices of what may be measured, which are equal: a workload
-            buys nothing for other questions.
         simultaneous: the confidence that all intervals would hold at once, if asked for.
-        own: the same for the asker's ledger; None if only the budget bounds it.
-        protected: of whom the price is the loss, in words; None for a domain without periods.
     """
 
-    kind: PlanKind
-    price_nano: int
-    most_nano: int
     price_apart_nano: int | None
-    remaining_nano: int
-    affordable: bool
-    rows: tuple[PlanRow, ...]
-    tables: tuple[PlanTable, ...]
     free: tuple[Offer | None, ...]
     curve: tuple[FactorPoint, ...]
-    measure: BothChoices
     simultaneous: Simultaneous | None
-    version: int
-    own: OwnPrice | None = None
-    protected: str | None = None
-
-    @property
-    def plan(self) -> tuple[PlanRow | PlanTable, ...]:
-        """The rows, then the tables, to measure or refine."""
-        return (*self.rows, *self.tables)
 
 
 @dataclass(frozen=True)

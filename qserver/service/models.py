@@ -28,7 +28,7 @@ from qserver.service.ask import Asking, Idempotency, narrowed
 from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
 from qserver.service.visits import is_second_run
-from qserver.storage.model_records import ModelRecord
+from qserver.storage.histories import ModelRecord
 from qserver.storage.store import Store
 
 _MOST_KEPT = 8

@@ -31,8 +31,8 @@ from qserver.storage.charging import (
 )
 from qserver.storage.encoding.jobs import reply_code
 from qserver.storage.encoding.requests import Reservation
+from qserver.storage.histories import ModelStore
 from qserver.storage.keys import AUDIT, DATASETS, Keys
-from qserver.storage.model_records import ModelStore
 from qserver.storage.owner import OwnerOperations, snapshot_arguments
 from qserver.storage.queue import Ended, Endings, JobQueue
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect

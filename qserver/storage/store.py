@@ -37,9 +37,8 @@ from qserver.storage.encoding.jobs import (
 )
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, PAID, read_meta, reading, sealed, unsealed
-from qserver.storage.histories import FrozenSnapshots, check_charges, check_history
+from qserver.storage.histories import FrozenSnapshots, ModelStore, check_charges, check_history
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, all_rounds, job_id, population_of_job
-from qserver.storage.model_records import ModelStore
 from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import check_durable

@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from qserver.answering import consistency as consistent_answers
-from qserver.answering.consistency import (
-    MAX_CELLS,
-    PUBLIC_CONFIDENCE,
-    ConsistentWorkload,
-    public_total,
-)
+from qserver.answering.answer import PUBLIC_CONFIDENCE, public_total
+from qserver.answering.consistency import MAX_CELLS, ConsistentWorkload
 from qserver.errors import CapacityError
 from qserver.models.marginals.fit.nearest_table import NearestTable, nearest_table
 from qserver.query.linear import LinearQuery, linear_query, total_query

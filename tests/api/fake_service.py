@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from qserver.answering.consistency import public_total
+from qserver.answering.answer import public_total
 from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError

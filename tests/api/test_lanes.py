@@ -14,10 +14,9 @@ from flask import Flask
 from qserver.answering import consistency, explain
 from qserver.answering.models import correlated
 from qserver.answering.models.kinds import network_kind
+from qserver.api.ahead import FREE_BEFORE_KEY, lane_of
 from qserver.api.app import create_app
-from qserver.api.lanes import lane_of
 from qserver.api.process import gunicorn, parking
-from qserver.api.repeated_questions import FREE_BEFORE_KEY
 from qserver.api.routes.datasets import MAX_LIMIT
 from qserver.config import Settings
 from qserver.errors import CapacityError

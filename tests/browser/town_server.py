@@ -14,8 +14,7 @@ from qserver.api.access import TokenAccess
 from qserver.api.app import create_app
 from qserver.portal.blueprint import Portal
 from qserver.service.service import Service
-from qserver.storage.accounts import AccountBook
-from qserver.storage.rates import RateLimiter
+from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from worker.owner.attach import MAX_PHI

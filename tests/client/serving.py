@@ -13,8 +13,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from qserver.api.access import Access, OpenAccess, TokenAccess
 from qserver.api.app import create_app
 from qserver.client import Client
-from qserver.storage.accounts import AccountBook
-from qserver.storage.rates import RateLimiter
+from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 

@@ -20,8 +20,8 @@ import worker.journal.witness
 import worker.spending.group.spends
 import worker.spending.measure
 from qserver.answering.replica import Replica
+from qserver.storage.histories import ModelStore
 from qserver.storage.keys import population_of_job
-from qserver.storage.model_records import ModelStore
 from qserver.storage.queue import Endings, JobQueue
 from qserver.storage.spend import SpendingStore
 from worker.journal.sections import Drawn

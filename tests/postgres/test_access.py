@@ -8,8 +8,7 @@ import pytest
 
 from qserver.api.access import OpenAccess, TokenAccess
 from qserver.records.account import Allowance, Role
-from qserver.storage.accounts import AccountBook
-from qserver.storage.rates import RateLimiter
+from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.postgres.client import RawClient, connected, message, startup

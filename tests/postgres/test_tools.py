@@ -24,8 +24,7 @@ import sqlalchemy as sa
 from qserver.api.access import TokenAccess
 from qserver.postgres.connection import House, converse
 from qserver.postgres.server import PostgresServer
-from qserver.storage.accounts import AccountBook
-from qserver.storage.rates import RateLimiter
+from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.postgres.certificate import Certificate

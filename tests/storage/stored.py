@@ -51,7 +51,7 @@ from qserver.storage.encoding.jobs import (
     public_row_json,
 )
 from qserver.storage.encoding.requests import Request, Reservation
-from qserver.storage.model_records import model_json
+from qserver.storage.histories import model_json
 from qserver.storage.queue import Outcome
 from worker.journal.records import (
     GENESIS,

@@ -15,11 +15,10 @@ from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.history import HistoryTable
 from qserver.service.quoted.notes import StatementNote
-from qserver.storage.accounts import AccountBook
+from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
-from qserver.storage.operation.powers import forbidden_powers
-from qserver.storage.rates import RateLimiter
+from qserver.storage.operation.facts import forbidden_powers
 from qserver.storage.server.connection import Scripts, StoreClient, connect
 from tests.deployment import Deployment
 from tests.until_tables import ranges

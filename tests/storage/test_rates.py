@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from qserver.errors import RateLimitedError
+from qserver.storage.accounts import RateLimiter
 from qserver.storage.constants import STORE
 from qserver.storage.keys import rate_key
-from qserver.storage.rates import RateLimiter
 from qserver.storage.server.connection import Scripts, StoreClient
 
 

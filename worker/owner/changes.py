@@ -23,9 +23,8 @@ from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import DeclaredDisjoint, LimitRaised, MeasureSet
 from worker.owner.checks.population import MAX_LIMIT, changing, check_name, snapshots_so_far
-from worker.private.registry import Registry, RegistryEntry
+from worker.private.registry import Registry
 from worker.private.spark.place import SparkCodes
-from worker.spending.spend import Spender
 
 
 @dataclass(frozen=True)
@@ -179,40 +178,25 @@ def detach(
         registry.parts(entry).remove()
     if entry.spark is not None:
         say(f"the codes stay in {SparkCodes.of_plain(entry.spark).path}: delete them")
-    _Waiting(entry, settings, registry, store, log).end()
+    population = entry.population
+    waiting = [taken for taken in store.queue.waiting(population) if taken.dataset == name]
+    lease = store.acquire(population) if waiting else None
+    if lease is None:
+        return
+    try:
+        # What ends jobs loads the planner, and a top-up does without.
+        from worker.spending.spend import Spender
 
-
-@dataclass(frozen=True)
-class _Waiting:
-    """The open questions on a detached dataset."""
-
-    entry: RegistryEntry
-    settings: Settings
-    registry: Registry
-    store: SpendingStore
-    log: logging.Logger
-
-    def end(self) -> None:
-        """End those that were charged as the journal decides, and the others as not found."""
-        population = self.entry.population
-        waiting = [t for t in self.store.queue.waiting(population) if t.dataset == self.entry.name]
-        lease = self.store.acquire(population) if waiting else None
-        if lease is None:
-            return
-        try:
-            spender = self._spender()
-            spender.settle(lease)
-            while waiting:
-                waiting = spender.work(lease, waiting)
-        finally:
-            self.store.release(lease)
-
-    def _spender(self) -> Spender:
-        population = self.entry.population
-        return Spender.without_data(
-            {population: self.registry.journal(population, create=False)},
-            reader=Store.open(self.settings, role="worker-reader"),
-            writer=self.store,
-            settings=self.settings,
-            log=self.log,
+        spender = Spender.without_data(
+            {population: registry.journal(population, create=False)},
+            reader=Store.open(settings, role="worker-reader"),
+            writer=store,
+            settings=settings,
+            log=log,
         )
+        # Those that were charged end as the journal decides, and the others as not found.
+        spender.settle(lease)
+        while waiting:
+            waiting = spender.work(lease, waiting)
+    finally:
+        store.release(lease)

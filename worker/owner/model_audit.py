@@ -25,8 +25,13 @@ from qserver.models.network.network import Network
 from qserver.models.network.structure import Variable
 from qserver.models.tracing.attack import Roc, TracingAttack, fitted
 from qserver.models.tracing.bound import PrivacyCap, relation_of
-from qserver.models.tracing.effects import AttackedRecords, measured_effects
-from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
+from qserver.models.tracing.report import (
+    AttackedRecords,
+    AuditRequest,
+    TracingReport,
+    measured_effects,
+    structural_report,
+)
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.storage.store import Store

@@ -16,13 +16,12 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qserver.config import Settings
 from qserver.errors import (
-    BusyError,
     ConfigError,
     JournalError,
     StaleVersionError,
@@ -36,13 +35,12 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 from worker.books.lines import BookFaultError
-from worker.constants import WORKER
 from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.append import JournalledParts, present_entry, state_of, wait_for_minute
 from worker.owner.arrivals.part import Arrived, Arriving, read_part
 from worker.owner.attached_line import attached_record, demand_of, public_row
 from worker.owner.capacity import check_capacity
-from worker.owner.checks.population import check_store_remembers, snapshots_so_far
+from worker.owner.checks.population import check_store_remembers, holding, snapshots_so_far
 from worker.owner.claims import claims_in_force
 from worker.owner.same_data import ask_for_other_people
 from worker.private.people import other_type
@@ -52,7 +50,6 @@ from worker.private.snapshot import empty_snapshot
 from worker.private.spark.place import SparkCodes
 from worker.sources.address import Address
 from worker.spending.bookkeeper import Bookkeeper, meta_differences
-from worker.spending.loop import Heartbeat
 from worker.spending.spend import Spender
 
 
@@ -190,15 +187,10 @@ def _rotated(
     if rotation.corrects:
         wait_for_minute(progress, pause, clock)
     progress("waiting for the population")
-    lease = rotation.acquire(pause)
-    try:
-        with Heartbeat(rotation.settings, []) as heartbeat:
-            heartbeat.hold(lease)
-            rotation.settle(lease)
-            progress("registering the new snapshot")
-            return rotation.commit(lease, progress)
-    finally:
-        rotation.writer.release(lease)
+    with rotation.holding(pause) as (lease, spender):
+        rotation.settle(lease, spender)
+        progress("registering the new snapshot")
+        return rotation.commit(lease, progress)
 
 
 class _Rotation:
@@ -208,11 +200,11 @@ class _Rotation:
         self, request: RotateRequest, settings: Settings, registry: Registry, log: logging.Logger
     ) -> None:
         self._request = request
-        self.settings = settings
+        self._settings = settings
         self._registry = registry
         self._log = log
         self._reader = Store.open(settings, role="worker-reader")
-        self.writer = SpendingStore.open(settings)
+        self._writer = SpendingStore.open(settings)
         self.old = self._reader.meta(request.name)
         self._journal = registry.journal(self.old.population, create=False)
         self._correction: Correction | None = None
@@ -294,16 +286,21 @@ class _Rotation:
         """Whether the data arrive over time."""
         return self._correction is not None
 
-    def acquire(self, pause: Callable[[float], None]) -> Lease:
-        """The population's lease; BusyError when a worker holds it for too long."""
-        for _ in range(int(WORKER.owner_lease_wait_s / WORKER.owner_lease_pause_s)):
-            lease = self.writer.acquire(self.old.population)
-            if lease is not None:
-                return lease
-            pause(WORKER.owner_lease_pause_s)
-        raise BusyError("A worker holds the population. Rotate the dataset again later.")
+    def holding(
+        self, pause: Callable[[float], None]
+    ) -> AbstractContextManager[tuple[Lease, Spender]]:
+        """The population, held; BusyError when a worker holds it for too long."""
+        return holding(
+            self.old.population,
+            self._journal,
+            reader=self._reader,
+            writer=self._writer,
+            settings=self._settings,
+            log=self._log,
+            pause=pause,
+        )
 
-    def settle(self, lease: Lease) -> None:
+    def settle(self, lease: Lease, spender: Spender) -> None:
         """Bring every charged job to its end, as its snapshot will not be served again.
 
         Raises:
@@ -314,16 +311,9 @@ class _Rotation:
         # The store decides about a rotation that was left half done.
         self._registry.settle(self.old.name, snapshot=self.old.snapshot)
         self._registry.sweep_parts()
-        spender = Spender.without_data(
-            {lease.population: self._journal},
-            reader=self._reader,
-            writer=self.writer,
-            settings=self.settings,
-            log=self._log,
-        )
         spender.settle(lease)
-        for taken in self.writer.queue.waiting(lease.population):
-            if self.writer.knows_reservation(lease.population, taken.job):
+        for taken in self._writer.queue.waiting(lease.population):
+            if self._writer.knows_reservation(lease.population, taken.job):
                 spender.work(lease, [taken])
         with self._journal.exclusive() as journal:
             self.new = replace(self.new, claims=claims_in_force(self.old, journal.state))
@@ -373,24 +363,24 @@ class _Rotation:
             )
             self._write_down(others)
         self._registry.put_next(self._entry, self._snapshot.seal)
-        self.writer.owner.rotate(
+        self._writer.owner.rotate(
             old,
             new,
             nonce=lease.nonce,
             fence=lease.fence,
-            limit_nano=self.writer.limit_nano(old.population),
+            limit_nano=self._writer.limit_nano(old.population),
             public_row=public_row(new, self._snapshot),
             n_sealed=self._correction.now.n_sealed if self._correction else 0,
             n_retired=self._correction.now.n_retired if self._correction else 0,
         )
-        self.writer.await_durable()
+        self._writer.await_durable()
         self._registry.settle(new.name, snapshot=new.snapshot)
         return new
 
     def _write_down(self, others: Sequence[str]) -> None:
         """Journal the new snapshot."""
         with self._journal.exclusive():
-            check_store_remembers(self.writer, self._journal, self.old.population)
+            check_store_remembers(self._writer, self._journal, self.old.population)
             limit = self._journal.state.limit_nano
             if limit is None:
                 raise JournalError("The journal has no limit yet. Attach a dataset first.")

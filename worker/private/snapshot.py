@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Domain
-from worker.coding.coder import CodedBatch, coder_of
-from worker.coding.periods import WantedPeriods
+from worker.coding.coder import CodedBatch, WantedPeriods, coder_of
 from worker.coding.tally import Progress, Tally
 from worker.constants import WORKER
 from worker.private.content import Content, content_of, digest_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from qserver.answering.models.kinds.kind import (
     WantedTable,
 )
 from qserver.answering.models.kinds.marginal_tables import Marginal, marginal_partition, marginals
-from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.replica import Replica
 from qserver.errors import InputError
-from qserver.models.network.error_bounds import ErrorBounds
 from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, proven
@@ -32,6 +30,9 @@ from qserver.records.charge import NANO
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable, Sampled
+
+if TYPE_CHECKING:
+    from qserver.models.network.error_bounds import ErrorBounds
 
 
 def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
@@ -190,6 +191,8 @@ def foretold_error(replica: Replica, asked: ModelAsked, plan: Plan | None) -> Er
     Returns:
         None if the kind gives no bounds, or if a secret sample decides on the noise.
     """
+    from qserver.answering.models.kinds.registry import kind_of
+
     kind = kind_of(asked.kind)
     if not isinstance(kind, BoundedKind) or (plan is not None and plan.sampled is not None):
         return None

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from qserver.loading import limit_threads
+from qserver.program import limit_threads
 
 limit_threads(os.environ)  # numpy reads the limits once, when it loads: with the next imports.
 
@@ -19,7 +19,7 @@ if _settings.metrics_dir:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = _settings.metrics_dir
 
 from qserver.api.process.opening import logging_config  # noqa: E402
-from qserver.loading import loading  # noqa: E402
+from qserver.program import loading  # noqa: E402
 
 # Seconds beyond a question's longest wait: to finish it when asked to stop, and before a process
 # that shows no sign of life is replaced.
@@ -42,7 +42,6 @@ _CODE = (
     "qserver.portal.blueprint",
     "qserver.service.service",
     "qserver.storage.accounts",
-    "qserver.storage.rates",
 )
 
 logconfig_dict = logging_config(_settings.log_format)

@@ -32,8 +32,7 @@ STARTING_S = 30.0
 
 def access_of(store: Store, settings: Settings) -> Access:
     """Who may ask: accounts, or whoever is on this machine."""
-    from qserver.storage.accounts import AccountBook
-    from qserver.storage.rates import RateLimiter
+    from qserver.storage.accounts import AccountBook, RateLimiter
 
     if settings.open_access:
         return OpenAccess()
@@ -79,7 +78,7 @@ def logging_config(log_format: str) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "filters": {"request_id": {"()": "qserver.api.process.opening.RequestIdFilter"}},
-        "formatters": {"chosen": {"()": "qserver.log.formatter_of", "log_format": log_format}},
+        "formatters": {"chosen": {"()": "qserver.program.formatter_of", "log_format": log_format}},
         "handlers": {
             "stderr": {
                 "class": "logging.StreamHandler",

@@ -25,7 +25,7 @@ from gunicorn.workers.gthread import (  # type: ignore[import-untyped]
     ThreadWorker,
 )
 
-from qserver.api.lanes import LANES, VISIT_KEY
+from qserver.api.ahead import LANES, VISIT_KEY
 from qserver.service.visits import Parked, Visit, visiting
 
 if TYPE_CHECKING:

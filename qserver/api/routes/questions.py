@@ -8,6 +8,7 @@ from typing import Final
 from flask import Response, request
 
 from qserver.answering.consistency import ConsistentWorkload
+from qserver.api.ahead import AnswerCache, KeptAnswer
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody, ProbabilityBody
 from qserver.api.bodies.requests import ProbabilityRequest, QueryRequest, WorkloadRequest
 from qserver.api.bodies.workload import (
@@ -21,7 +22,6 @@ from qserver.api.gate import caller_of_request
 from qserver.api.headers import preference_of
 from qserver.api.json_reader import parse_object, read_body
 from qserver.api.operation import Parameter, operation, read_parameters
-from qserver.api.repeated_questions import AnswerCache, KeptAnswer
 from qserver.api.replies import (
     ASKING_CODES,
     ASKING_HEADERS,

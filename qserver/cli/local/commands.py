@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from qserver.cli.runtime import REDIS_HELP, Commands, ExitCode, Runtime, add_store_options
-from qserver.loading import loading
+from qserver.program import loading
 
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable

@@ -10,8 +10,8 @@ Normal factors in place of those of the errors, by expectation propagation (Mink
 Given the known sums, the density of the errors is a product of factors exp(-abs(u_i)), or of those
 of sums of Laplace variables, of which each is replaced by a normal one, its site. A site is chosen
 so that the normal law, with the site put back to the error's own factor, keeps the mean and the
-variance of u_i. Without known sums all sites
-have mean 0 and variance 2, and the normal law is that of least variance.
+variance of u_i. Without known sums all sites have mean 0 and variance 2, and the normal law is that
+of least variance.
 
 Many dependent rows: what all of them disagree about, for every question that they bear on.
 
@@ -146,11 +146,6 @@ class Reduced:
     def is_known(self) -> bool:
         """Whether W is known, as where its rows are public: nothing but the shift is left of it."""
         return not (self.weights.any() or self.rest.any())
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether all errors are independent Laplace variables."""
-        return not self.n_disagreements and bool((self.counts == 1.0).all())
 
     @property
     def of_several(self) -> Reduced:

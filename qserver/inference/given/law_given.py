@@ -90,10 +90,6 @@ class Parts:
         """The error that is made if only these keep their factors."""
         return float(np.delete(self.of_each, numbers).sum()) + self.of_rest
 
-    def or_more(self, other: Parts) -> Parts:
-        """The larger parts of two."""
-        return Parts(np.maximum(self.of_each, other.of_each), max(self.of_rest, other.of_rest))
-
 
 ENOUGH: Final = USUAL_ERROR
 """Error of probabilities at which no more points are taken."""

@@ -4,6 +4,6 @@ Begin with `rows_in_play`: it follows the history and finds all unbiased weights
 algebra of `corners`. `blue` holds them, and `tail` finds those of the shortest interval.
 
 Which one to call: `rows_in_play.RowsInPlay` for all unbiased weights, `tail.TailProblem` for the
-best of them, `own_measurement` for the price of measuring the row itself, and `refinement` for
-raising rows that were measured before.
+best of them, and `refinement` for the price of measuring the row itself or of raising rows that
+were measured before.
 """

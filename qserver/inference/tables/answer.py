@@ -22,7 +22,7 @@ from qserver.inference.tables.blocks.own_row import (
     whole_of,
 )
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern, as_box, remainder
-from qserver.inference.tables.generation import TOTAL, AlphaState, Generation, PlacedPiece
+from qserver.inference.tables.measured import TOTAL, AlphaState, Generation, PlacedPiece
 from qserver.inference.tables.shared_noise import row_weight
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO

@@ -35,8 +35,13 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.blocks.placement import lattice_through
-from qserver.inference.tables.generation import TOTAL, Generation
-from qserver.inference.tables.measured import LiveTables, MeasuredTable, lattice_of
+from qserver.inference.tables.measured import (
+    TOTAL,
+    Generation,
+    LiveTables,
+    MeasuredTable,
+    lattice_of,
+)
 from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO

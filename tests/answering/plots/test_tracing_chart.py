@@ -14,8 +14,13 @@ from qserver.models.network.learning.learn import choose_tables
 from qserver.models.network.structure import IndependentNumbers, table_complexity
 from qserver.models.tracing.attack import Roc, SampleEstimate
 from qserver.models.tracing.bound import PrivacyCap, ReleaseGate, TracingBound
-from qserver.models.tracing.effects import MeasuredEffect, StructurePart
-from qserver.models.tracing.report import AuditRequest, TracingReport, structural_report
+from qserver.models.tracing.report import (
+    AuditRequest,
+    MeasuredEffect,
+    StructurePart,
+    TracingReport,
+    structural_report,
+)
 from tests.models.structures import sized
 
 GATE = ReleaseGate(0.05, 0.1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qserver.inference.rows.blue import Combinations, Noise
-from qserver.inference.rows.own_measurement import CombinedProblem
+from qserver.inference.rows.refinement import CombinedProblem
 from qserver.inference.rows.tail import TailProblem
 
 

@@ -9,7 +9,12 @@ import pytest
 from scipy import integrate
 
 from qserver.errors import NetworkError
-from qserver.models.network.learning.estimation import NoisyTable, network_from_tables
+from qserver.models.network.learning.estimation import (
+    KnownTotals,
+    NoisyTable,
+    network_from_tables,
+    posterior_counts,
+)
 from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, one_step_prices
 from qserver.models.network.learning.paper_methods import (
     consistent,
@@ -18,7 +23,6 @@ from qserver.models.network.learning.paper_methods import (
     sensitivity,
 )
 from qserver.models.network.network import Network
-from qserver.models.network.row_posterior import KnownTotals, posterior_counts
 from qserver.models.network.structure import Structure, Variable
 from tests.benchmarks.network_questions import Examination
 from tests.benchmarks.published_networks import NAMES, published, records

@@ -12,7 +12,7 @@ from qserver.models.network.network import Network
 from qserver.models.network.structure import Structure, complexity
 from qserver.models.tracing.attack import Roc, TracingAttack, fitted, log_likelihood, threshold_at
 from qserver.models.tracing.bound import TracingBound
-from qserver.models.tracing.effects import (
+from qserver.models.tracing.report import (
     AttackedRecords,
     StructurePart,
     measured_effects,

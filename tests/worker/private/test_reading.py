@@ -17,7 +17,7 @@ from qserver.query.domain import Attribute, Domain
 from tests.sweeps import examples
 from tests.worker.codes import codes_of as kept_codes
 from tests.worker.private.reading import codes_in_order, snapshot_of
-from worker.coding.infer import infer_domain_document
+from worker.owner.domains.draft import infer_domain_document
 
 
 def edges(*values: int | str) -> tuple[Fraction, ...]:

@@ -17,7 +17,7 @@ from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from tests.worker.codes import codes_of
 from tests.worker.private.reading import KEY, snapshot_of
-from worker.coding.infer import infer_domain_document
+from worker.owner.domains.draft import infer_domain_document
 from worker.private.people import People
 from worker.private.truncation import PersonRule, kept_records
 

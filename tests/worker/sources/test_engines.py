@@ -36,8 +36,7 @@ from tests.worker.sources.tables import (
     random_rows,
 )
 from worker.cli import main
-from worker.coding.coder import Coder
-from worker.coding.periods import WantedPeriods
+from worker.coding.coder import Coder, WantedPeriods
 from worker.main_loop import AttachedData
 from worker.private.registry import Registry
 from worker.private.snapshot import read_records

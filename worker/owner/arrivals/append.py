@@ -19,30 +19,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from qserver.config import Settings
-from qserver.errors import BusyError, ConfigError, QueryError
+from qserver.errors import ConfigError, QueryError
 from qserver.query.calendar.ends import index_of_period
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import DatasetMeta, Growth
-from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.constants import WORKER
 from worker.journal.journal import Journal
 from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import Arrived, Arriving, read_part
+from worker.owner.checks.population import holding
 from worker.owner.same_data import ask_for_other_people
 from worker.private.content import Content
 from worker.private.parts import PartFolder, rest_of
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
-
-if TYPE_CHECKING:
-    from worker.spending.spend import Spender
 
 _MINUTE_S = 60
 
@@ -121,22 +116,20 @@ class Sealing:
             ConfigError: another population has the same data.
             StoreError, JournalError: it is decided if the journal has the line.
         """
-        # What settles jobs loads the planner: an attach without periods does without.
-        from worker.spending.loop import Heartbeat
-
-        writer = SpendingStore.open(self.settings)
-        lease = self._acquire(writer, meta.population)
-        try:
-            with Heartbeat(self.settings, []) as heartbeat:
-                heartbeat.hold(lease)
-                spender = self._spender(writer, meta.population)
-                # This also finishes an append that died after its line.
+        with holding(
+            meta.population,
+            self.journal,
+            reader=Store.open(self.settings, role="worker-reader"),
+            writer=SpendingStore.open(self.settings),
+            settings=self.settings,
+            log=self.log,
+            pause=self.pause,
+        ) as (lease, spender):
+            # This also finishes an append that died after its line.
+            spender.settle(lease)
+            if record is not None:
+                self._write_down(meta, record, content)
                 spender.settle(lease)
-                if record is not None:
-                    self._write_down(meta, record, content)
-                    spender.settle(lease)
-        finally:
-            writer.release(lease)
 
     def _write_down(
         self, meta: DatasetMeta, record: Sealed | Retired, content: Content | None
@@ -158,25 +151,6 @@ class Sealing:
                 details["other_people_than"] = " ".join(others)
             with self.journal.exclusive():
                 self.journal.append(replace(record, details=details))
-
-    def _acquire(self, writer: SpendingStore, population: str) -> Lease:
-        for _ in range(int(WORKER.owner_lease_wait_s / WORKER.owner_lease_pause_s)):
-            lease = writer.acquire(population)
-            if lease is not None:
-                return lease
-            self.pause(WORKER.owner_lease_pause_s)
-        raise BusyError("A worker holds the population. Try again later.")
-
-    def _spender(self, writer: SpendingStore, population: str) -> Spender:
-        from worker.spending.spend import Spender
-
-        return Spender.without_data(
-            {population: self.journal},
-            reader=Store.open(self.settings, role="worker-reader"),
-            writer=writer,
-            settings=self.settings,
-            log=self.log,
-        )
 
 
 @dataclass(frozen=True)

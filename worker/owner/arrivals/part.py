@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qserver.errors import ConfigError, PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import Growth
-from worker.coding.periods import WantedPeriods
+from worker.coding.coder import WantedPeriods
 from worker.coding.tally import Tally
 from worker.owner.arrivals.findings import PUT_OFF, Findings, Late
 from worker.private.content import Content

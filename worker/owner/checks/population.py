@@ -12,25 +12,31 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from qserver.config import Settings
-from qserver.errors import ConfigError, QServerError, StoreBehindError
+from qserver.errors import BusyError, ConfigError, QServerError, StoreBehindError
 from qserver.query.numbers import exact_number
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
+from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.books.accountant import Finding
 from worker.books.lines import BookFaultError
+from worker.constants import WORKER
 from worker.journal.journal import Journal
 from worker.owner.rebuild import Damage
 from worker.private.registry import Registry
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.histories import Histories
+
+if TYPE_CHECKING:
+    from worker.spending.spend import Spender
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 MAX_LIMIT = 10**6
@@ -79,6 +85,49 @@ def changing(
         check_store_remembers(store, journal, population)
         yield store, journal
         store.await_durable()
+
+
+@contextmanager
+def holding(
+    population: str,
+    journal: Journal,
+    *,
+    reader: Store,
+    writer: SpendingStore,
+    settings: Settings,
+    log: logging.Logger,
+    pause: Callable[[float], None],
+) -> Iterator[tuple[Lease, Spender]]:
+    """The population's lease, kept alive, and what brings its charged jobs to their end.
+
+    Raises:
+        BusyError: a worker held the population all the time.
+    """
+    # What settles jobs loads the planner: an attach without periods does without.
+    from worker.spending.loop import Heartbeat
+    from worker.spending.spend import Spender
+
+    lease = _acquire(writer, population, pause)
+    try:
+        with Heartbeat(settings, []) as heartbeat:
+            heartbeat.hold(lease)
+            yield (
+                lease,
+                Spender.without_data(
+                    {population: journal}, reader=reader, writer=writer, settings=settings, log=log
+                ),
+            )
+    finally:
+        writer.release(lease)
+
+
+def _acquire(writer: SpendingStore, population: str, pause: Callable[[float], None]) -> Lease:
+    for _ in range(int(WORKER.owner_lease_wait_s / WORKER.owner_lease_pause_s)):
+        lease = writer.acquire(population)
+        if lease is not None:
+            return lease
+        pause(WORKER.owner_lease_pause_s)
+    raise BusyError("A worker holds the population. Try again later.")
 
 
 def snapshots_so_far(meta: DatasetMeta, journal: Journal, reader: Store) -> list[str]:

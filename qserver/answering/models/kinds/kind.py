@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.models.marginals.graph.layout import Scope
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
 
 if TYPE_CHECKING:
+    from qserver.models.marginals.graph.layout import Scope
     from qserver.models.network.network import Table
 
 Document = Mapping[str, Any]

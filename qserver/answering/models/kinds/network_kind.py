@@ -100,7 +100,6 @@ def _summed(table: NoisyTable, scope: Scope, structure: Structure) -> NoisyTable
     return NoisyTable(scope, table.scale * summed**0.5, table.values.sum(axis=gone))
 
 
-VERSIONS = ("arxiv", "icml")
 # All tables of the sample have one price, and nothing that follows depends on which.
 _EVEN = StageOneBudget(epsilon=1.0, nominal=1.0, rate=SAMPLING_RATE)
 

@@ -8,7 +8,7 @@
 | `arxiv`, `icml` | every family | as printed in two versions of one paper | as `uniform` |
 
 The first three take one step: their tables are known before any data is read, and the rest is
-post-processing. The last two first spend a tenth on a sample (paper_allocation); the server
+post-processing. The last two first spend a tenth on a sample (paper_methods); the server
 runs them by `qserver.answering.models.kinds.network_kind`.
 
 Table choice: which tables to measure for a network's parameters, and how exactly, without data.
