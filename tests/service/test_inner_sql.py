@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import duckdb
@@ -13,6 +14,7 @@ from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 from tests.deployment import Deployment
 from tests.service.test_statements import answered, explained, interval, remark_with, spent
+from tests.sweeps import n_of
 
 SIZES = (400, 300, 200, 160, 120, 60, 40, 20, 5, 0)
 ROWS: list[tuple[int | str, ...]] = [
@@ -20,6 +22,16 @@ ROWS: list[tuple[int | str, ...]] = [
 ]
 MANY = "(SELECT age FROM people GROUP BY age HAVING COUNT(*) > 140)"
 FIRST = "(SELECT age FROM people GROUP BY age ORDER BY COUNT(*) DESC LIMIT 3)"
+NEAR = "SELECT age FROM people GROUP BY age HAVING COUNT(*) > {at}"
+QUOTED = (
+    f"SELECT COUNT(*) FROM people WHERE age IN ({NEAR}) WITHIN {{within}}",
+    f"SELECT sex, COUNT(*) FROM people WHERE age NOT IN ({NEAR}) GROUP BY sex WITHIN {{within}}",
+    f"SELECT COUNT_IF(sex = 'Male') / COUNT(*) WITHIN 0.1 FROM people WHERE age IN ({NEAR})"
+    " WITHIN {within} ASSUMING AT LEAST 50",
+    f"SELECT AVG(age) WITHIN 1 FROM people WHERE age IN {FIRST} WITHIN {{within}}"
+    " ASSUMING AT LEAST 100",
+)
+"""Of groups of about 50 people: some are in doubt, or too many."""
 
 
 def of_town(tmp_path: Path, store_url: str, limit: str = "1000") -> Deployment:
@@ -228,3 +240,21 @@ def test_it_is_one_statement_over_http_and_none_on_the_pages(town: Deployment) -
     fields = {"text": f"{COUNT} WITHIN 5"}
     page = town.web().get("/portal/datasets/people/answer", query_string=fields)
     assert "ask an inner SELECT first on this page" in page.text
+
+
+@pytest.mark.slow
+def test_no_quote_is_passed_and_the_same_statement_is_free_again(
+    tmp_path: Path, store_url: str
+) -> None:
+    rng = random.Random(random.SystemRandom().random())
+    town = Deployment.make(tmp_path, store_url, limit="1000")
+    for _ in range(n_of(60, share=6)):
+        at, within = rng.choice((16, 45, 50, 52, 60)), rng.choice((5, 10, 20, 30))
+        text = rng.choice(QUOTED).format(at=at, within=within)
+        before, quote = spent(town), explained(town, text)
+        answered(town, text)
+        once = spent(town)
+        assert once - before <= quote.most_nano, text
+        answered(town, text)
+        again = explained(town, text)
+        assert (spent(town), again.price_nano, again.most_nano) == (once, 0, 0), text

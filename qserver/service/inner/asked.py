@@ -208,12 +208,17 @@ class InnerSelects:
         """The price of the inner numbers and of the rest, and the most if groups are in doubt."""
         parts, name, by = self.parts, self.parts.asked.name, self.parts.asked.by
         before = [parts.statements.explain(name, one, by=by) for one in inner]
-        rest = [parts.statements.explain(name, one, by=by) for one in self._priced(before)]
-        first = rest[0]
+        told = self._told_already(before)
+        rest = [parts.statements.explain(name, one, by=by) for one in self._priced(told)]
+        if rest:
+            first, said = rest[0], [_ONE_CHOICE] if len(rest) > 1 else []
+        else:
+            first = _free(parts.statements.explain(name, parts.dearest(), by=by))
+            said = told.remarks if told else []
         price = sum(one.price_nano for one in (*before, first))
         return replace(
             first,
-            asked=parts.as_said(first.asked, [_ONE_CHOICE] if len(rest) > 1 else []),
+            asked=parts.as_said(first.asked, said),
             kind=before[0].kind if any(one.price_nano for one in before) else first.kind,
             price_nano=price,
             most_nano=sum(one.most_nano for one in (*before, *rest)),
@@ -230,20 +235,31 @@ class InnerSelects:
     def _nano(self, statement: Statement) -> int:
         return self.parts.price(statement).nano
 
-    def _priced(self, before: Sequence[StatementExplanation]) -> list[Statement]:
+    def _told_already(self, before: Sequence[StatementExplanation]) -> Told | None:
+        """What the inner SELECTs give by what history knows; None where it does not suffice."""
+        parts = self.parts
+        if not all(one.kind in ("free", "exact") for one in before):
+            return None
+        sent = replace(parts, asked=replace(parts.asked, explain=False))
+        told = replace(self, parts=sent)._told()
+        return told if isinstance(told, Told) else None
+
+    def _priced(self, told: Told | None) -> list[Statement]:
         """The rest about what is chosen and about the others that would be asked."""
         parts = self.parts
-        if all(one.kind in ("free", "exact") for one in before):
-            told = replace(
-                self, parts=replace(parts, asked=replace(parts.asked, explain=False))
-            )._told()
-            if isinstance(told, Told) and told.possible is not None:
-                asked = map(self._whole, told.others[: MOST_ASKED - 1])
-                others = [one for one in asked if one is not None and one.rows]
-                chosen = parts.outer(told.chosen)
-                return [chosen if chosen.rows else parts.dearest(), *others]
-        return [parts.dearest()] * MOST_ASKED
+        if told is None:
+            return [parts.dearest()] * MOST_ASKED
+        if told.possible is None:
+            return []
+        others = [self._whole(one) for one in told.others[: MOST_ASKED - 1]]
+        return [one for one in (parts.outer(told.chosen), *others) if one is not None and one.rows]
 
 
 def _at_most(statement: Statement, nano: int) -> Statement:
     return replace(statement, clauses=replace(statement.clauses, at_most=Fraction(nano, _NANO)))
+
+
+def _free(found: StatementExplanation) -> StatementExplanation:
+    """The explanation of the rest where none of it is asked."""
+    measure = replace(found.measure, only_this_nano=0, auto_nano=0, buys="")
+    return replace(found, kind="free", price_nano=0, most_nano=0, is_most=False, measure=measure)
