@@ -6,6 +6,7 @@ Everything else in SQL is refused here, with the reason, before it reaches the p
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -31,6 +32,7 @@ _CLAUSES = frozenset(
 _OF_ITEMS = frozenset({"WITHIN", "CONFIDENCE"})
 _OF_LENGTHS = frozenset({"PERCENT", "%", "OF"})
 # Further words that mean something where a name may stand.
+_NAME = re.compile(r'[\w"`)]')
 _NOT_NAMES = frozenset(
     {"ANY", "AS", "AT", "BY", "GIVEN", "GROUP", "LARGEST", "LAST", "LEAST", "ORDER"}
 )
@@ -154,12 +156,27 @@ def _scan(source: SqlText) -> list[Token]:
     skipped = 0 if found is None else found.end()
     text = " " * skipped + source.text[skipped:]
     try:
-        return list(Words().tokenize(text))
+        return _with_fractions(Words().tokenize(text), text)
     except TokenError as exc:
         # Nearly always, a quote or a comment does not end.
         quote = max(text.rfind("'"), text.rfind('"'), text.rfind("`"), text.rfind("/*"), 0)
         place = TextPlace(quote, quote + 1)
         raise source.refuse("end each quoted text and comment that it opens", place) from exc
+
+
+def _with_fractions(tokens: Sequence[Token], text: str) -> list[Token]:
+    """The tokens, with `.5` as one number where it is no part of a name."""
+    found = list[Token]()
+    for token in tokens:
+        dot = found[-1] if found else token
+        is_number = dot.text == "." and token.token_type is TokenType.NUMBER
+        if is_number and dot.end + 1 == token.start and not _NAME.match(text, dot.start - 1):
+            number = f".{token.text}"
+            kind, line, col = TokenType.NUMBER, dot.line, token.col
+            found[-1] = Token(kind, number, line, col, dot.start, token.end)
+        else:
+            found.append(token)
+    return found
 
 
 def _named(tokens: list[Token], source: SqlText, names: set[str]) -> list[Token]:

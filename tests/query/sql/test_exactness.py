@@ -50,6 +50,14 @@ def test_what_is_said_alike_has_one_confidence() -> None:
     assert [q.requirement.length for q in questions.questions] == [10.0, 180.0]
 
 
+def test_numbers_may_begin_with_their_point() -> None:
+    """As in SQL."""
+    statement = read("SELECT AVG(age) * .5 AS a WITHIN .25 CONFIDENCE .9, COUNT(*) FROM people")
+    assert statement.exactness_of(0) == Exactness(Fraction(1, 4), Fraction(9, 10))
+    with pytest.raises(SqlError, match="name an attribute"):
+        read("SELECT COUNT(*) FROM people WHERE people.5 = 3")
+
+
 def test_an_attribute_called_within_is_no_clause() -> None:
     assert read("SELECT COUNT(*) AS within FROM people").columns == ("within",)
 

@@ -53,12 +53,6 @@ _STANDARDISED: Mapping[str, OfMoments] = {
     "KURTOSIS": "kurtosis",
     "KURTOSIS_POP": "kurtosis_pop",
 }
-_SPREADS_CALLED: Mapping[str, partial[Spread]] = {
-    "VAR": _VARIANCE,
-    "STD": _DEVIATION,
-    "VARP": _VARIANCE_POP,
-    "STDEVP": _DEVIATION_POP,
-}
 
 
 class SeveralReader:
@@ -147,14 +141,9 @@ class SeveralReader:
 
     def _spread(self, node: exp.Expr) -> Several | None:
         """A variance or a deviation; as in most databases of a sample, where it does not say."""
-        called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
-        if called in _SPREADS_CALLED and len(node.expressions) == 1:
-            kind, of = _SPREADS_CALLED[called], node.expressions[0]
-        elif type(node) in _SPREADS:
-            kind, of = _SPREADS[type(node)], node.this
-        else:
+        if (kind := _SPREADS.get(type(node))) is None:
             return None
-        values = self._numeric(of)
+        values = self._numeric(node.this)
         terms = (product_term({values.axis: w}) for w in _moments(values))
         function = kind(values.radius)
         return Several(

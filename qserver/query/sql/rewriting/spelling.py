@@ -1,7 +1,7 @@
 """One spelling for each thing, in the words that the rest reads; what changes no value is left out.
 
 `DATE_PART('month', d)`, `DATE_TRUNC(d, MONTH)`, `STARTS_WITH(a, 'x')`, `a = ANY (ARRAY['x'])`,
-`MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `GEOMEAN(a)`, `TO_DATE('2024-03-01', ...)`,
+`MONTH(d) = 3`, `SAFE_DIVIDE(a, b)`, `GEOMEAN(a)`, `VAR(a)`, `TO_DATE('2024-03-01', ...)`,
 `DATE '2024-03-01' - INTERVAL '14 days'` and `GROUP BY ALL`; casts, NULLIF below a division, and
 schemas before names.
 """
@@ -9,6 +9,7 @@ schemas before names.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from sqlglot import exp
 
@@ -33,6 +34,12 @@ _TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring),
     *(exp.Replace, exp.Concat, exp.DPipe),
 )
+_SPREADS: Mapping[str, type[exp.Expr]] = {
+    "VAR": exp.Variance,
+    "VARP": exp.VariancePop,
+    "STD": exp.Stddev,
+    "STDEVP": exp.StddevPop,
+}
 _GEOMETRIC = frozenset({"GEOMEAN", "GEOMETRIC_MEAN"})
 _SPECIAL = re.compile(r"([\\%_])")
 
@@ -73,6 +80,8 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
         case exp.Anonymous() if node.name.upper() == "DATE_PART" and len(node.expressions) == 2:
             part, of = node.expressions
             return exp.Extract(this=exp.var(part.name), expression=of)
+        case exp.Anonymous() if node.name.upper() in _SPREADS and len(node.expressions) == 1:
+            return _SPREADS[node.name.upper()](this=node.expressions[0])
         case exp.DateTrunc():
             return _turned(node, names)
         case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):

@@ -20,7 +20,6 @@ from qserver.query.sql.logic import CONDITIONS, branches_of, is_branching
 _RECORDS, _GROUPS = "", "groups"
 _WITHOUT_UNIT = exp.Corr | exp.RegrR2 | exp.Skewness | exp.Kurtosis
 _SQUARES = exp.Variance | exp.VariancePop
-_SQUARES_CALLED = frozenset({"VAR", "VARP"})
 
 
 @dataclass(frozen=True)
@@ -106,12 +105,11 @@ def _of_aggregate(node: exp.Expr, names: Names) -> Unit:
     if isinstance(node, exp.RegrSlope | exp.RegrIntercept):
         y, x = (_of_aggregate(exp.Avg(this=of), names) for of in (node.this, node.expression))
         return y if isinstance(node, exp.RegrIntercept) else y.times(x, -1)
-    called = node.name.upper() if isinstance(node, exp.Anonymous) else ""
     if isinstance(node, exp.Count | exp.CountIf) or called == "PROBABILITY":
         return COUNTS
     axes = {names.any_axis(column) for column in _values(node)}
     values = Unit.product({names.domain.names[axis]: 1 for axis in axes})
-    if isinstance(node, _SQUARES) or called in _SQUARES_CALLED:
+    if isinstance(node, _SQUARES):
         return values.times(values)
     return COUNTS.times(values) if isinstance(node, exp.Sum) else values
 

@@ -72,6 +72,8 @@ def test_without_noise_it_is_what_a_database_says(item: str, duck: str, people: 
     assert found.estimate == pytest.approx(truth, rel=1e-12)
     assert (found.low, found.high) == pytest.approx((truth, truth), rel=1e-9)
     assert cell.binning is None
+    chosen = f"SELECT region, COUNT(*) FROM people GROUP BY region HAVING {item} > 5 WITHIN 1"
+    assert parse_statement(chosen, DOMAIN, dataset="people").shape.test is not None
 
 
 @given(
