@@ -131,6 +131,8 @@ def test_a_model_tells_probabilities_and_counts_for_nothing(browser: Browser) ->
     page = browser.text(f"{place}?show=age&given:sex=Male&given:age=")
     shown = re.findall(r'<td class="right estimate"><b>([^<]*)</b>', page)
     assert shown == [words.probability(p) for p in told]
+    ages = browser.town.meta.domain.attributes[0].value_names
+    assert re.findall(r'<th scope="row">([^<]*)</th>', page) == list(ages)
     assert "given sex Male" in page
     assert "<title>age given sex Male, by Bayesian network: sex → age · people" in page
     assert "<option selected>Male</option>" in page

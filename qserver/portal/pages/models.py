@@ -60,7 +60,7 @@ class ModelLine:
 class ProbabilityLine:
     """Labels with their probability, as a number and as a bar of at most 1,000."""
 
-    faults: tuple[str, ...]
+    labels: tuple[str, ...]
     probability: str
     bar: float
 
@@ -282,15 +282,15 @@ def _table_words(table: PlanTable, domain: Domain) -> str:
 
 
 def _distribution(found: dict[str, Any], given: dict[str, str]) -> DistributionView:
-    faults = [tuple(names) for names in found["labels"]]
+    labels = [tuple(names) for names in found["labels"]]
     flat = np.asarray(found["probabilities"], dtype=float).ravel()
     top = max(float(flat.max()), 1e-300)
-    pairs = zip(product(*faults), flat.tolist(), strict=True)
+    pairs = zip(product(*labels), flat.tolist(), strict=True)
     lines = [
         ProbabilityLine(names, words.probability(p), round(1000 * p / top, 1))
         for (names, p), _ in zip(pairs, range(_MOST_LINES), strict=False)
     ]
-    n = prod(map(len, faults))
+    n = prod(map(len, labels))
     text = ", ".join(f"{name} {label}" for name, label in given.items())
     held = found.get("is_held")
     return DistributionView(

@@ -161,7 +161,7 @@ class Statement:
     places: tuple[tuple[int | None, int | None], ...] = ()
     units: tuple[Unit, ...] = ()
     stops: tuple[int | None, ...] = ()
-    inner: tuple[InnerSelect, ...] = ()
+    inner: tuple[InnerSelect[Statement], ...] = ()
 
     def __post_init__(self) -> None:
         says, looking, n = self.clauses, self.clauses.looking, len(self.rows)

@@ -15,6 +15,7 @@ from itertools import combinations, product
 
 from qserver.query.sql.cells import CellValue, is_public
 from qserver.query.sql.combined.function import KnownPart
+from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.choosing import InnerSelect, Values
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.service.inner.parts import Choice
@@ -39,7 +40,7 @@ class Told:
     charged_nano: int
 
     @classmethod
-    def by(cls, inner: Sequence[InnerSelect], tables: Sequence[StatementAnswer]) -> Told:
+    def by(cls, inner: Sequence[InnerSelect[Statement]], tables: Sequence[StatementAnswer]) -> Told:
         """By the tables of their numbers."""
         pairs = [(one, _at_once(table)) for one, table in zip(inner, tables, strict=True)]
         each = [one.possible(parts) for one, parts in pairs]
@@ -75,7 +76,7 @@ class Told:
         return found
 
 
-def _is_one_choice(inner: Sequence[InnerSelect], choice: Choice) -> bool:
+def _is_one_choice(inner: Sequence[InnerSelect[Statement]], choice: Choice) -> bool:
     """Whether SELECTs that are the same give the same, which is told apart behind NOT IN alone."""
     known = [one - {None} for one in choice]
     return all(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from qserver.query.domain import Domain
 from qserver.query.sql.cells import StatementQuestions
@@ -22,11 +21,9 @@ from qserver.query.sql.tables.unconfirmed import (
     with_default,
 )
 from qserver.service.cells.kept import StatementKey
+from qserver.service.service import Price, Service
+from qserver.service.unmeasured.asks import AsksStatements
 from qserver.service.unmeasured.first import not_spending
-
-if TYPE_CHECKING:
-    from qserver.service.service import Price, Service
-    from qserver.service.statements import Statements
 
 _OF_CHOICE = Fraction(3, 20)
 """Part of what an interval may miss with that the choice of groups has."""
@@ -42,7 +39,7 @@ class Parts:
         statement: with the widest choices.
     """
 
-    statements: Statements
+    statements: AsksStatements
     service: Service
     asked: StatementKey
     statement: Statement

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from qserver.query.question import Workload
 from qserver.query.sql.cells import StatementQuestions, has_steps
@@ -19,15 +18,13 @@ from qserver.query.sql.tables.unconfirmed import (
 from qserver.records.answer import JobStatus
 from qserver.service.cells.answered import workload_of
 from qserver.service.cells.of_questions import only_question
+from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
-
-if TYPE_CHECKING:
-    from qserver.service.service import Service
-    from qserver.service.statements import Statements
+from qserver.service.unmeasured.asks import AsksStatements
 
 
 def from_history(
-    statements: Statements,
+    statements: AsksStatements,
     service: Service,
     name: str,
     statement: Statement,
@@ -59,7 +56,7 @@ def from_history(
 
 
 def known_now(
-    statements: Statements,
+    statements: AsksStatements,
     service: Service,
     name: str,
     questions: StatementQuestions,
@@ -112,7 +109,7 @@ def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
 
 
 def priced(
-    statements: Statements,
+    statements: AsksStatements,
     service: Service,
     name: str,
     statement: Statement,
@@ -131,7 +128,7 @@ def priced(
     return unconfirmed(statement, full, price_nano=price, remaining_nano=left, is_known=is_known)
 
 
-def _is_free(statements: Statements, service: Service, name: str, statement: Statement) -> bool:
+def _is_free(statements: AsksStatements, service: Service, name: str, statement: Statement) -> bool:
     """Whether history gives all that is asked, which is found sooner than a price."""
     questions = statements.asked(name, statement)
     if (only := only_question(questions)) is None:
@@ -142,7 +139,7 @@ def _is_free(statements: Statements, service: Service, name: str, statement: Sta
 
 
 def refuse_unless_free(
-    statements: Statements, service: Service, name: str, statement: Statement, *, by: str
+    statements: AsksStatements, service: Service, name: str, statement: Statement, *, by: str
 ) -> None:
     """Return if a statement with lengths costs nothing now; UnconfirmedError with its price."""
     if not has_steps(statement) and _is_free(statements, service, name, statement):

@@ -12,6 +12,7 @@ import pytest
 from qserver.errors import SqlError
 from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.shaping.shape import Compare, Every, Shape, SortKey
+from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.choosing import InnerSelect, Values
 from tests.query.sql.people import read
 
@@ -21,7 +22,7 @@ LEAST = Shape(keys=(SortKey(0),), limit=1)
 BOTH = Shape(HAVING.test, FIRST.keys, 1)
 
 
-def of_shape(shape: Shape, n: int) -> InnerSelect:
+def of_shape(shape: Shape, n: int) -> InnerSelect[Statement]:
     statement = read("SELECT COUNT(*) FROM people")
     return InnerSelect(statement, tuple(map(str, range(n))), shape, (True,), tells_null=False)
 

@@ -36,7 +36,7 @@ def written_out(
     dataset: str,
     clauses: Clauses,
     chosen: Sequence[Values] = (),
-) -> tuple[InnerSelect, ...]:
+) -> tuple[InnerSelect[Statement], ...]:
     """The SELECTs of groups behind IN, each replaced by a list of values.
 
     Args:
@@ -114,7 +114,7 @@ class _Reader:
     dataset: str
     clauses: Clauses
 
-    def read(self) -> InnerSelect | None:
+    def read(self) -> InnerSelect[Statement] | None:
         """The SELECT; None where no number chooses its groups. Raises as `written_out` does."""
         query = _query_of(self.node)
         assert query is not None  # noqa: S101 - the caller chose it so
@@ -176,7 +176,7 @@ class _Reader:
             at = at.parent
         return isinstance(at, _CLAUSES) and not isinstance(self.node, exp.NEQ)
 
-    def _inner(self, part: Statement) -> InnerSelect:
+    def _inner(self, part: Statement) -> InnerSelect[Statement]:
         said = self.clauses
         statement = replace(
             part,

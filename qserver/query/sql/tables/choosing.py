@@ -11,22 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from qserver.query.sql.combined.function import KnownPart
 from qserver.query.sql.combined.passing import Passing
 from qserver.query.sql.shaping.shape import Every, Shape
 
-if TYPE_CHECKING:
-    from qserver.query.sql.statement import Statement
-
 MOST_OPEN = 6
 """Most groups in doubt: each doubles the sets."""
 Values = frozenset[str | None]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class InnerSelect:
+class InnerSelect(Generic[_T]):
     """A SELECT of groups behind IN.
 
     Args:
@@ -37,7 +35,7 @@ class InnerSelect:
         tells_null: whether a list with NULL differs from one without, as behind NOT IN.
     """
 
-    statement: Statement
+    statement: _T
     values: tuple[str | None, ...]
     shape: Shape
     is_whole: tuple[bool, ...]
