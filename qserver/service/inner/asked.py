@@ -251,8 +251,17 @@ class InnerSelects:
             return [parts.dearest()] * MOST_ASKED
         if told.possible is None:
             return []
-        others = [self._whole(one) for one in told.others[: MOST_ASKED - 1]]
-        return [one for one in (parts.outer(told.chosen), *others) if one is not None and one.rows]
+        first, nearest = self._known(told.chosen), told.others[: MOST_ASKED - 1]
+        asked = [one for one in nearest if not self._is_known_beside(first, one)]
+        found = [parts.outer(told.chosen), *map(self._whole, asked)]
+        return [one for one in found if one is not None and one.rows]
+
+    def _is_known_beside(self, first: StatementAnswer | JobStatus | None, choice: Choice) -> bool:
+        """Whether history knows the numbers of another choice about as exactly as the first's."""
+        found = self._known(choice)
+        if isinstance(first, StatementAnswer) and isinstance(found, StatementAnswer):
+            return is_told_beside(first, found)
+        return False
 
 
 def _at_most(statement: Statement, nano: int) -> Statement:
