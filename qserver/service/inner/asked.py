@@ -120,7 +120,12 @@ class InnerSelects:
             if isinstance(found, JobStatus):
                 return found
             tables.append(found)
-        return Told.by(self.parts.statement.inner, tables)
+        told = Told.by(self.parts.statement.inner, tables)
+        return told if self._can_be_told(told) else replace(told, possible=None)
+
+    def _can_be_told(self, told: Told) -> bool:
+        """Whether history knows the rest about the choices that it is not asked about."""
+        return all(self._known(one) is not None for one in told.others[MOST_ASKED - 1 :])
 
     def _check_budget(self, inner: Sequence[Statement]) -> None:
         """BudgetExhaustedError where what is left does not pay the rest as well."""
