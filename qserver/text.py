@@ -264,7 +264,9 @@ class LookedNumber:
 
 
 def _up(value: float) -> str:
-    """A length to three digits, rounded up."""
+    """A length to three digits, rounded up; 0 for less, as rounding of floats may leave it."""
+    if value <= 0.0:
+        return "0"
     unit = Decimal(1).scaleb(math.floor(math.log10(value)) - 2)
     # A thousandth of the last digit is rounding of floats.
     return f"{(Decimal(value) - unit / 1000).quantize(unit, ROUND_CEILING).normalize():,f}"

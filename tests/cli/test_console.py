@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
-from qserver.text import ADDS_NOTHING, aligned, cost_text, decimals_of, left_text, price_text
+from qserver.text import (
+    ADDS_NOTHING,
+    LookedNumber,
+    aligned,
+    cost_text,
+    decimals_of,
+    left_text,
+    looking_text,
+    price_text,
+)
 
 
 class Terminal(io.StringIO):
@@ -104,6 +113,12 @@ def test_numbers_of_a_column_stand_at_their_decimal_points() -> None:
         "12,340.5 ",
         "nothing",
     ]
+
+
+def test_lengths_that_rounding_leaves_are_told() -> None:
+    """Those of an average that is known by its group: one end may be the estimate itself."""
+    numbers = [LookedNumber(8e-15, 8e-15, (0.0, 4e-15)), LookedNumber(8e-15, 8e-15, (-1e-15, 0.0))]
+    assert looking_text(numbers, n=2).endswith("The largest: -0 +0.000000000000004.")
 
 
 def test_an_open_interval_and_an_exact_answer_can_be_shown() -> None:

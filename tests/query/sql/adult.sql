@@ -190,7 +190,7 @@ SELECT MAX(n), MIN(n), MAX(n) - MIN(n) FROM (SELECT education, COUNT(*) AS n FRO
 SELECT sex, MAX(n) FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t GROUP BY sex
 SELECT sex, MAX(n) * 1.0 / SUM(n) AS part FROM (SELECT sex, occupation, COUNT(*) AS n FROM adult GROUP BY sex, occupation) t GROUP BY sex
 SELECT education, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER () AS part FROM adult GROUP BY education
-SELECT sex, race, COUNT(*) - MIN(COUNT(*)) OVER (PARTITION BY sex) AS more FROM adult WHERE sex IS NOT NULL AND race IS NOT NULL GROUP BY sex, race
+SELECT sex, race, COUNT(*) AS n, COUNT(*) - MIN(COUNT(*)) OVER (PARTITION BY sex) AS more FROM adult WHERE sex IS NOT NULL AND race IS NOT NULL GROUP BY sex, race
 SELECT age, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER (ORDER BY age) AS part FROM adult WHERE age BETWEEN 20 AND 25 GROUP BY age
 SELECT MAX(n) FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY ROLLUP (sex, race)) t
 SELECT MAX(n) FILTER (WHERE sex = 'Female') FROM (SELECT sex, race, COUNT(*) AS n FROM adult GROUP BY sex, race) t
