@@ -72,8 +72,10 @@ def _check(rows: list[Measurement], query: LinearQuery, found: Combinations | No
         assert abs(given - wanted) <= 1e-9
     for direction in found.directions:
         pairs = list(zip(direction.tolist(), found.noise.ids.tolist(), strict=True))
+        # Rounding is relative to the direction's own weights.
+        room = 1e-8 * max(1.0, *map(abs, direction.tolist()))
         for cell in range(len(target)):
-            assert abs(sum(w * float(matrix[i][cell]) for w, i in pairs)) <= 1e-8
+            assert abs(sum(w * float(matrix[i][cell]) for w, i in pairs)) <= room
 
 
 @pytest.mark.slow
@@ -83,6 +85,7 @@ def _check(rows: list[Measurement], query: LinearQuery, found: Combinations | No
 # A refinement was once taken for a direction of its own: rounding, made as large as a weight.
 @example(seed=402)
 @example(seed=1030)
+@example(seed=14542)
 @settings(max_examples=examples(30))
 def test_a_growing_history_answers_like_exact_fractions_at_each_moment(seed, public, most_later):
     rng = random.Random(seed)
