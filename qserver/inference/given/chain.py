@@ -20,7 +20,6 @@ References:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,8 +32,8 @@ from qserver.inference.given.known_sums import Reduced
 N_CHAINS: Final = 8
 _MOST, _LEAST = 1_500, 250
 """Draws of each chain: more than `_MOST` are not needed, and fewer than `_LEAST` say too little."""
-_MANY, _WARM, _OF_EACH, _AT_A_TIME = 40, 50, 100, 1
-"""Chains, states dropped and kept of each, and draws of each state, where draws are wanted."""
+_MANY, _WARM, _OF_EACH = 40, 50, 100
+"""Chains, and draws dropped and kept of each, where the draws themselves are wanted."""
 _BEFORE = 100
 """Draws of each chain that are dropped, since they may still tell of where it began."""
 _SEED = 18
@@ -75,7 +74,7 @@ def farthest_off(known: Reduced, limits: Limits) -> FloatArray | None:
         return None
     found = np.empty((N_CHAINS, n))
     for i in range(-_BEFORE, n):
-        errors = chain.step()[0]
+        errors = chain.step()
         if i >= 0:
             found[:, i] = limits.farthest(errors)
     return found
@@ -122,30 +121,30 @@ class _Chain:
         n_weights = self._weights.size + self._free.size
         return float(few * few * (few + many) + n_weights) + _WORK_OF_DRAW * n_drawn
 
-    def step(self, n: int = 1) -> FloatArray:
-        """The next `n` draws of W less its shift, of each chain, shape (n, chains, m)."""
+    def step(self) -> FloatArray:
+        """The next draw of W less its shift, of each chain."""
         shares = self._sums(self._variances) / self._counts
-        basis = self._basis(shares, n)
-        others = self._values + _summed(self._mixing, basis[0])
-        errors = np.concatenate([basis[0], others], axis=1)
+        basis = self._basis(shares)
+        others = self._values + _summed(self._mixing, basis)
+        errors = np.concatenate([basis, others], axis=1)
         parts = self._parted(errors, shares)
         inverses = self._random.wald(1.0 / np.maximum(np.abs(parts), _NEAREST), 1.0)
         self._variances = 1.0 / np.maximum(inverses, _NEAREST)
-        return np.asarray(basis @ self._weights + self._alone(n) @ self._free)
+        return np.asarray(basis @ self._weights + self._alone() @ self._free)
 
-    def _basis(self, variances: FloatArray, n: int) -> FloatArray:
-        """The basis errors given the variances of all, shape (n, chains, r)."""
+    def _basis(self, variances: FloatArray) -> FloatArray:
+        """The basis errors given the variances of all."""
         r = self._mixing.shape[1]
-        drawn = self._random.standard_normal((n, *variances.shape)) * np.sqrt(variances)
+        drawn = self._random.standard_normal(variances.shape) * np.sqrt(variances)
         basis, own = np.split(variances, [r], axis=1)
-        missing = self._values + _summed(self._mixing, drawn[..., :r]) - drawn[..., r:]
+        missing = self._values + _summed(self._mixing, drawn[:, :r]) - drawn[:, r:]
         if self._is_by_sums:
             solved = _solved(self._products.by(basis, own), missing)
             moved = basis * _summed(self._across, solved)
         else:
             whole = self._products.by(1.0 / own, 1.0 / basis)
             moved = _solved(whole, _summed(self._across, missing / own))
-        return np.asarray(drawn[..., :r] - moved)
+        return np.asarray(drawn[:, :r] - moved)
 
     def _parted(self, errors: FloatArray, shares: FloatArray) -> FloatArray:
         """The Laplace variables that the errors are sums of, over the root of their number."""
@@ -158,10 +157,10 @@ class _Chain:
     def _sums(self, parts: FloatArray) -> FloatArray:
         return np.asarray(np.add.reduceat(parts, self._starts, axis=1))
 
-    def _alone(self, n: int) -> FloatArray:
-        """The errors that are in no known sum, shape (n, chains, any)."""
+    def _alone(self) -> FloatArray:
+        """The errors that are in no known sum, by chain."""
         counts = self._free_counts
-        pair = self._random.standard_gamma(counts, (2, n, self._n, len(counts)))
+        pair = self._random.standard_gamma(counts, (2, self._n, len(counts)))
         return np.asarray((pair[0] - pair[1]) / np.sqrt(counts))
 
 
@@ -202,15 +201,13 @@ class _Products:
 
 
 def _summed(matrix: csr_array, errors: FloatArray) -> FloatArray:
-    """The matrix times each vector of errors, shape (.., n)."""
-    *shape, n = errors.shape
-    found = matrix @ errors.reshape(math.prod(shape), n).T
-    return np.asarray(found.T.reshape(*shape, len(found)))
+    """The matrix times the errors of each chain."""
+    return np.asarray((matrix @ errors.T).T)
 
 
 def _solved(systems: FloatArray, sides: FloatArray) -> FloatArray:
-    """The solution of each chain's system, for sides of shape (n, chains, k)."""
-    return np.asarray(np.linalg.solve(systems, sides.transpose(1, 2, 0)).transpose(2, 0, 1))
+    """The solution of each chain's system."""
+    return np.asarray(np.linalg.solve(systems, sides[..., None])[..., 0])
 
 
 def drawn_errors(known: Reduced) -> FloatArray:
@@ -221,8 +218,7 @@ def drawn_errors(known: Reduced) -> FloatArray:
     chain = _Chain.of(known, n=_MANY)
     for _ in range(_WARM):
         chain.step()
-    drawn = np.concatenate([chain.step(_AT_A_TIME) for _ in range(_OF_EACH)])
-    found = drawn.reshape(-1, drawn.shape[-1]).T
+    found = np.concatenate([chain.step() for _ in range(_OF_EACH)]).T
     random = np.random.default_rng(_SEED)
     small = random.standard_normal((found.shape[1], known.rest.shape[-1])) * np.sqrt(2.0)
     return np.asarray(found + known.rest @ small.T)
