@@ -177,9 +177,7 @@ class Laws:
 
     def thresholds(self, missed: float) -> Thresholds:
         """What they say, for an interval that may miss with this probability."""
-        p, total = self.one.of.p, self.total
-        ends = {0: total.scaled(-p), self.one.of.n_bins: total.scaled(1 - p)}
-        laws = dict(sorted({**ends, **self.inner}.items()))
+        laws = dict(sorted({**self._ends, **self.inner}.items()))
         tail = missed / 2.0
         return Thresholds(
             tuple(laws),
@@ -187,6 +185,12 @@ class Laws:
             np.array([law.low_at(tail) for law in laws.values()]),
             np.array([law.high_at(tail) for law in laws.values()]),
         )
+
+    @cached_property
+    def _ends(self) -> dict[int, Posterior]:
+        """The laws of D before all values and behind them."""
+        p = self.one.of.p
+        return {0: self.total.scaled(-p), self.one.of.n_bins: self.total.scaled(1 - p)}
 
     def known(self, missed: float) -> QuantileKnown:
         """What they say of the quantile, as `thresholds` has it."""

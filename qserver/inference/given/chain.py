@@ -25,6 +25,7 @@ from typing import Final
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.given.known_sums import Reduced
@@ -116,10 +117,9 @@ class _Chain:
     @property
     def work(self) -> float:
         """Of a draw of one chain, about."""
-        few, many = sorted(self._mixing.shape)
         n_drawn = len(self._owners) + len(self._free)
         n_weights = self._weights.size + self._free.size
-        return float(few * few * (few + many) + n_weights) + _WORK_OF_DRAW * n_drawn
+        return self._products.work + float(n_weights) + _WORK_OF_DRAW * n_drawn
 
     def step(self) -> FloatArray:
         """The next draw of W less its shift, of each chain."""
@@ -139,11 +139,11 @@ class _Chain:
         basis, own = np.split(variances, [r], axis=1)
         missing = self._values + _summed(self._mixing, drawn[:, :r]) - drawn[:, r:]
         if self._is_by_sums:
-            solved = _solved(self._products.by(basis, own), missing)
+            solved = self._products.solved(basis, own, missing)
             moved = basis * _summed(self._across, solved)
         else:
-            whole = self._products.by(1.0 / own, 1.0 / basis)
-            moved = _solved(whole, _summed(self._across, missing / own))
+            sides = _summed(self._across, missing / own)
+            moved = self._products.solved(1.0 / own, 1.0 / basis, sides)
         return np.asarray(drawn[:, :r] - moved)
 
     def _parted(self, errors: FloatArray, shares: FloatArray) -> FloatArray:
@@ -166,48 +166,81 @@ class _Chain:
 
 @dataclass(frozen=True, eq=False)
 class _Products:
-    """Of a matrix A its products A diag(v) A'.
+    """Of a matrix A its products A diag(v) A', and their systems.
+
+    Columns that no chain of common rows links make blocks: these are solved apart.
 
     Args:
-        pairs: products of two entries of one column, shape (k * k, n); None where they are many.
+        rows: of the blocks of each size, shape (n_blocks, size).
+        pairs: products of two entries of one column, one block after the other, shape (any, n);
+            None where they are many, of a single block.
     """
 
     matrix: FloatArray
+    rows: tuple[Places, ...]
     pairs: csr_array | None
 
     @classmethod
     def of(cls, matrix: FloatArray) -> _Products:
-        k, n = matrix.shape
         if (np.count_nonzero(matrix, axis=0) ** 2).sum() > _MOST_PAIRS:
-            return cls(matrix, None)
-        at = [np.flatnonzero(column) for column in matrix.T]
-        rows = [(one[:, None] * k + one).ravel() for one in at]
-        entries = [np.outer(matrix[one, j], matrix[one, j]).ravel() for j, one in enumerate(at)]
-        starts = np.cumsum([0, *map(len, rows)])
-        all_entries = np.concatenate([np.zeros(0), *entries])
-        all_rows = np.concatenate([np.zeros(0, dtype=np.intp), *rows])
-        pairs = csc_array((all_entries, all_rows, starts), shape=(k * k, n))
-        return cls(matrix, csr_array(pairs))
+            return cls(matrix, (np.arange(len(matrix))[None],), None)
+        rows = _linked_rows(matrix)
+        return cls(matrix, rows, csr_array(_pairs(matrix, rows)))
 
-    def by(self, values: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """A diag(v) A' plus a diagonal, for each v of shape (any, n)."""
-        k = len(self.matrix)
+    @property
+    def work(self) -> float:
+        """Of a system, about."""
         if self.pairs is None:
-            found = (self.matrix * values[:, None]) @ self.matrix.T
-        else:
-            found = (self.pairs @ values.T).T.reshape(len(values), k, k)
-        found[:, np.arange(k), np.arange(k)] += diagonal
-        return np.asarray(found)
+            k, n = self.matrix.shape
+            return float(k * k * (k + n))
+        return float(self.pairs.nnz + sum(one.size * one.shape[1] ** 2 for one in self.rows))
+
+    def solved(self, values: FloatArray, diagonal: FloatArray, sides: FloatArray) -> FloatArray:
+        """x with (A diag(v) A' + a diagonal) x = side, for each v of shape (any, n)."""
+        found, at = np.empty_like(sides), 0
+        entries = None if self.pairs is None else (self.pairs @ values.T).T
+        for rows in self.rows:
+            n, k = rows.shape
+            if entries is None:
+                systems = ((self.matrix * values[:, None]) @ self.matrix.T)[:, None]
+            else:
+                systems = entries[:, at : at + rows.size * k].reshape(len(values), n, k, k)
+                at += rows.size * k
+            systems[..., np.arange(k), np.arange(k)] += diagonal[:, rows]
+            found[:, rows] = np.linalg.solve(systems, sides[:, rows][..., None])[..., 0]
+        return found
+
+
+def _linked_rows(matrix: FloatArray) -> tuple[Places, ...]:
+    """The rows of each block, those of blocks of one size together."""
+    pattern = csr_array(matrix != 0.0)
+    _, labels = connected_components(pattern @ pattern.T, directed=False)
+    sizes = np.bincount(labels)[labels]
+    order = np.lexsort((labels, sizes))
+    return tuple(order[sizes[order] == k].reshape(-1, k) for k in np.unique(sizes).tolist())
+
+
+def _pairs(matrix: FloatArray, blocks: tuple[Places, ...]) -> csc_array:
+    """The products of two entries of one column by their places in the blocks."""
+    k, n = matrix.shape
+    first, inside, size = (np.zeros(k, dtype=np.intp) for _ in range(3))
+    n_entries = 0
+    for rows in blocks:
+        n_blocks, own = rows.shape
+        first[rows] = n_entries + own * own * np.arange(n_blocks)[:, None]
+        inside[rows], size[rows] = np.arange(own), own
+        n_entries += own * rows.size
+    at = [np.flatnonzero(column) for column in matrix.T]
+    places = [((first[one] + inside[one] * size[one])[:, None] + inside[one]).ravel() for one in at]
+    entries = [np.outer(matrix[one, j], matrix[one, j]).ravel() for j, one in enumerate(at)]
+    starts = np.cumsum([0, *map(len, places)])
+    joined = np.concatenate([np.zeros(0), *entries]), np.concatenate([first[:0], *places])
+    return csc_array((*joined, starts), shape=(n_entries, n))
 
 
 def _summed(matrix: csr_array, errors: FloatArray) -> FloatArray:
     """The matrix times the errors of each chain."""
     return np.asarray((matrix @ errors.T).T)
-
-
-def _solved(systems: FloatArray, sides: FloatArray) -> FloatArray:
-    """The solution of each chain's system."""
-    return np.asarray(np.linalg.solve(systems, sides[..., None])[..., 0])
 
 
 def drawn_errors(known: Reduced) -> FloatArray:

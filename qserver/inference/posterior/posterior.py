@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from threading import Lock
 
 import numpy as np
@@ -111,7 +111,16 @@ class Posterior:
     def _beyond(self, probability: float) -> float:
         if not 0.0 < probability < 0.5:
             raise RequirementError("probability", "lie in (0, 1/2)", probability)
-        return safe_half_width_of_tail(self.scales, 2.0 * probability) + self.allowance
+        found = self._beyonds.get(probability)
+        if found is None:
+            found = safe_half_width_of_tail(self.scales, 2.0 * probability) + self.allowance
+            self._beyonds[probability] = found
+        return found
+
+    @cached_property
+    def _beyonds(self) -> dict[float, float]:
+        """How far an end is off, by the probability beyond it: both ends are, again and again."""
+        return {}
 
     def confidence_of(self, half_width: float) -> float:
         """Confidence of the centred interval of this half-width: certified, rounded down.

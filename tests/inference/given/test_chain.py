@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.given.chain import N_CHAINS, Limits, drawn_errors, farthest_off
+from qserver.inference.given.chain import (
+    N_CHAINS,
+    Limits,
+    _Products,
+    drawn_errors,
+    farthest_off,
+)
 from qserver.inference.given.known_sums import KnownSums, Reduced
 from qserver.inference.given.law_given import law_given
 from qserver.inference.smooth.part_law import DRAWN_ERROR
@@ -149,3 +155,18 @@ def test_too_many_rows_take_no_draws() -> None:
     design = ranges(200, 420, seed=5)
     known = twice(design.known(design.errors(np.random.default_rng(1))))
     assert farthest_off(known.reduced(), Limits(np.zeros(2), np.ones(2))) is None
+
+
+def test_blocks_that_no_chain_links_are_solved_as_the_whole() -> None:
+    random = np.random.default_rng(7)
+    matrix = np.zeros((9, 14))
+    for rows, columns in (((0, 4), (1, 2, 5)), ((1, 8), (0, 13)), ((2, 3, 7), (3, 4, 6))):
+        matrix[np.ix_(rows, columns)] = random.normal(size=(len(rows), len(columns)))
+    matrix[5, [7, 8]] = 1.0
+    values, own = random.exponential(size=(3, 14)), random.exponential(size=(3, 9))
+    sides = random.normal(size=(3, 9))
+    systems = matrix @ (values[:, :, None] * matrix.T) + own[:, :, None] * np.eye(9)
+    products = _Products.of(matrix)
+    assert [rows.shape for rows in products.rows] == [(2, 1), (2, 2), (1, 3)]
+    expected = np.linalg.solve(systems, sides[..., None])[..., 0]
+    assert products.solved(values, own, sides) == pytest.approx(expected)
