@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Generic, TypeVar
@@ -103,8 +103,13 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
     return Explained(explanation, _charges(plan))
 
 
-def explain_workload(replica: Replica, workload: Workload) -> Explained[WorkloadExplanation]:
+def explain_workload(
+    replica: Replica, workload: Workload, *, told: Collection[int] | None = None
+) -> Explained[WorkloadExplanation]:
     """Plan, price, price of single questions, free intervals and price curve of a workload.
+
+    Args:
+        told: the questions whose free intervals are posteriors; None for all.
 
     Raises:
         PeriodRetiredError: it needs records that are erased.
@@ -112,7 +117,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
     effort, alone, workload = Effort(), Effort(APART_WORK), replica.chosen(workload)
     plan = replica.plan_workload(workload, effort=effort)
     if (retired := period_retired(plan, replica)) is not None:
-        retired.free = offers(replica.engine, workload)
+        retired.free = offers(replica.engine, workload, told)
         raise retired
     price, apart = replica.price_nano(plan), _price_apart(replica, workload, alone)
     # Other lengths take about as much.
@@ -131,7 +136,7 @@ def explain_workload(replica: Replica, workload: Workload) -> Explained[Workload
         affordable=refusal(plan, replica=replica) is None,
         rows=tuple(map(_plan_row, plan.rows)),
         tables=tuple(map(_plan_table, plan.tables)),
-        free=offers(replica.engine, workload),
+        free=offers(replica.engine, workload, told),
         curve=falling(curve),
         measure=BothChoices(workload.measure or "auto", price, price, ""),
         simultaneous=plan.simultaneous,

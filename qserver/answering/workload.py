@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -217,20 +217,26 @@ def open_work(engine: InferenceEngine, workload: Workload) -> float:
     return sum(one.work(alone, question) for one, alone, question in asked)
 
 
-def offers(engine: InferenceEngine, workload: Workload) -> tuple[Offer | None, ...]:
+def offers(
+    engine: InferenceEngine, workload: Workload, told: Collection[int] | None = None
+) -> tuple[Offer | None, ...]:
     """Per question the best interval that history gives without a charge, if it gives one.
 
     In a simultaneous workload each has the confidence with which all hold at once. Of many
     questions it is that of the estimate's error: nobody asked for an answer, and posteriors take
     long.
+
+    Args:
+        told: the questions whose posteriors are wanted; None for all.
     """
     alone = each_alone(workload)
     found = [None if one.row.is_zero else estimate_of(engine, one) for one in alone]
-    if len(alone) > MOST_OFFERED:
-        return tuple(offer(*pair) for pair in zip(alone, found, strict=True))
-    known = [(one.row.row, e) for one, e in zip(alone, found, strict=True) if e is not None]
+    wanted = range(len(alone)) if told is None else told
+    by_law = set(wanted) if len(wanted) <= MOST_OFFERED else set[int]()
+    known = [(alone[i].row.row, e) for i in sorted(by_law) if (e := found[i]) is not None]
     engine.ahead([row for row, _ in known], [estimate for _, estimate in known])
-    return tuple(offer(*pair, engine) for pair in zip(alone, found, strict=True))
+    pairs = enumerate(zip(alone, found, strict=True))
+    return tuple(offer(*pair, engine if i in by_law else None) for i, pair in pairs)
 
 
 def known_numbers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import overload
@@ -355,12 +355,17 @@ class Service:
         return replace(explained.explanation, own=own)
 
     def explain_workload(
-        self, name: str, workload: Workload, *, by: str = ""
+        self, name: str, workload: Workload, *, told: Collection[int] | None = None, by: str = ""
     ) -> WorkloadExplanation:
-        """The same for a workload, and the price of its questions asked one by one."""
+        """The same for a workload, and the price of its questions asked one by one.
+
+        Args:
+            told: the questions whose free intervals are posteriors; None for all. Others have that
+                of the estimate's error.
+        """
         opened = self._workloads.refresh(name)
         with opened.lock:
-            explained = explain_workload(opened.replica, workload)
+            explained = explain_workload(opened.replica, workload, told=told)
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
 

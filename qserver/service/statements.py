@@ -352,6 +352,32 @@ class Statements:
             return self._capped(name, statement, by).quote
         return self._questions.price(name, workload_of(self.asked(name, statement)), by=by)
 
+    def left_to_pay(self, name: str, statement: Statement, *, by: str) -> int | None:
+        """What it costs from here on, in nano-epsilon; None where history answers it.
+
+        That is found sooner than an explanation, which says it, too.
+        """
+        if not has_steps(statement):
+            if self._is_free(name, statement):
+                return None
+            found = self.explain(name, statement, by=by)
+            return None if found.kind in ("free", "exact") else found.price_nano
+        steps = self._capped(name, statement, by)
+        workload = workload_of(steps.quoted)
+        if self._questions.insight.is_free(name, workload):
+            return None
+        if steps.left_nano is None:
+            return steps.quote.nano
+        return min(self._questions.price(name, workload, by=by).nano, steps.left_nano)
+
+    def _is_free(self, name: str, statement: Statement) -> bool:
+        """Whether history gives all that is asked of a statement without steps."""
+        questions, clauses = self.asked(name, statement), statement.clauses
+        if (only := only_question(questions)) is None:
+            return self._questions.insight.is_free(name, workload_of(questions))
+        alone = replace(only, looking=clauses.looking, reading=clauses.reading)
+        return self._questions.insight.is_free(name, alone)
+
     def asked(self, name: str, statement: Statement) -> StatementQuestions:
         """The questions of a statement that suffice in every case, by what history says."""
         steps = self._steps(name, statement)
@@ -436,6 +462,7 @@ class Statements:
 
     def _explained(self, name: str, questions: StatementQuestions, by: str) -> StatementExplanation:
         found: Explanation | WorkloadExplanation
+        searched = SearchedCells(self._questions, name, questions)
         if (only := only_question(questions)) is not None:
             looking = questions.statement.clauses.looking
             found = self._questions.explain(
@@ -445,9 +472,16 @@ class Statements:
             apart, length = None, only.requirement.length
             curve = tuple(FactorPoint(p.length / length, p.price_nano) for p in found.curve)
         else:
-            found = self._questions.explain_workload(name, workload_of(questions), by=by)
+            told = {
+                i
+                for row in questions.cells
+                for cell in row
+                if not searched.tells(cell)
+                for i in cell.parts
+            }
+            workload = workload_of(questions)
+            found = self._questions.explain_workload(name, workload, told=told, by=by)
             free, apart, curve = found.free, found.price_apart_nano, found.curve
-        searched = SearchedCells(self._questions, name, questions)
 
         def known_of(cell: CellQuestions) -> CellInterval | None:
             if (value := _known_value(free, (), cell)) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -251,7 +251,7 @@ class FakeService:
         return [None for _ in workload.questions]
 
     def explain_workload(
-        self, name: str, workload: Workload, *, by: str = ""
+        self, name: str, workload: Workload, *, told: Collection[int] | None = None, by: str = ""
     ) -> WorkloadExplanation:
         self._enter("explain_workload", name, workload=workload, by=by)
         return WorkloadExplanation(

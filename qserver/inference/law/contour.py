@@ -204,7 +204,7 @@ def _small_log(moments: Moments, cells: _CellBounds) -> FloatArray:
     logs = moments.small_log(cells.real + root, cells.n_chunks)
     logs = logs + moments.small_log(cells.real - root, cells.n_chunks)
     ratio = moments.top(cells.n_chunks) * radius
-    last = moments.power_sums[cells.n_chunks, -1] * ratio**N_POWERS
+    last = moments.power_sums(cells.n_chunks)[-1] * ratio**N_POWERS
     rest = np.where(ratio < 0.99, last * ratio / np.maximum(1.0 - ratio, 0.01), math.inf)
     return np.asarray(0.5 * logs.real + rest)
 

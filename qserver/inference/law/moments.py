@@ -6,7 +6,7 @@ sums, log 1/(1 - x) = sum_k x^k / k, so that long sums cost no more than short o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import numpy as np
@@ -37,10 +37,8 @@ class Moments:
         squares: c_i^2, shape (n,), descending, squares[0] = 1.
         gaps: 1 - c_i^2, shape (n,), kept apart so that s close to the pole at 1 loses no digits.
         starts: first index of each chunk of factors, shape (k,).
-        power_sums: row j holds sum over chunks j, j+1, ... of (c / t)^(2m) / m for m = 1..14,
-            t the largest scale of chunk j, shape (k, 14). With a unit per chunk they do not
-            underflow, and the powers of t^2 s^2 that multiply them do not overflow, however far
-            the scales are apart.
+        levels: the different squares, descending, shape (l,): many scales of a sum are alike.
+        ends: index behind the last square of each level, shape (l,).
         group_squares: mean c^2 of groups of neighbouring scales, shape (g,), g <= 48.
         group_sizes: number of scales in each group, shape (g,).
     """
@@ -48,9 +46,11 @@ class Moments:
     squares: FloatArray
     gaps: FloatArray
     starts: npt.NDArray[np.intp]
-    power_sums: FloatArray
+    levels: FloatArray
+    ends: npt.NDArray[np.intp]
     group_squares: FloatArray
     group_sizes: FloatArray
+    _found: dict[int, FloatArray] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, scales: FloatArray) -> Moments:
@@ -58,6 +58,7 @@ class Moments:
         ordered = np.sort(scales)[::-1]
         unit = ordered / ordered[0]
         squares = unit * unit
+        ends = np.append(np.flatnonzero(np.diff(squares)) + 1, len(squares))
         starts = np.arange(0, len(unit), _CHUNK)
         edges = _group_edges(len(unit))
         sizes = np.diff(np.append(edges, len(unit))).astype(np.float64)
@@ -65,7 +66,8 @@ class Moments:
             squares=squares,
             gaps=(1.0 - unit) * (1.0 + unit),
             starts=starts,
-            power_sums=_power_sums(squares, starts),
+            levels=squares[ends - 1],
+            ends=ends,
             group_squares=np.add.reduceat(squares, edges) / sizes,
             group_sizes=sizes,
         )
@@ -108,8 +110,22 @@ class Moments:
         if n_chunks == len(self.starts):
             return np.zeros(z.shape, dtype=np.complex128)
         powers = _powers(self.top(n_chunks) * z)
-        result: ComplexArray = self.power_sums[n_chunks] @ powers
+        result: ComplexArray = self.power_sums(n_chunks) @ powers
         return result
+
+    def power_sums(self, chunk: int) -> FloatArray:
+        """Sum over the chunks from this one on of (c / t)^(2m) / m for m = 1..14, shape (14,).
+
+        t is the largest scale of the chunk. With a unit per chunk they do not underflow, and the
+        powers of t^2 s^2 that multiply them do not overflow, however far the scales are apart.
+        """
+        if chunk not in self._found:
+            start = self.starts[chunk]
+            first = int(np.searchsorted(self.ends, start, side="right"))
+            counts = np.diff(self.ends[first:], prepend=start)
+            sums = _powers(self.levels[first:] / self.top(chunk)) @ counts.astype(np.float64)
+            self._found[chunk] = sums / _ORDERS
+        return self._found[chunk]
 
     def grouped_log_abs(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """log abs(M(x + iy)) up to the spread within groups: for choosing, not for answers."""
@@ -122,19 +138,6 @@ class Moments:
             logs = np.log(norms)
         result: FloatArray = np.tensordot(self.group_sizes, logs, axes=1) * -0.5
         return result
-
-
-def _power_sums(squares: FloatArray, starts: npt.NDArray[np.intp]) -> FloatArray:
-    """`Moments.power_sums` of descending squares in chunks from `starts` on."""
-    tops = squares[starts]
-    units = np.repeat(tops, np.diff(np.append(starts, len(squares))))
-    sums = np.add.reduceat(_powers(squares / units), starts, axis=1).T / _ORDERS
-    # Row j holds the chunks from j to before j + reach, in the unit of chunk j.
-    reach = 1
-    while reach < len(starts):
-        sums[:-reach] += sums[reach:] * _powers(tops[reach:] / tops[:-reach]).T
-        reach *= 2
-    return np.asarray(sums)
 
 
 def _powers(x: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:

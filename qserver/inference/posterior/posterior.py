@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from threading import Lock
@@ -32,7 +32,11 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.law.evaluator import Tails
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.rows.tail import safe_half_width, safe_half_width_of_tail
+from qserver.inference.rows.tail import (
+    LEAST_BY_CONFIDENCE,
+    safe_half_width,
+    safe_half_width_of_tail,
+)
 from qserver.records.history import Estimator
 from qserver.records.statement import Statement
 
@@ -62,11 +66,13 @@ class Posterior:
         estimate: unbiased estimate, in the query's units.
         scales: scales of the error's Laplace parts, in the same units, shape (n,).
         allowance: bound on the error that lattice and floats add, >= 0.
+        like: the posterior that this is a multiple of, and the size of the multiple, rounded up.
     """
 
     estimate: float
     scales: FloatArray
     allowance: float
+    like: tuple[Posterior, float] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.estimate):
@@ -90,7 +96,21 @@ class Posterior:
 
     def half_width(self, confidence: float) -> float:
         """Half-width of the centred interval that holds `confidence`, allowance included."""
-        return safe_half_width(self.scales, confidence) + self.allowance
+        return self._half_width(confidence) + self.allowance
+
+    def _half_width(self, confidence: float) -> float:
+        """That of the error without the allowance."""
+        if self.like is not None:
+            of, size = self.like
+            return of._half_width(confidence) * size
+        if confidence not in self._half_widths:
+            self._half_widths[confidence] = safe_half_width(self.scales, confidence)
+        return self._half_widths[confidence]
+
+    @cached_property
+    def _half_widths(self) -> dict[float, float]:
+        """By confidence: the ends of many numbers are read again and again."""
+        return {}
 
     def interval(self, confidence: float) -> CredibleInterval:
         """The centred interval at `confidence`, its ends rounded outward."""
@@ -111,16 +131,10 @@ class Posterior:
     def _beyond(self, probability: float) -> float:
         if not 0.0 < probability < 0.5:
             raise RequirementError("probability", "lie in (0, 1/2)", probability)
-        found = self._beyonds.get(probability)
-        if found is None:
-            found = safe_half_width_of_tail(self.scales, 2.0 * probability) + self.allowance
-            self._beyonds[probability] = found
-        return found
-
-    @cached_property
-    def _beyonds(self) -> dict[float, float]:
-        """How far an end is off, by the probability beyond it: both ends are, again and again."""
-        return {}
+        tail = 2.0 * probability
+        if tail >= LEAST_BY_CONFIDENCE:
+            return self.half_width(1.0 - tail)
+        return safe_half_width_of_tail(self.scales, tail) + self.allowance
 
     def confidence_of(self, half_width: float) -> float:
         """Confidence of the centred interval of this half-width: certified, rounded down.
@@ -164,8 +178,11 @@ class Posterior:
         size = abs(factor)
         rounding = 2.0 * _ULP * size * (abs(self.estimate) + self.allowance)
         # Scales are rounded up, or an interval could end up an ulp short.
-        scales = self.scales * (size * (1.0 + 2.0 * _ULP))
-        return Posterior(self.estimate * factor, scales, self.allowance * size + rounding)
+        up = size * (1.0 + 2.0 * _ULP)
+        scales, allowance = self.scales * up, self.allowance * size + rounding
+        of, before = self.like or (self, 1.0)
+        like = (of, before * up * (1.0 + 4.0 * _ULP))
+        return Posterior(self.estimate * factor, scales, allowance, like)
 
 
 # Many numbers of a table have the same scales, and they are asked one after the other. There may be

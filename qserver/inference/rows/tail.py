@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +26,8 @@ _CACHED = 4096
 _CACHED_SCALES = 1024
 # A question with more scales asks for its sum at a few probabilities, one after the other.
 _CACHED_LATELY = 16
-_LEAST_BY_CONFIDENCE = 2.0**-20
+LEAST_BY_CONFIDENCE: Final = 2.0**-20
+"""Smaller tails cannot be told from 0 by their confidence."""
 
 
 def safe_half_width(scales: FloatArray, confidence: float) -> float:
@@ -54,7 +56,7 @@ def safe_half_width_of_tail(scales: FloatArray, tail: float) -> float:
 
     It keeps its accuracy for tails too small to be told from 0 by their confidence.
     """
-    if tail >= _LEAST_BY_CONFIDENCE:
+    if tail >= LEAST_BY_CONFIDENCE:
         return safe_half_width(scales, 1.0 - tail)
     array = np.asarray(scales, dtype=float)
     return _cached_of_tail(array.tobytes(), math.log(tail))

@@ -27,6 +27,10 @@ class SearchedCells:
             found = kind.cell(cell, found)
         return found
 
+    def tells(self, cell: CellQuestions) -> bool:
+        """Whether its number is told by more than the intervals of its sums, once these are."""
+        return any(kind.tells(cell) for kind in self._kinds)
+
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
         """Whether a number that is asked like this has surely fewer records than are assumed."""
         return any(kind.is_few(cell, half_width) for kind in self._kinds)

@@ -47,6 +47,10 @@ class OrderCells:
             statement=known.statement,
         )
 
+    def tells(self, cell: CellQuestions) -> bool:
+        """Whether it is such a number."""
+        return self._of(cell) is not None
+
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
         """Whether a number that is asked like this has surely fewer records than are assumed."""
         return self._state(cell, half_width) == "few"

@@ -51,6 +51,10 @@ class SmoothCells:
             statement=known.statement,
         )
 
+    def tells(self, cell: CellQuestions) -> bool:
+        """Whether it is such a number."""
+        return (cell.parts, cell.confidence, cell.function) in self._of
+
     def is_few(self, cell: CellQuestions, half_width: float) -> bool:
         """Whether a number that is asked like this has surely fewer records than are assumed."""
         one = self._of.get((cell.parts, cell.confidence, cell.function))

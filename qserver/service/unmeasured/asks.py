@@ -41,6 +41,10 @@ class AsksStatements(Protocol):
         """What a statement would cost."""
         ...
 
+    def left_to_pay(self, name: str, statement: Statement, *, by: str) -> int | None:
+        """What it costs from here on, in nano-epsilon; None where history answers it."""
+        ...
+
     def price(self, name: str, statement: Statement, *, by: str) -> Price:
         """What a statement costs at once."""
         ...

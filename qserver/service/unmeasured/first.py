@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from qserver.query.question import Workload
-from qserver.query.sql.cells import StatementQuestions, has_steps
+from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import (
     UnconfirmedError,
@@ -17,7 +17,6 @@ from qserver.query.sql.tables.unconfirmed import (
 )
 from qserver.records.answer import JobStatus
 from qserver.service.cells.answered import workload_of
-from qserver.service.cells.of_questions import only_question
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.unmeasured.asks import AsksStatements
@@ -123,31 +122,22 @@ def priced(
         is_known: whether history answers it as it is.
     """
     full = stated(statement, service.within(name))
-    found = statements.explain(name, full, by=by)
-    price, left = found.price_nano, found.remaining_nano
+    price, left = statements.left_to_pay(name, full, by=by) or 0, _remaining(service, name)
     return unconfirmed(statement, full, price_nano=price, remaining_nano=left, is_known=is_known)
-
-
-def _is_free(statements: AsksStatements, service: Service, name: str, statement: Statement) -> bool:
-    """Whether history gives all that is asked, which is found sooner than a price."""
-    questions = statements.asked(name, statement)
-    if (only := only_question(questions)) is None:
-        return service.insight.is_free(name, workload_of(questions))
-    return service.insight.is_free(
-        name, replace(only, looking=statement.clauses.looking, reading=statement.clauses.reading)
-    )
 
 
 def refuse_unless_free(
     statements: AsksStatements, service: Service, name: str, statement: Statement, *, by: str
 ) -> None:
     """Return if a statement with lengths costs nothing now; UnconfirmedError with its price."""
-    if not has_steps(statement) and _is_free(statements, service, name, statement):
-        return
-    found = statements.explain(name, statement, by=by)
-    if found.kind in ("free", "exact"):
-        return
-    raise not_spending(statement, price_nano=found.price_nano, remaining_nano=found.remaining_nano)
+    price = statements.left_to_pay(name, statement, by=by)
+    if price is not None:
+        left = _remaining(service, name)
+        raise not_spending(statement, price_nano=price, remaining_nano=left)
+
+
+def _remaining(service: Service, name: str) -> int:
+    return service.dataset(name).remaining_nano
 
 
 def not_spending(statement: Statement, *, price_nano: int, remaining_nano: int) -> UnconfirmedError:
