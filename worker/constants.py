@@ -38,13 +38,25 @@ class WorkerConstants:
     """Slots of all draws of a group at which it closes: .3 s with the default slot, so that nobody
     waits for somebody else's large table. Not measured."""
 
-    new_per_slot: int = 64
-    """Answers with new noise that one slot holds. One core draws 64 in 2 ms, so the default slot of
+    rows_per_slot: int = 32
+    """Rows with new noise that one slot holds. One core draws 32 in 2 ms, so the default slot of
     5 ms has room for twice that. Measured: docs/protocol.md, "How long a table takes"."""
 
-    refined_as_new: int = 3
-    """New answers that take as long to draw as one refined answer: 90 against 30 microseconds.
+    table_as_rows: int = 3
+    """Rows that take as long to draw as a table, beside its cells: one of 10 cells takes 150
+    microseconds. Measured: docs/protocol.md, "How long a table takes"."""
+
+    cells_as_row: int = 48
+    """Cells that take as long to draw as a row: 1.3 microseconds each, with room for twice that.
     Measured: docs/protocol.md, "How long a table takes"."""
+
+    refined_as_new: int = 4
+    """New answers that take as long to draw as one refined answer: 5 against 1.3 microseconds.
+    Measured: docs/protocol.md, "How long a table takes"."""
+
+    awake_s: float = 0.001
+    """Seconds before a slot's end from which the worker is awake. On two cores with a load of four
+    a sleep ended .1 ms late in the median. What that tells: docs/benchmarks.md, answer_times."""
 
     sample_slots: int = 4
     """Slots added for drawing a secret sample and looking at it. A sample reads every record, as a

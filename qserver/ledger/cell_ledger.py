@@ -141,6 +141,7 @@ class CellLedger:
         records_per_person: k, most records that one person owns.
         null_cell: under replace-one, whether a record may lie outside the domain.
         by_period: how the k records may be spread over periods; None if all may be alike.
+        settle_steps: as for `Maximum`.
 
     Raises:
         DomainError: a value is out of range.
@@ -154,6 +155,7 @@ class CellLedger:
         records_per_person: int = 1,
         null_cell: bool = True,
         by_period: ByPeriod | None = None,
+        settle_steps: int = LIMITS.settle_steps,
     ) -> None:
         self.sizes = tuple(sizes)
         self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period)
@@ -162,8 +164,9 @@ class CellLedger:
         self._spent_nano = 0
         self._most_units = 0
         self._n_payments = 0
-        self._cells = Maximum(cell_shapes, n_attributes=len(self.sizes))
-        self._pairs = Maximum(_pairs_of(self.neighbours), n_attributes=len(self.sizes))
+        n, pairs = len(self.sizes), _pairs_of(self.neighbours)
+        self._cells = Maximum(cell_shapes, n_attributes=n, settle_steps=settle_steps)
+        self._pairs = Maximum(pairs, n_attributes=n, settle_steps=settle_steps)
 
     def state(self) -> State:
         """What `from_state` needs; public, as charges are."""
@@ -178,21 +181,33 @@ class CellLedger:
 
     @classmethod
     def from_state(
-        cls, state: State, *, sizes: Sequence[int], neighbours: Neighbours
+        cls,
+        state: State,
+        *,
+        sizes: Sequence[int],
+        neighbours: Neighbours,
+        settle_steps: int = LIMITS.settle_steps,
     ) -> CellLedger:
         """The ledger as it was; whatever is charged then gives the same figures."""
-        found, head = cls.like(sizes, neighbours), state.head
+        found, head = cls.like(sizes, neighbours, settle_steps=settle_steps), state.head
         found._spent_nano, found._most_units = head["spent_nano"], head["most_units"]
         found._n_payments, found._flat = (
             head["n_payments"],
             Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))}),
         )
-        found._cells = Maximum.from_state(state.part("cells"), cell_shapes, sizes=sizes)
-        found._pairs = Maximum.from_state(state.part("pairs"), _pairs_of(neighbours), sizes=sizes)
+        of = partial(Maximum.from_state, sizes=sizes, settle_steps=settle_steps)
+        found._cells = of(state.part("cells"), cell_shapes)
+        found._pairs = of(state.part("pairs"), _pairs_of(neighbours))
         return found
 
     @classmethod
-    def like(cls, sizes: Sequence[int], neighbours: Neighbours) -> CellLedger:
+    def like(
+        cls,
+        sizes: Sequence[int],
+        neighbours: Neighbours,
+        *,
+        settle_steps: int = LIMITS.settle_steps,
+    ) -> CellLedger:
         """An empty ledger of these neighbours."""
         return cls(
             sizes,
@@ -200,6 +215,7 @@ class CellLedger:
             records_per_person=neighbours.records_per_person,
             null_cell=neighbours.null_cell,
             by_period=neighbours.by_period,
+            settle_steps=settle_steps,
         )
 
     @property

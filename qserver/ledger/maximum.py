@@ -142,11 +142,19 @@ class Maximum:
         tabulate: the loss of a row per unit of alpha, over cells or over pairs of cells.
         n_attributes: attributes of the domain; over pairs, axes a and a + n_attributes are both
             attribute a.
+        settle_steps: shifts between tables after one row was added; with fewer a bound is looser.
     """
 
-    def __init__(self, tabulate: Tabulate, *, n_attributes: int) -> None:
+    def __init__(
+        self,
+        tabulate: Tabulate,
+        *,
+        n_attributes: int,
+        settle_steps: int = LIMITS.settle_steps,
+    ) -> None:
         self._tabulate = tabulate
         self._n_attributes = n_attributes
+        self._settle_steps = settle_steps
         self._units = RowUnits()
         self._exact_losses = True
         self._dense: SumTable | None = zero_table()
@@ -157,7 +165,9 @@ class Maximum:
 
     def copy(self) -> Maximum:
         """A maximum that can be changed without changing this one."""
-        twin = Maximum(self._tabulate, n_attributes=self._n_attributes)
+        twin = Maximum(
+            self._tabulate, n_attributes=self._n_attributes, settle_steps=self._settle_steps
+        )
         twin._units, twin._exact_losses = self._units.copy(), self._exact_losses
         twin._dense = self._dense and self._dense.copy()
         twin._sum, twin._narrow = self._sum.copy(), self._narrow
@@ -176,9 +186,11 @@ class Maximum:
         return State.of_parts(parts, head)
 
     @classmethod
-    def from_state(cls, state: State, tabulate: Tabulate, *, sizes: Sequence[int]) -> Maximum:
+    def from_state(
+        cls, state: State, tabulate: Tabulate, *, sizes: Sequence[int], settle_steps: int
+    ) -> Maximum:
         """The maximum as it was; whatever is added then gives the same figures."""
-        found, head = cls(tabulate, n_attributes=len(sizes)), state.head
+        found, head = cls(tabulate, n_attributes=len(sizes), settle_steps=settle_steps), state.head
         found._units = RowUnits.from_state(state.part("units"), sizes)
         found._dense = next(iter(tables_of_state(state.part("dense"))), None)
         found._sum = ShiftedSum.from_state(state.part("sum"), n_attributes=len(sizes))
@@ -408,4 +420,4 @@ class Maximum:
         if n_losses > 1:
             self._sum.settle_all(rounds=1)
         elif n_losses == 1:
-            self._sum.settle(n_steps=LIMITS.settle_steps)
+            self._sum.settle(n_steps=self._settle_steps)

@@ -186,11 +186,11 @@ def _unmet(
 ) -> Plan:
     """The plan if history does not suffice, with the paid question that is written down."""
     question, estimate, on_fault = ways.question, ways.estimate, ways.holdings.on_fault
-    way = _direct(ways, rule)
+    way = _direct(ways, rule, effort=effort)
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Decision()
     direct = PurchaseOffer(way.priced, way.candidate.weights)
-    by_rows = partial(_by_rows, ways, rule)
+    by_rows = partial(_by_rows, ways, rule, effort=effort)
     if earlier is not None:
         before = partial(
             earlier.offer,
@@ -219,7 +219,7 @@ def _unmet(
 
 
 def _by_rows(
-    ways: RowCandidates, rule: RentOrBuy | None, half_width: float
+    ways: RowCandidates, rule: RentOrBuy | None, half_width: float, *, effort: Effort
 ) -> PurchaseOffer | None:
     """The cheapest way by rows alone at another half-width; None if nothing is needed for it."""
     holdings, asked = ways.holdings, ways.question
@@ -229,20 +229,24 @@ def _by_rows(
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return None
     try:
-        way = _direct(RowCandidates(question, holdings, estimate), rule)
+        way = _direct(RowCandidates(question, holdings, estimate), rule, effort=effort)
     except CapacityError:
         return None
     return PurchaseOffer(way.priced, way.candidate.weights)
 
 
-def _direct(ways: RowCandidates, rule: RentOrBuy | None) -> _Direct:
+def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _Direct:
     """The cheapest way by rows alone.
 
     If the own row costs nothing, history can only save charges that cost nothing now. A way by
     many rows is then not searched for, since that takes long. A fresh row, which needs neither
     history nor tables, is left where all else has a fault.
+
+    It is never ended early, but its work is counted.
     """
-    holdings = ways.holdings
+    holdings, estimate = ways.holdings, ways.estimate
+    n_rows = 0 if estimate is None else len(estimate.weights)
+    effort.add(PLANNER.rows_alone_work + PLANNER.row_of_history_work * n_rows)
     best = sound("own row", lambda: _best(holdings, None, ways.own_rows()), holdings.on_fault)
     is_free = best is not None and best.priced.price_nano == 0
     most = PLANNER.most_priced_rows if is_free else None

@@ -124,7 +124,7 @@ class Asking:
     ) -> _F | AnyAnswer | JobStatus:
         """What is found, or after `wait_s` seconds the job that is finding it."""
         visit = present_visit() if wait_s > _LEAST_WAIT_S else None
-        digest = _digest(request) if visit else ""
+        digest = digest_of(request) if visit else ""
         if visit and digest in visit.jobs:
             return self._parked(visit.jobs[digest], wait_s, visit)
         found = find()
@@ -284,7 +284,7 @@ class Asking:
         return self._store.submit(
             request,
             population=meta.population,
-            digest=_digest(request),
+            digest=digest_of(request),
             max_queue=self._settings.max_queue,
             need_worker=need_worker,
         )
@@ -371,7 +371,7 @@ def _outcome_of(text: str) -> AnyAnswer | JobStatus:
         return answer_from_json(str(answer)) if answer is not None else JobStatus(job, "queued", "")
 
 
-def _digest(request: Request) -> str:
+def digest_of(request: Request) -> str:
     """The digest of a request. Questions with equal vectors share it, however they are written.
 
     Accounts do not share jobs, nor do those who allow another charge: a job may fail because of its

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import overload
 
-from qserver.answering.explain import explain_question, explain_workload, priced
+from qserver.answering.explain import Explained, explain_question, explain_workload, priced
 from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
@@ -36,7 +36,7 @@ from qserver.records.charge import AnyCharge
 from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
-from qserver.service.ask import SHORT_S, Asking, Idempotency, narrowed
+from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
 from qserver.service.cells.computed import Computed
 from qserver.service.cells.kept import MOST_KEPT, StatementKey
 from qserver.service.cells.looks import Looks
@@ -52,6 +52,7 @@ from qserver.service.quoted.notes import StatementNotes
 from qserver.service.saving.saved import SavedViews
 from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.service.statement_answers import AnyStatement
+from qserver.storage.encoding.requests import Request
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 
@@ -116,6 +117,9 @@ class Service:
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)
         self.notes = StatementNotes(store, self._datasets)
+        self._explained = LastUsed[tuple[str, Stamp, str], Explained[WorkloadExplanation]](
+            MOST_KEPT
+        )
         self.kept_statements = LastUsed[StatementKey, AnyStatement](MOST_KEPT)
 
     def datasets(self) -> list[DatasetStatus]:
@@ -365,7 +369,14 @@ class Service:
         """
         opened = self._workloads.refresh(name)
         with opened.lock:
-            explained = explain_workload(opened.replica, workload, told=told)
+            replica = opened.replica
+            chosen = replica.chosen(workload)
+            state = opened.meta.snapshot, replica.present
+            shown = None if told is None else frozenset(told)
+            key = *state, digest_of(Request(name, opened.meta.snapshot, chosen)), shown
+            explained = self._explained.get(
+                key, lambda: explain_workload(replica, chosen, told=told)
+            )
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
 

@@ -65,7 +65,7 @@ from qserver.service.statement_answers import (
 from qserver.service.statement_steps import StatementSteps
 from qserver.service.unmeasured.first import from_history, refuse_unless_free
 from qserver.service.unmeasured.steps import TakenSteps, with_earlier
-from qserver.service.visits import hold_thread, present_visit, visiting
+from qserver.service.visits import hold_thread, present_visit, read_once, visiting
 
 
 class Statements:
@@ -124,8 +124,12 @@ class Statements:
         """As `run`, computed anew."""
         name, text = asked.name, asked.text
         domain = self._questions.domain(name, at=asked.at)
-        facts = catalogue_statement(text, domain, dataset=name)
-        statement = facts or parse_statement(text, domain, dataset=name).measuring(asked.measure)
+
+        def read() -> Statement:
+            facts = catalogue_statement(text, domain, dataset=name)
+            return facts or parse_statement(text, domain, dataset=name).measuring(asked.measure)
+
+        statement = read_once("statement", Statement, read)
         if statement.inner:
             parts = Parts(self, self._questions, asked, statement, domain)
             return InnerSelects(parts, self._clock() + wait_s, idempotency).run()

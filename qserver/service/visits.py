@@ -11,9 +11,11 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from qserver.errors import BusyError
 
+_R = TypeVar("_R")
 HOLDING = "holding"
 """The lane of the few requests that cannot be run again, and hold their thread while they wait."""
 
@@ -25,11 +27,13 @@ class Visit:
     Attributes:
         lane: the lane that it may run in; '' for that of short requests.
         jobs: digest of a question -> the job that finds its answer.
+        read: what its text was read as, by name.
         is_over: whether it must not wait again.
     """
 
     lane: str = ""
     jobs: dict[str, str] = field(default_factory=dict)
+    read: dict[str, object] = field(default_factory=dict)
     is_over: bool = False
 
 
@@ -85,6 +89,23 @@ def is_second_run() -> bool:
     """Whether a job of the request under way was asked for in an earlier run."""
     visit = present_visit()
     return visit is not None and bool(visit.jobs)
+
+
+def read_once(what: str, kind: type[_R], read: Callable[[], _R]) -> _R:
+    """What the text of the request under way is read as, which no later run reads again.
+
+    Args:
+        what: names the text.
+        kind: of what is read.
+    """
+    visit = present_visit()
+    known = None if visit is None else visit.read.get(what)
+    if isinstance(known, kind):
+        return known
+    found = read()
+    if visit is not None:
+        visit.read[what] = found
+    return found
 
 
 @contextlib.contextmanager

@@ -81,15 +81,16 @@ def index_drawn(
 ) -> int:
     """What the worker releases of a sum, for the first time or refining what it released."""
     if old is None:
-        return release(truth, step=step, alpha_nano=alpha_nano, entropy=entropy)
-    return release_refined(
-        truth,
-        released_index=old.index,
+        return release([truth], step=step, alpha_nano=alpha_nano, entropy=entropy)[0]
+    (index,) = release_refined(
+        [truth],
+        released=[old.index],
         step=step,
-        old_alpha_nano=old.alpha_nano,
+        old_alphas_nano=[old.alpha_nano],
         new_alpha_nano=alpha_nano,
         entropy=entropy,
     )
+    return index
 
 
 @dataclass

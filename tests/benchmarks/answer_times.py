@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from worker.constants import WORKER
-from worker.spending.slot import busy_until
+from worker.spending.slot import rest_until
 
 from .tables import Report, Value, table_text
 from .timing.attack import Times, attack, told, told_by_many
@@ -62,9 +62,9 @@ class Scenario:
 _ONE, _EIGHT = "one record more", "eight times as many"
 SCENARIOS = (
     Scenario(_ONE, "none", None),
-    Scenario(_ONE, "of the capacity", busy_until),
+    Scenario(_ONE, "of the capacity", rest_until),
     Scenario(_EIGHT, "none", None),
-    Scenario(_EIGHT, "of the capacity", busy_until),
+    Scenario(_EIGHT, "of the capacity", rest_until),
     Scenario(_EIGHT, "asleep", asleep_until),
 )
 
@@ -97,7 +97,7 @@ def report(
 
 def _row(scenario: Scenario, *, n_pairs: int, capacity: int) -> dict[str, Value]:
     datasets = scenario.datasets(capacity)
-    wait_until = scenario.wait_until or busy_until
+    wait_until = scenario.wait_until or rest_until
     seen = observe(datasets, n_pairs=n_pairs, seed=SEED, wait_until=wait_until)
     slot_s = datasets.slot_ms / 1000
     scores = attack(seen.times, slot_s=slot_s)

@@ -43,13 +43,9 @@ class SeededEntropy:
 
     generator: random.Random
 
-    def uniform_below(self, n: int) -> int:
-        """An integer uniform on 0 .. n - 1."""
-        return self.generator.randrange(n)
-
-    def bernoulli(self, p: Fraction) -> bool:
-        """True with probability p, exactly."""
-        return self.generator.randrange(p.denominator) < p.numerator
+    def words(self, n: int) -> npt.NDArray[np.uint64]:
+        """Integers uniform on 0 .. 2^64 - 1."""
+        return np.frombuffer(self.generator.randbytes(8 * n), dtype="<u8")
 
 
 @dataclass(frozen=True)
@@ -86,20 +82,21 @@ class Counts:
     def release(self, query: LinearQuery, *, step: Fraction, alpha_nano: int) -> int:
         """Lattice index of a noisy answer."""
         truth = self.truth(query)
-        return release(truth, step=step, alpha_nano=alpha_nano, entropy=self.entropy)
+        return release([truth], step=step, alpha_nano=alpha_nano, entropy=self.entropy)[0]
 
     def release_planned(self, row: PlannedRow, engine: InferenceEngine) -> int:
         """Lattice index of a new row, or of a refinement of what the engine holds."""
         if row.refines is None:
             return self.release(row.row, step=row.step, alpha_nano=row.alpha_nano)
-        return release_refined(
-            self.truth(row.row),
-            released_index=engine.measurement(row.refines).index,
+        (index,) = release_refined(
+            [self.truth(row.row)],
+            released=[engine.measurement(row.refines).index],
             step=row.step,
-            old_alpha_nano=row.old_alpha_nano,
+            old_alphas_nano=[row.old_alpha_nano],
             new_alpha_nano=row.alpha_nano,
             entropy=self.entropy,
         )
+        return index
 
 
 @dataclass(frozen=True)

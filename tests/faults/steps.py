@@ -53,7 +53,7 @@ _PLACES: dict[str, tuple[Any, str]] = {
     "witness line": (worker.journal.witness, "write_all"),
     "read": (RecordTable, "answer"),
     "count": (RecordTable, "counts"),
-    "sample": (worker.spending.measure, "draw_row"),
+    "sample": (worker.spending.measure, "draw_answers"),
     "draw": (Spends, "draw"),
     "journal answer": (worker.spending.group.spends, "write_released"),
     "slot": (Spends, "_keep_slot"),

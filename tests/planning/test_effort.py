@@ -75,3 +75,17 @@ def test_steps_on_larger_problems_are_more_work() -> None:
     work = work_of_steps(100, **sizes)
     assert all(work_of_steps(100, **{**sizes, k: 2 * v}) > work for k, v in sizes.items())
     assert work_of_steps(200, **sizes) == 2.0 * work
+
+
+def test_the_plan_by_rows_alone_is_counted_and_never_ended() -> None:
+    """Without any work left nothing else is searched for."""
+    snapshot, generator = Snapshot(SIZES, rule=RentOrBuy(0.3)), random.Random(12)
+    for _ in range(4):
+        asked = question(generator)
+        snapshot.carry_out(planned(snapshot, asked, Effort()), asked[0])
+    asked, none, counted = question(generator), Effort(0.0), Effort()
+    by_rows = replace(snapshot.plan_by_rows(*asked), estimate=None)
+    assert planned(snapshot, asked, none).rows == by_rows.rows
+    planned(snapshot, asked, counted)
+    assert counted.done >= PLANNER.rows_alone_work
+    assert PLANNER.rows_alone_work <= none.done <= counted.done

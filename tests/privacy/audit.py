@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -140,15 +140,17 @@ def noise_of_scale(times: Fraction) -> Iterator[None]:
     def raised(alpha_nano: int) -> int:
         return round(alpha_nano / times)
 
-    def scaled(truth: Any, *, alpha_nano: int, **rest: Any) -> int:
-        return release(truth, alpha_nano=raised(alpha_nano), **rest)
+    def scaled(truths: Any, *, alpha_nano: int, **rest: Any) -> list[int]:
+        return release(truths, alpha_nano=raised(alpha_nano), **rest)
 
-    def refined(truth: Any, *, old_alpha_nano: int, new_alpha_nano: int, **rest: Any) -> int:
+    def refined(
+        truths: Any, *, old_alphas_nano: Sequence[int], new_alpha_nano: int, **rest: Any
+    ) -> list[int]:
         alphas: dict[str, Any] = {
-            "old_alpha_nano": raised(old_alpha_nano),
+            "old_alphas_nano": list(map(raised, old_alphas_nano)),
             "new_alpha_nano": raised(new_alpha_nano),
         }
-        return release_refined(truth, **alphas, **rest)
+        return release_refined(truths, **alphas, **rest)
 
     with (
         mock.patch.object(measuring, "release", scaled),
@@ -162,10 +164,10 @@ def refined_afresh() -> Iterator[None]:
     """Draw new noise where the old should be refined, though only the difference is charged."""
 
     def afresh(
-        truth: Any, *, released_index: int, old_alpha_nano: int, new_alpha_nano: int, **rest: Any
-    ) -> int:
-        del released_index, old_alpha_nano
-        return release(truth, alpha_nano=new_alpha_nano, **rest)
+        truths: Any, *, released: Any, old_alphas_nano: Any, new_alpha_nano: int, **rest: Any
+    ) -> list[int]:
+        del released, old_alphas_nano
+        return release(truths, alpha_nano=new_alpha_nano, **rest)
 
     with mock.patch.object(measuring, "release_refined", afresh):
         yield

@@ -31,6 +31,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from tests.ledger.people_by_definition import People, Person
 from tests.query.small_queries import cells
+from tests.worker.noise.one_by_one import each_new, each_refined
 from worker.private.entry import GrowingTable
 from worker.spending import measure as measuring
 from worker.spending.spend import Trusted
@@ -93,8 +94,8 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         with (
-            mock.patch.object(measuring, "release", self._release),
-            mock.patch.object(measuring, "release_refined", self._refine),
+            mock.patch.object(measuring, "release", each_new(self._release)),
+            mock.patch.object(measuring, "release_refined", each_refined(self._refine)),
         ):
             yield
 

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qserver.config import Settings
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
@@ -23,8 +26,8 @@ from worker.spending.loop import Loop
 
 PER_RECORD_S = 5e-3
 """What a matching record costs; an observer of HTTP answers sees that much without a slot."""
-PER_COIN_S = 500e-6
-"""What a coin of the noise costs. A new answer takes 5 to 45 of them, most often 8."""
+PER_WORD_S = 500e-6
+"""What a word of the noise costs. A new answer takes 3 to 30 of them, most often 3."""
 Spend = Callable[[float], None]
 
 
@@ -47,19 +50,15 @@ class NaiveTables:
 
 
 class NaiveEntropy:
-    """A slow source of coins: the larger the noise, the more of them are tossed."""
+    """A slow source of words: the larger the noise, the more of them are read."""
 
     def __init__(self, source: Entropy, spend: Spend) -> None:
         self._source = source
         self._spend = spend
 
-    def uniform_below(self, n: int) -> int:
-        self._spend(PER_COIN_S)
-        return self._source.uniform_below(n)
-
-    def bernoulli(self, p: Fraction) -> bool:
-        self._spend(PER_COIN_S)
-        return self._source.bernoulli(p)
+    def words(self, n: int) -> NDArray[np.uint64]:
+        self._spend(n * PER_WORD_S)
+        return self._source.words(n)
 
 
 def busy(seconds: float) -> None:

@@ -30,6 +30,7 @@ from tests.worker.by_hand import BY_SEX, charges_by_hand
 from worker.cli import _log
 from worker.main_loop import AttachedData
 from worker.noise import mechanism
+from worker.noise.geometric import geometrics
 from worker.private.registry import Registry
 from worker.spending import measure as measuring
 from worker.spending import two_stages
@@ -49,31 +50,32 @@ def record(file: TextIO) -> None:
     What is drawn of a secret sample is released to nobody: it is noted as `kept`.
     """
     samplers = {"release": mechanism.release, "release_refined": mechanism.release_refined}
-    geometric, draw_table = mechanism.geometric, measuring.draw_table
+    draw_table = measuring.draw_table
     told = ["released"]
 
     def noting(name: str) -> Any:
-        def sampler(truth: Any, **rest: Any) -> int:
-            if truth == FATAL:
-                raise ValueError(f"the count is {truth}, and it must not be told")
-            released = samplers[name](truth, **rest)
-            true_index = int(truth / rest["step"])
-            found = {
-                "truth": int(truth),
-                "true_index": true_index,
-                "noise_index": released - true_index,
-                "noise": float((released - true_index) * rest["step"]),
-                told[0]: released,
-            }
-            file.write(json.dumps(found) + "\n")
+        def sampler(truths: Any, **rest: Any) -> list[int]:
+            if FATAL in truths:
+                raise ValueError(f"the count is {FATAL}, and it must not be told")
+            found = samplers[name](truths, **rest)
+            for truth, index in zip(truths, found, strict=True):
+                true_index = int(truth / rest["step"])
+                noted = {
+                    "truth": int(truth),
+                    "true_index": true_index,
+                    "noise_index": index - true_index,
+                    "noise": float((index - true_index) * rest["step"]),
+                    told[0]: index,
+                }
+                file.write(json.dumps(noted) + "\n")
             file.flush()
-            return released
+            return found
 
         return sampler
 
-    def noting_geometric(gamma: Any, entropy: Any) -> int:
-        found = geometric(gamma, entropy)
-        file.write(json.dumps({"part": found}) + "\n")
+    def noting_geometrics(rates: Any, entropy: Any) -> list[int]:
+        found = geometrics(rates, entropy)
+        file.writelines(json.dumps({"part": part}) + "\n" for part in found)
         return found
 
     def keeping(*args: Any, **named: Any) -> tuple[int, ...]:
@@ -86,7 +88,7 @@ def record(file: TextIO) -> None:
     two_stages.draw_table = keeping  # type: ignore[attr-defined]
     measuring.release = noting("release")  # type: ignore[attr-defined]
     measuring.release_refined = noting("release_refined")  # type: ignore[attr-defined]
-    mechanism.geometric = noting_geometric
+    mechanism.geometrics = noting_geometrics  # type: ignore[attr-defined]
 
 
 def buy_tables() -> None:

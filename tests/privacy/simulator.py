@@ -29,6 +29,7 @@ from qserver.storage.server.connection import StoreClient, connect
 from tests.deployment import Deployment, Relation
 from tests.growing import Growing, week
 from tests.privacy.histories import DOMAIN, WEEKS, History, Seen, work_off
+from tests.worker.noise.one_by_one import each_new, each_refined
 from worker.spending import measure as measuring
 from worker.spending.spend import Spender
 
@@ -182,7 +183,9 @@ def draws_of(seed: str) -> Iterator[None]:
     ) -> int:
         return released_index + int(rng.randint(-5, 5) / step)
 
-    with mock.patch.multiple(measuring, release=release, release_refined=release_refined):
+    with mock.patch.multiple(
+        measuring, release=each_new(release), release_refined=each_refined(release_refined)
+    ):
         yield
 
 

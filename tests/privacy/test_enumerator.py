@@ -71,12 +71,13 @@ Fault = Callable[[], AbstractContextManager[Any]]
 
 def noise_too_small() -> AbstractContextManager[Any]:
     """Draws at five fourths of what was paid for."""
-    draw = measuring.draw_row
+    draw = measuring.draw_answers
 
-    def drawn(truth: Any, planned: Any, **more: Any) -> int:
-        return draw(truth, replace(planned, alpha_nano=planned.alpha_nano * 5 // 4), **more)
+    def drawn(truths: Any, planned: Any, *origins: Any, **more: Any) -> tuple[int, ...]:
+        more_exact = replace(planned, alpha_nano=planned.alpha_nano * 5 // 4)
+        return draw(truths, more_exact, *origins, **more)
 
-    return mock.patch.object(measuring, "draw_row", drawn)
+    return mock.patch.object(measuring, "draw_answers", drawn)
 
 
 def fresh_noise_for_refined() -> AbstractContextManager[Any]:

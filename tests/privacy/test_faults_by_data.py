@@ -1,6 +1,6 @@
 """No value of the data makes a measurement fail: neither by itself nor by the memory that it takes.
 
-What is held to public bounds here: the memory of a scan and the coins of a new draw. That the
+What is held to public bounds here: the memory of a scan and the words of a new draw. That the
 machine has the memory is assumed of its owner (docs/guarantee.md, what is needed of the server).
 """
 
@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from qserver.query.linear import linear_query
 from qserver.query.partition import product_partition
@@ -101,27 +102,24 @@ def test_no_values_and_no_number_of_records_make_a_count_fail(data: Data, n: int
 
 
 class CountingEntropy:
-    """Seeded, and counts how often it is asked."""
+    """Seeded, and counts the words that are asked for."""
 
     def __init__(self, seed: int) -> None:
         self._random, self.n_asked = random.Random(seed), 0
 
-    def uniform_below(self, n: int) -> int:
-        self.n_asked += 1
-        return self._random.randrange(n)
-
-    def bernoulli(self, p: Fraction) -> bool:
-        return self.uniform_below(p.denominator) < p.numerator
+    def words(self, n: int) -> NDArray[np.uint64]:
+        self.n_asked += n
+        return np.frombuffer(self._random.randbytes(8 * n), dtype="<u8")
 
 
 @pytest.mark.parametrize("alpha_nano", [1000, 10**8])
-def test_a_new_draw_asks_for_the_same_coins_whatever_the_count(alpha_nano: int) -> None:
+def test_a_new_draw_asks_for_the_same_words_whatever_the_count(alpha_nano: int) -> None:
     """So neither its work nor its end depends on the truth."""
     for seed in range(50):
         asked, noises = set(), set()
         for truth in (0, 1, 10**6, -7, 2**80):
             entropy = CountingEntropy(seed)
-            index = release(truth, step=1, alpha_nano=alpha_nano, entropy=entropy)
+            (index,) = release([truth], step=1, alpha_nano=alpha_nano, entropy=entropy)
             asked.add(entropy.n_asked)
             noises.add(index - truth)
         assert (len(asked), len(noises)) == (1, 1)

@@ -6,7 +6,7 @@ A fresh seed in each run; `QSERVER_SEED`, which a failure prints, repeats it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -102,14 +102,14 @@ def price_tells(rows: Rows) -> mock._patch[object]:
 
 def failure_tells(_rows: Rows) -> mock._patch[object]:
     """A draw that fails where nobody is counted."""
-    draw = measuring.draw_row
+    draw = measuring.draw_answers
 
-    def told(truth: Fraction | int, *planned: object, **more: object) -> int:
-        if truth == 0:
+    def told(truths: Sequence[Fraction | int], *planned: object, **more: object) -> tuple[int, ...]:
+        if 0 in truths:
             raise MeasurementError
-        return draw(truth, *planned, **more)  # type: ignore[arg-type]
+        return draw(truths, *planned, **more)  # type: ignore[arg-type]
 
-    return mock.patch.object(measuring, "draw_row", told)
+    return mock.patch.object(measuring, "draw_answers", told)
 
 
 @pytest.mark.parametrize("leak", [price_tells, failure_tells])

@@ -22,7 +22,7 @@ from qserver.query.partition import ProductPartition
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
-from tests.privacy.naive import PER_COIN_S, PER_RECORD_S, NaiveEntropy, NaiveTables
+from tests.privacy.naive import PER_RECORD_S, PER_WORD_S, NaiveEntropy, NaiveTables
 from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import Tables
 from worker.spending.spend import Spender
@@ -134,9 +134,9 @@ def test_without_the_slot_a_matching_record_and_the_noise_show(observe: Observe)
     without, with_one = (observe(slot_ms=0, n_matching=n) for n in (0, 1))
     assert set(differences(without, with_one)) == {PER_RECORD_S}
     other_noise = observe(slot_ms=0, seed=2)
-    coins = [d / PER_COIN_S for d in differences(without, other_noise)]
-    assert coins == pytest.approx([round(c) for c in coins], abs=1e-3)
-    assert len(set(map(round, coins))) > N_ANSWERS // 2
+    words = [d / PER_WORD_S for d in differences(without, other_noise)]
+    assert words == pytest.approx([round(c) for c in words], abs=1e-3)
+    assert len(set(map(round, words))) > N_ANSWERS // 2
 
 
 class Failing:

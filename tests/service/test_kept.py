@@ -9,12 +9,13 @@ from urllib.parse import urlencode
 
 import pytest
 
+from qserver.answering.replica import Replica
 from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
 from qserver.errors import IdempotencyError
 from qserver.inference.engine import InferenceEngine
-from qserver.query.question import Workload
+from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Answer, JobStatus
+from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
 from qserver.service.ask import Idempotency
 from qserver.service.insight import Insight
 from qserver.service.service import Service
@@ -241,3 +242,30 @@ def test_the_draws_of_a_statement_serve_all_of_its_numbers(
     assert found.charged_nano == 0
     assert len(drawn) == 1
     assert drawn[0] == len(found.cells) > 1
+
+
+def test_a_workload_is_planned_once_for_its_price_in_one_state(
+    town: Deployment, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another length, and a state in which something was bought, are planned anew."""
+    planned, plan = list[Workload](), Replica.plan_workload
+
+    def noted(replica: Replica, workload: Workload, **more: Any) -> Any:
+        planned.append(workload)
+        return plan(replica, workload, **more)
+
+    monkeypatch.setattr(Replica, "plan_workload", noted)
+
+    def explained(length: float) -> WorkloadExplanation:
+        queries = [service.parse("people", {"where": {"age": age}}) for age in (21, 22, 23)]
+        asked = Workload(tuple(Question(q, Requirement(length, 0.95)) for q in queries))
+        return service.explain_workload("people", asked)
+
+    first, n_plans = explained(20), len(planned)
+    assert (explained(20), len(planned)) == (first, n_plans)
+    assert explained(10).price_nano > first.price_nano
+    assert len(planned) == 2 * n_plans
+    town.ask({"age": 21}, length=15)
+    later = explained(20)
+    assert len(planned) == 3 * n_plans
+    assert later.version > first.version

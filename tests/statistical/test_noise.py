@@ -41,35 +41,27 @@ class SeededEntropy:
     def __init__(self, seed: int = SEED) -> None:
         self._random = random.Random(seed)
 
-    def uniform_below(self, n: int) -> int:
-        return self._random.randrange(n)
-
-    def bernoulli(self, p: Fraction) -> bool:
-        return self._random.randrange(p.denominator) < p.numerator
+    def words(self, n: int) -> npt.NDArray[np.uint64]:
+        return np.frombuffer(self._random.randbytes(8 * n), dtype="<u8")
 
 
 def laplace_draws(rate: Fraction) -> list[int]:
-    entropy = SeededEntropy()
-    return [discrete_laplace(rate, entropy) for _ in range(N_DRAWS)]
+    return discrete_laplace(rate, N_DRAWS, SeededEntropy())
 
 
 def refined_draws(new: Fraction, *, n_steps: int = 1) -> list[tuple[int, int]]:
     """(old noise of half the rate, new noise), reached in `n_steps` equal steps of alpha."""
-    old = new / 2
-    entropy = SeededEntropy()
-    pairs = []
-    for _ in range(N_DRAWS):
-        first = last = discrete_laplace(old, entropy)
-        for i in range(n_steps):
-            last = refine(
-                last,
-                old_alpha_nano=(n_steps + i) * 10**9,
-                new_alpha_nano=(n_steps + i + 1) * 10**9,
-                step=old / n_steps,
-                entropy=entropy,
-            )
-        pairs.append((first, last))
-    return pairs
+    old, entropy = new / 2, SeededEntropy()
+    first = last = discrete_laplace(old, N_DRAWS, entropy)
+    for i in range(n_steps):
+        last = refine(
+            last,
+            old_alphas_nano=[(n_steps + i) * 10**9] * N_DRAWS,
+            new_alpha_nano=(n_steps + i + 1) * 10**9,
+            step=old / n_steps,
+            entropy=entropy,
+        )
+    return list(zip(first, last, strict=True))
 
 
 def fit_of_lattice(draws: list[int], rate: Fraction) -> float:
@@ -184,8 +176,6 @@ def test_a_release_from_the_operating_systems_entropy_has_the_promised_scale() -
     assert sums.cdf(low) + sums.sf(high) < FALSE_ALARM
     entropy = SystemEntropy()
     step = Fraction(1, 2**20)
-    noise = sum(
-        abs(release(1000, step=step, alpha_nano=10**9 // 50, entropy=entropy) * step - 1000)
-        for _ in range(N_DRAWS)
-    )
+    drawn = release([1000] * N_DRAWS, step=step, alpha_nano=10**9 // 50, entropy=entropy)
+    noise = sum(abs(index * step - 1000) for index in drawn)
     assert low < noise / 50 < high

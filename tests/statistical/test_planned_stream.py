@@ -52,11 +52,11 @@ def share_held(
             if row.refines is None:
                 rate = row.step * row.alpha_nano / 10**9
                 steps[len(noise)] = row.step
-                noise[len(noise)] = discrete_laplace(rate, entropy)
+                noise[len(noise)] = discrete_laplace(rate, 1, entropy)[0]
             else:
-                noise[row.refines] = refine(
-                    noise[row.refines],
-                    old_alpha_nano=row.old_alpha_nano,
+                (noise[row.refines],) = refine(
+                    [noise[row.refines]],
+                    old_alphas_nano=[row.old_alpha_nano],
                     new_alpha_nano=row.alpha_nano,
                     step=row.step,
                     entropy=entropy,

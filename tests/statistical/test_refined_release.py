@@ -19,7 +19,7 @@ from qserver.records.history import Measurement
 from qserver.records.plan import PlannedRow
 from tests.statistical.test_noise import SeededEntropy
 from worker.spending.live import Origin
-from worker.spending.measure import draw_row
+from worker.spending.measure import draw_answers
 
 N_DRAWS = 6000
 N_HISTORIES = 2500
@@ -33,7 +33,8 @@ def as_the_worker(
     truth: Fraction, row: PlannedRow, old: Measurement | None, entropy: SeededEntropy
 ) -> int:
     origin = None if old is None else Origin(old.index, old.alpha_nano)
-    return draw_row(truth, row, origin=origin, entropy=entropy)
+    (index,) = draw_answers([truth], row, {} if origin is None else {0: origin}, entropy=entropy)
+    return index
 
 
 def as_if_new(
@@ -42,7 +43,8 @@ def as_if_new(
     """Negative control: fresh noise, though only the difference is charged."""
     del old
     fresh = PlannedRow(row.row, row.key, row.alpha_nano, row.step)
-    return draw_row(truth, fresh, origin=None, entropy=entropy)
+    (index,) = draw_answers([truth], fresh, {}, entropy=entropy)
+    return index
 
 
 def part(low: int, high: int) -> LinearQuery:

@@ -181,8 +181,7 @@ def _histogram(cell: NDArray[Any], n_cells: int) -> NDArray[np.int64]:
 
 def _coins(n: int, entropy: Entropy) -> NDArray[np.bool_]:
     """`n` independent coins, each True with probability `_COIN` / 2^64."""
-    drawn = entropy.uniform_below(1 << (64 * n))
-    return np.frombuffer(drawn.to_bytes(8 * n, "big"), dtype=">u8") < _COIN
+    return entropy.words(n) < _COIN
 
 
 def _weigh(values: IntegerGrid, counts: NDArray[np.int64]) -> int:

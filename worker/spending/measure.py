@@ -73,46 +73,13 @@ class _Drawing:
     entropy: Entropy
 
     def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
-        return draw_row(self.private.answer(row.row), row, origin=origin, entropy=self.entropy)
+        origins = {} if origin is None else {0: origin}
+        (index,) = draw_answers([self.private.answer(row.row)], row, origins, entropy=self.entropy)
+        return index
 
     def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
         counts = self.private.counts(table.partition)
         return draw_table(counts, table, origins, entropy=self.entropy)
-
-
-def draw_row(
-    truth: Fraction | int,
-    planned: PlannedRow | PlannedTable,
-    *,
-    origin: Origin | None,
-    entropy: Entropy,
-) -> int:
-    """Lattice index of one released answer.
-
-    Without an origin the noise is new and independent. An origin with more noise than planned is
-    refined. An origin with no more noise than planned is released again as it is: that costs
-    nothing more, and its noise is at most the stated one.
-
-    Args:
-        truth: exact answer of the row or cell, in records.
-        planned: the row or table, with its lattice step and alpha.
-
-    Raises:
-        MeasurementError: a value is out of range or no exact number.
-    """
-    step, alpha = planned.step, planned.alpha_nano
-    if origin is None:
-        return release(truth, step=step, alpha_nano=alpha, entropy=entropy)
-    if origin.alpha_nano >= alpha:
-        return origin.index
-    return release_refined(
-        truth,
-        released_index=origin.index,
-        step=step,
-        old_alpha_nano=origin.alpha_nano,
-        new_alpha_nano=alpha,
-        entropy=entropy,
-    )
 
 
 def draw_table(
@@ -129,11 +96,49 @@ def draw_table(
         origins: the answers that cells continue from, by cell.
 
     Raises:
-        MeasurementError: the counts are not one per cell, or as for `draw_row`.
+        MeasurementError: the counts are not one per cell, or as for `draw_answers`.
     """
     if len(counts) != table.partition.n_cells:
         raise MeasurementError
-    return tuple(
-        draw_row(count, table, origin=origins.get(cell), entropy=entropy)
-        for cell, count in enumerate(counts)
-    )
+    return draw_answers(counts, table, origins, entropy=entropy)
+
+
+def draw_answers(
+    truths: Sequence[Fraction | int],
+    planned: Planned,
+    origins: Mapping[int, Origin],
+    *,
+    entropy: Entropy,
+) -> tuple[int, ...]:
+    """Lattice indices of released answers.
+
+    Without an origin the noise is new and independent. An origin with more noise than planned is
+    refined. An origin with no more noise than planned is released again as it is: that costs
+    nothing more, and its noise is at most the stated one.
+
+    Args:
+        truths: exact answers of the row, or of each cell of the table, in records.
+        planned: the row or table, with its lattice step and alpha.
+        origins: the answers that they continue from, by their place.
+
+    Raises:
+        MeasurementError: a value is out of range or no exact number.
+    """
+    step, alpha = planned.step, planned.alpha_nano
+    found = {i: one.index for i, one in origins.items() if one.alpha_nano >= alpha}
+    fresh = [i for i in range(len(truths)) if i not in origins]
+    raised = [i for i in range(len(truths)) if i in origins and i not in found]
+    if fresh:
+        new = release([truths[i] for i in fresh], step=step, alpha_nano=alpha, entropy=entropy)
+        found.update(zip(fresh, new, strict=True))
+    if raised:
+        refined = release_refined(
+            [truths[i] for i in raised],
+            released=[origins[i].index for i in raised],
+            step=step,
+            old_alphas_nano=[origins[i].alpha_nano for i in raised],
+            new_alpha_nano=alpha,
+            entropy=entropy,
+        )
+        found.update(zip(raised, refined, strict=True))
+    return tuple(found[i] for i in range(len(truths)))

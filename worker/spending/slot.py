@@ -46,7 +46,7 @@ def slots_of(
     """The slots that a plan's counting and sampling need, in multiples of the setting.
 
     The time of a draw grows with the number of answers, and varies with their noise: one slot for
-    every 64 new answers, or 21 refined ones. So does the time of a scan, with the records and the
+    every 32 new rows, or 1,536 new cells. So does the time of a scan, with the records and the
     attributes that it reads: it grows with the declared capacity, never with the records. All of it
     is public. A slot must hold the whole draw: one that ends near a slot's end would reveal its
     time.
@@ -59,7 +59,7 @@ def slots_of(
         period_axis: the attribute of periods where data arrive over time. Then `capacity` is that
             of one period, and a scan reads the periods that the row or table is about.
     """
-    draws = Fraction(sum(map(_as_new, planned)), WORKER.new_per_slot)
+    draws = Fraction(sum(map(_as_new_rows, planned))) / WORKER.rows_per_slot
     more = WORKER.sample_slots if sampled else 0
     if capacity is None:
         return Fraction(math.ceil(draws) + more)
@@ -112,20 +112,21 @@ def slot_end_s(begun_s: float, now_s: float, *, slot_s: float) -> float:
     return begun_s + max(1, math.ceil((now_s - begun_s) / slot_s)) * slot_s
 
 
-def busy_until(end_s: float) -> None:
-    """Return at this moment of `time.monotonic`; keep the processor busy until then.
+def rest_until(end_s: float) -> None:
+    """Return at this moment of `time.monotonic`: asleep at first, and awake for the last moments.
 
-    To sleep would tell: where others want the processor too, whoever counted longer has used more
-    of it, and is woken later (docs/benchmarks.md, answer_times). Charges are few, since the budget
-    ends, so this costs little.
+    To sleep until the end would tell: where others want the processor too, whoever counted longer
+    has used more of it, and is woken later (docs/benchmarks.md, answer_times).
     """
+    time.sleep(max(0.0, end_s - WORKER.awake_s - time.monotonic()))
     while time.monotonic() < end_s:
         pass
 
 
-def _as_new(planned: Planned) -> int:
-    """Number of new answers that take as long to draw as these."""
+def _as_new_rows(planned: Planned) -> Fraction:
+    """Number of new rows that take as long to draw as these answers."""
     if isinstance(planned, PlannedRow):
-        return WORKER.refined_as_new if planned.old_alpha_nano else 1
+        return Fraction(WORKER.refined_as_new if planned.old_alpha_nano else 1)
+    rows = WORKER.table_as_rows + Fraction(planned.partition.n_cells, WORKER.cells_as_row)
     refined = planned.old_alpha_nano > 0 or bool(planned.sources)
-    return planned.partition.n_cells * (WORKER.refined_as_new if refined else 1)
+    return rows * (WORKER.refined_as_new if refined else 1)

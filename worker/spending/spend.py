@@ -52,7 +52,7 @@ from worker.spending.group.spends import Spends
 from worker.spending.histories import Histories
 from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent
-from worker.spending.slot import busy_until
+from worker.spending.slot import rest_until
 from worker.spending.trail import Trails
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Spender:
         settings: Settings,
         log: logging.Logger,
         clock: Callable[[], float] = time.monotonic,
-        wait_until: Callable[[float], None] = busy_until,
+        wait_until: Callable[[float], None] = rest_until,
         wall_clock: Callable[[], float] = time.time,
         planning_clock: Callable[[], float] = time.monotonic,
         in_hand: PlanInHand | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Final
 
 from flask import Response, request
@@ -34,12 +35,13 @@ from qserver.api.replies import (
     read_request,
     terms_of_request,
 )
+from qserver.query.linear import LinearQuery
 from qserver.query.question import Workload
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.service.cells.kept import MOST_KEPT
 from qserver.service.service import Service
 from qserver.service.statements import Statements
-from qserver.service.visits import is_second_run
+from qserver.service.visits import is_second_run, read_once
 from qserver.storage.standings import Stamp
 
 WAIT_HEADER = Parameter(
@@ -161,9 +163,10 @@ class QuestionViews(Views):
         requirement, looking = asked.requirement(), asked.looking()
         reading = asked.reading()
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
+        parse = partial(self._service.parse, dataset, asked.query, at=asked.as_of or "")
         found = self._service.ask(
             dataset,
-            self._service.parse(dataset, asked.query, at=asked.as_of or ""),
+            read_once("query", LinearQuery, parse),
             requirement,
             measure=asked.measure,
             looking=looking,
@@ -223,7 +226,7 @@ class WorkloadViews(Views):
         if (payload := self._kept(dataset, body, state, terms)) is not None:
             return bytes_reply(payload)
         asked = WorkloadRequest.read(parse_object(body))
-        workload = self._workload(dataset, asked)
+        workload = read_once("workload", Workload, partial(self._workload, dataset, asked))
         # Before anything is spent: it may be refused.
         consistent = _consistent(asked, workload)
         found = self._service.ask_workload(

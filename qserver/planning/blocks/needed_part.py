@@ -253,8 +253,12 @@ class Need:
 
     def bought(self, raises: Raises) -> PurchaseOffer:
         """These raises."""
-        purchase = Purchase(tables=self.holdings.tables(raises))
-        return PurchaseOffer(self.holdings.priced(purchase))
+        return PurchaseOffer(self.priced(Purchase(tables=self.holdings.tables(raises))))
+
+    def priced(self, purchase: Purchase) -> Priced:
+        """The purchase with its price; the work is counted."""
+        self.effort.add(PLANNER.price_work)
+        return self.holdings.priced(purchase)
 
     def part_beside(
         self, star: Star, raises: Raises, *, then: Need, direct: PurchaseOffer
@@ -284,7 +288,7 @@ class Need:
     def with_rows(self, raises: Raises, direct: PurchaseOffer) -> PurchaseOffer:
         """These raises, and the rows of another offer."""
         purchase = Purchase(direct.priced.purchase.rows, self.holdings.tables(raises))
-        return replace(direct, priced=self.holdings.priced(purchase))
+        return replace(direct, priced=self.priced(purchase))
 
     def row(self, raises: Raises) -> PurchaseOffer | None:
         """The cheapest row of a rest, given these blocks; None if there is none."""
@@ -443,17 +447,23 @@ class _Rest:
         if planned is None:
             return None
 
-        def ratio(n: int) -> float:
-            return planned(n * unit) if n else inf
+        effort = self.need.effort
 
-        n = least_whole(ratio, low=0, high=-(-first // unit), most=most)
+        def least(half_width: Callable[[int], float], *, low: int, high: int) -> int | None:
+            def ratio(n: int) -> float:
+                effort.add(PLANNER.evaluation_work)
+                return half_width(n * unit) if n else inf
+
+            spent = lambda _: effort.is_spent  # noqa: E731
+            return least_whole(ratio, low=low, high=high, most=most, is_over=spent)
+
+        n = least(planned, low=0, high=-(-first // unit))
         if n is not None and self.need.answered is not self.need.holdings:
-            answered = self._answered()
-            n = least_whole(lambda n: answered(n * unit), low=n - 1, high=n, most=most)
+            n = least(self._answered(), low=n - 1, high=n)
         if n is None:
             return None
         return PurchaseOffer(
-            self.need.holdings.priced(self._purchase(n * unit)),
+            self.need.priced(self._purchase(n * unit)),
             self._weights,
             tables_give_rest=True,
         )

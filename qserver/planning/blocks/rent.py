@@ -14,6 +14,7 @@ import numpy as np
 
 from qserver.inference.rows.tail import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.limits import LIMITS
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.wants import normal_z, octave_of
 from qserver.planning.constants import PLANNER
@@ -44,7 +45,8 @@ class OwnRowsAlone:
     @classmethod
     def beside(cls, ledger: CellLedger) -> OwnRowsAlone:
         """No rows yet, in the domain and under the neighbours of another ledger."""
-        return cls(CellLedger.like(ledger.sizes, ledger.neighbours))
+        sizes, neighbours = ledger.sizes, ledger.neighbours
+        return cls(CellLedger.like(sizes, neighbours, settle_steps=LIMITS.rough_steps))
 
     def state(self) -> State:
         """What `from_state` needs."""
@@ -61,7 +63,12 @@ class OwnRowsAlone:
             ledger: of the snapshot, for domain and neighbours.
         """
         sizes, neighbours = ledger.sizes, ledger.neighbours
-        alone = CellLedger.from_state(state.part("ledger"), sizes=sizes, neighbours=neighbours)
+        alone = CellLedger.from_state(
+            state.part("ledger"),
+            sizes=sizes,
+            neighbours=neighbours,
+            settle_steps=LIMITS.rough_steps,
+        )
         keys = state.arrays["keys"].astype(str).tolist()
         alphas = dict(zip(keys, state.arrays["alphas"].tolist(), strict=True))
         return cls(alone, alphas, alone.spent_nano)

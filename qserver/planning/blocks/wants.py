@@ -119,10 +119,10 @@ def _implies(one: Want, other: Want) -> bool:
 
     A requirement of a tighter class implies none of a looser one, whose base is fitted without it.
     """
-    if one.octave > other.octave:
+    if one.octave > other.octave or one.confidence < other.confidence:
         return False
-    factor = (other.half_width / one.half_width) ** 2
-    if one.confidence < other.confidence or not other.energies.keys() <= one.energies.keys():
+    mine, others = one.energies, other.energies
+    if len(others) > len(mine) or not others.keys() <= mine.keys():
         return False
-    room = 1.0 + PLANNER.want_tolerance
-    return all(e <= factor * one.energies[j] * room for j, e in other.energies.items())
+    most = (other.half_width / one.half_width) ** 2 * (1.0 + PLANNER.want_tolerance)
+    return all(e <= most * mine[j] for j, e in others.items())

@@ -70,8 +70,10 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
                 self._left_out.add(place)
 
     def _look(self) -> None:
-        self._view = self._history.smooth.view(self._name, [one.of for one in self._asked.values()])
-        self._known = {p: self._view.known(one.of) for p, one in self._asked.items()}
+        if self._asked:
+            wanted = [one.of for one in self._asked.values()]
+            self._view = self._history.smooth.view(self._name, wanted)
+            self._known = {p: self._view.known(one.of) for p, one in self._asked.items()}
         self._next = {}
 
     def next_step(self) -> OfSeveral:

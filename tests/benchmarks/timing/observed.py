@@ -39,7 +39,7 @@ from qserver.storage.store import Store
 from worker.main_loop import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
 from worker.private.registry import Registry
-from worker.spending.slot import busy_until
+from worker.spending.slot import rest_until
 from worker.spending.spend import Spender
 
 from .attack import Times
@@ -86,7 +86,7 @@ def observe(
     *,
     n_pairs: int,
     seed: int,
-    wait_until: Callable[[float], None] = busy_until,
+    wait_until: Callable[[float], None] = rest_until,
 ) -> Observed:
     """Times of `n_pairs` pairs of answers from fresh datasets; a few less if some were free.
 

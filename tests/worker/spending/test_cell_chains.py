@@ -15,6 +15,7 @@ from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
+from tests.worker.noise.one_by_one import each_new, each_refined
 from worker.spending import measure as measuring
 from worker.spending.live import Live, Origin
 
@@ -142,17 +143,15 @@ class Town:
 
     def _draw_row(self, row: PlannedRow, live: Live) -> tuple[int, ...]:
         before = len(self.releases.rises)
-        origin = live.origin_of_row(row)
-        drawn = measuring.draw_row(0, row, origin=origin, entropy=_none())
+        drawn = _draw_one(row, live.origin_of_row(row))
         self._charge(row.row, row.charge_nano, self.releases.rises[before:])
-        return (drawn,)
+        return drawn
 
     def _draw_cells(self, table: PlannedTable, live: Live) -> tuple[int, ...]:
-        origins, paid, indices = live.origins_of_cells(table), dict(table.paid), []
+        origins, paid, indices = live.origins_of_cells(table), dict(table.paid), list[int]()
         for cell in range(table.partition.n_cells):
             before = len(self.releases.rises)
-            origin = origins.get(cell)
-            indices.append(measuring.draw_row(0, table, origin=origin, entropy=_none()))
+            indices += _draw_one(table, origins.get(cell))
             charge = table.charge_nano - paid.get(cell, 0)
             self._charge(table.partition.row(cell), charge, self.releases.rises[before:])
         return tuple(indices)
@@ -163,8 +162,10 @@ class Town:
         self.cost[key] = self.cost.get(key, 0) + sum(rises)
 
 
-def _none() -> Any:
-    return None
+def _draw_one(planned: Planned, origin: Origin | None) -> tuple[int, ...]:
+    entropy: Any = None
+    origins = {} if origin is None else {0: origin}
+    return measuring.draw_answers([0], planned, origins, entropy=entropy)
 
 
 def measured(number: int, planned: Planned, indices: tuple[int, ...]) -> AnyMeasurement:
@@ -176,8 +177,8 @@ def measured(number: int, planned: Planned, indices: tuple[int, ...]) -> AnyMeas
 
 def stream(seed: int, monkeypatch: pytest.MonkeyPatch) -> Town:
     releases = Releases()
-    monkeypatch.setattr(measuring, "release", releases.release)
-    monkeypatch.setattr(measuring, "release_refined", releases.release_refined)
+    monkeypatch.setattr(measuring, "release", each_new(releases.release))
+    monkeypatch.setattr(measuring, "release_refined", each_refined(releases.release_refined))
     town = Town(random.Random(seed), releases)
     for _ in range(N_SPENDS):
         town.spend(town.a_row() if town.chance.random() < 0.5 else town.a_table())

@@ -21,6 +21,7 @@ from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, 
 from tests.ledger.losses_by_definition import Setting
 from tests.ledger.table_losses_by_definition import greatest_loss
 from tests.sweeps import n_of
+from tests.worker.noise.one_by_one import each_new, each_refined
 from tests.worker.noise.test_mechanism import branch_kernel, pmf_of
 from tests.worker.spending.test_cell_chains import PARTITIONS, ROWS, SIZES, STEPS, Releases, Town
 from worker.spending import measure as measuring
@@ -207,8 +208,8 @@ def test_whatever_passes_continues_no_answer_twice_and_is_paid_for(
     ends = Counter[str]()
     for seed in range(N_TOWNS):
         releases = Releases()
-        monkeypatch.setattr(measuring, "release", releases.release)
-        monkeypatch.setattr(measuring, "release_refined", releases.release_refined)
+        monkeypatch.setattr(measuring, "release", each_new(releases.release))
+        monkeypatch.setattr(measuring, "release_refined", each_refined(releases.release_refined))
         town = Forger(random.Random(seed), releases)
         for _ in range(N_PLANS):
             plan = town.a_plan()

@@ -18,6 +18,8 @@ from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable
 from tests.statistical.test_noise import SeededEntropy
+from tests.worker.noise.one_by_one import each_new, each_refined
+from worker.constants import WORKER
 from worker.noise.randomness import SystemEntropy
 from worker.spending import measure as measuring
 from worker.spending import slot
@@ -58,8 +60,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         noted.append({"truth": truth, **rest})
         return 1000 + len(noted)
 
-    monkeypatch.setattr(measuring, "release", note)
-    monkeypatch.setattr(measuring, "release_refined", note)
+    monkeypatch.setattr(measuring, "release", each_new(note))
+    monkeypatch.setattr(measuring, "release_refined", each_refined(note))
     return noted
 
 
@@ -153,19 +155,22 @@ def test_refined_cells_have_the_noise_of_the_new_alpha_and_follow_the_old() -> N
     [
         (1, 0, 0, 5),
         (1, 0, 12, 3),
-        (64, 0, 12, 3),
-        (65, 0, 12, 8),
-        (64, 0, 15, 0),
-        (256, 0, 12, 8),
-        (256, 0, 21, 19),
-        (21, OLD, 12, 3),
-        (22, OLD, 12, 8),
+        (1392, 0, 12, 3),
+        (1393, 0, 12, 8),
+        (1392, 0, 15, 0),
+        (5000, 0, 12, 8),
+        (5000, 0, 21, 19),
+        (240, OLD, 12, 3),
+        (241, OLD, 12, 8),
     ],
 )
 def test_the_slot_grows_with_the_answers_that_are_drawn(
     n_cells: int, old: int, elapsed_ms: float, wait_ms: float
 ) -> None:
-    """A slot of 5 ms: a multiple of 5, of 10 from 65 cells on, of 20 for 256; refined, thrice."""
+    """A slot of 5 ms: a multiple of 5, of 10 from 1,393 cells on, of 20 for 5,000.
+
+    48 cells count as a row, and a table as three more; 32 rows fill a slot; refined, four times.
+    """
     partition = product_partition((n_cells + 1,), {0: cells_of(n_cells)})
     table = PlannedTable(partition, NEW, G, 0 if old else None, old)
     slot_s = slot_of_group([slots_of((table,))], slot_s=0.005)
@@ -181,15 +186,32 @@ def cells_of(n: int) -> list[int]:
     return [*range(n), n - 1]
 
 
-def test_the_worker_stays_busy_until_its_slot_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that stands until it is read: nothing sleeps, and the end is not passed by more."""
-    read: list[float] = []
+def test_rows_of_a_plan_take_a_slot_for_every_32() -> None:
+    row = PlannedRow(BY_A.row(0), primitive(BY_A.row(0)).key, NEW, G)
+    raised = PlannedRow.refining(row_of(1, 1, OLD, 31), alpha_nano=NEW)
+    assert [slots_of([row] * n) for n in (1, 32, 33, 64)] == [1, 1, 2, 2]
+    assert [slots_of([raised] * n) for n in (8, 9)] == [1, 2]
+
+
+def test_the_worker_sleeps_until_shortly_before_its_slot_ends_and_is_awake_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A clock that moves by a tenth of a millisecond when it is read, and by what is slept."""
+    now, slept = 0.0, list[float]()
 
     def tick() -> float:
-        read.append(len(read) / 1000)
-        return read[-1]
+        nonlocal now
+        now += 1e-4
+        return now
 
-    monkeypatch.setattr(slot, "time", SimpleNamespace(monotonic=tick))
-    slot.busy_until(0.020)
-    assert read[-1] == 0.020
-    assert len(read) == 21
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += seconds + 4e-4  # woken late
+
+    monkeypatch.setattr(slot, "time", SimpleNamespace(monotonic=tick, sleep=sleep))
+    slot.rest_until(0.020)
+    assert slept == [pytest.approx(0.020 - WORKER.awake_s - 1e-4)]
+    assert now == pytest.approx(0.020, abs=1.1e-4)
+    slot.rest_until(0.010)
+    assert slept[1:] == [0.0]

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.kind import SAMPLING_RATE
 from tests.statistical.test_noise import SeededEntropy
@@ -43,17 +44,13 @@ def test_a_sample_is_some_of_the_records_in_their_order(n: int, seed: int) -> No
 
 
 class _Coin:
-    """A source that gives one fixed number."""
+    """A source that gives one fixed word."""
 
     def __init__(self, value: int) -> None:
         self.value = value
 
-    def uniform_below(self, n: int) -> int:
-        assert n == 1 << 64
-        return self.value
-
-    def bernoulli(self, p: Fraction) -> bool:
-        raise AssertionError(p)
+    def words(self, n: int) -> NDArray[np.uint64]:
+        return np.full(n, self.value, dtype=np.uint64)
 
 
 def test_a_coin_falls_on_a_tenth_at_most() -> None:

@@ -154,8 +154,8 @@ def test_a_row_continues_from_its_cell_and_pays_the_difference(
     origins: list[int] = []
     refined = release_refined
 
-    def noting(*args: Any, **kwargs: Any) -> int:
-        origins.append(kwargs["released_index"])
+    def noting(*args: Any, **kwargs: Any) -> list[int]:
+        origins.extend(kwargs["released"])
         return refined(*args, **kwargs)
 
     monkeypatch.setattr(measuring, "release_refined", noting)

@@ -257,7 +257,7 @@ def test_an_analysts_own_allowance_counts_both_charges(at: Deployment) -> None:
 
 
 def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
-    """Two tables of 36 cells twice are two slots of 64, and the sample has four."""
+    """Few tables of 36 cells in all, twice, are within a slot of 32 rows; the sample has four."""
     ends: list[float] = []
     at = replace(at, settings=replace(at.settings, slot_ms=5))
     spender = Spender(
@@ -271,4 +271,4 @@ def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
     )
     learn(at, "network", {**EDGE, "allocation": "arxiv"}, 0.5, spender=spender)
     assert sum(t.partition.n_cells for t in tables_of(at)) == 36
-    assert ends == [pytest.approx(0.005 * (2 + 4))]
+    assert ends == [pytest.approx(0.005 * (1 + 4))]
