@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import runpy
@@ -167,6 +168,29 @@ def test_the_code_is_loaded_before_processes_are_forked(tmp_path: Path) -> None:
     (tmp_path / "loaded_app.py").write_text(LOADED_APP)
     with _gunicorn("loaded_app:app", _environ_for(tmp_path), tmp_path) as server:
         assert server.caller.post(ASK, QUESTION).status == 200
+
+
+def n_segments(sock: socket.socket) -> int:
+    """How many segments with data came, by the kernel's `tcp_info`."""
+    found = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return int.from_bytes(found[152:156], sys.byteorder)
+
+
+@pytest.mark.slow
+def test_a_reply_comes_in_one_piece(tmp_path: Path) -> None:
+    """With a body and without."""
+    (tmp_path / "plain_app.py").write_text(PLAIN_APP)
+    with _gunicorn("plain_app:app", _environ_for(tmp_path), tmp_path) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.caller.port, timeout=TIMEOUT_S)
+        connection.connect()
+        for n, (method, path) in enumerate(
+            [("GET", "/v1/datasets"), ("HEAD", "/v1/datasets"), ("GET", "/nowhere")], start=1
+        ):
+            connection.request(method, path)
+            reply = connection.getresponse()
+            assert bool(reply.read()) == (method != "HEAD")
+            assert n_segments(connection.sock) == n
+        connection.close()
 
 
 @pytest.mark.slow
