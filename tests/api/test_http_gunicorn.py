@@ -21,7 +21,7 @@ import pytest
 from qserver import program
 from qserver.config import Settings
 from qserver.program import limit_threads
-from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk
+from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk, n_segments
 
 TIMEOUT_S = 60
 BLOCKING_APP = """
@@ -168,12 +168,6 @@ def test_the_code_is_loaded_before_processes_are_forked(tmp_path: Path) -> None:
     (tmp_path / "loaded_app.py").write_text(LOADED_APP)
     with _gunicorn("loaded_app:app", _environ_for(tmp_path), tmp_path) as server:
         assert server.caller.post(ASK, QUESTION).status == 200
-
-
-def n_segments(sock: socket.socket) -> int:
-    """How many segments with data came, by the kernel's `tcp_info`."""
-    found = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    return int.from_bytes(found[152:156], sys.byteorder)
 
 
 @pytest.mark.slow
