@@ -79,7 +79,7 @@ class ColumnCodes:
         if at.null_count:  # a missing one comes after the others
             at = at.fill_null(len(values))
             values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-        return [Codes(codes, at.to_numpy()) for codes in self._of_values(values)]
+        return [Codes(codes, np.from_dlpack(at)) for codes in self._of_values(values)]
 
     def _of_values(self, values: pa.Array) -> list[NDArray[np.int64]]:
         """The codes of values; those that did not come before are coded now."""
@@ -92,7 +92,7 @@ class ColumnCodes:
             found = zip(self._codes, self._coded(new), strict=True)
             self._known = pa.concat_arrays([self._known, new])
             self._codes = [np.concatenate(pair) for pair in found]
-        at = pc.index_in(values, value_set=self._known).to_numpy()
+        at = np.from_dlpack(pc.index_in(values, value_set=self._known))
         return [codes[at] for codes in self._codes]
 
 

@@ -33,7 +33,7 @@ class People:
         """From the person of each record, as text, in any number of pieces."""
         found = pa.chunked_array(list(texts), pa.string()).dictionary_encode().combine_chunks()
         if isinstance(found, pa.ChunkedArray):  # of no chunk at all
-            return cls(pa.array([], pa.string()), np.zeros(0, dtype=np.int32))
+            return cls(pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int32))
         return cls(found.dictionary, found.indices.to_numpy().astype(np.int32, copy=False))
 
     @classmethod
@@ -106,7 +106,7 @@ class GrowingPeople:
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
-        self._known = pa.array([], pa.string())
+        self._known = pa.nulls(0, pa.string())  # `pa.array` would load pandas
         self._waiting: list[pa.Array] = []
         self._n_waiting = 0
 
