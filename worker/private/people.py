@@ -75,10 +75,11 @@ class People:
 
     def counts(self) -> Iterable[tuple[str, int]]:
         """Every person with a record here, in the order of their texts, and how many."""
-        n_records = self.n_records()
-        for person in pc.sort_indices(self.texts).to_numpy():
-            if n_records[person]:
-                yield self.text(int(person)), int(n_records[person])
+        n_records, order = self.n_records(), pc.sort_indices(self.texts)
+        for start in range(0, len(order), WORKER.batch_records):
+            part = order.slice(start, WORKER.batch_records)
+            texts = self.texts.take(part).to_pylist()
+            yield from (one for one in zip(texts, n_records[part].tolist(), strict=True) if one[1])
 
 
 def other_type(sealed: str, now: str) -> Iterator[str]:
