@@ -10,14 +10,15 @@ import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from qserver.program import loading
 
 HEAVY = {
-    *("asyncio", "duckdb", "flask", "numpy", "pyarrow", "pydantic", "redis", "scipy", "sqlglot"),
-    *("urllib3", "qserver.client", "qserver.inference", "qserver.models.marginals"),
+    *("asyncio", "duckdb", "flask", "numpy", "pandas", "pyarrow", "pydantic", "redis", "scipy"),
+    *("sqlglot", "urllib3", "qserver.client", "qserver.inference", "qserver.models.marginals"),
     "worker.coding.coder",
 }
 """Packages that load long, ours too."""
@@ -71,6 +72,27 @@ def test_a_worker_that_waits_and_an_attach_load_only_what_they_use() -> None:
     assert setting == stores
     assert waiting == {*stores, "scipy", "qserver.inference"}
     assert attaching == {*stores, "duckdb", "pyarrow", "worker.coding.coder"}
+
+
+READING = """
+from pathlib import Path
+from qserver.cli.local.demo import adult_csv, adult_domain
+from qserver.query.files.faults import load_domain
+from worker.private.snapshot import read_snapshot
+read_snapshot(adult_csv(), load_domain(adult_domain()), key=b"k" * 32, folder=Path("."))
+"""
+
+
+@pytest.mark.slow
+def test_a_read_without_persons_loads_no_pandas_as_arrow_may_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes half as long as all that is done with 30,000 records, and 40 MB."""
+    monkeypatch.chdir(tmp_path)
+    reading, control = loaded(READING, "import pyarrow; pyarrow.array([])")
+    assert reading >= {"duckdb", "pyarrow"}
+    assert "pandas" not in reading
+    assert "pandas" in control
 
 
 def test_code_loads_without_the_collector_which_runs_again_after_a_failure_too() -> None:

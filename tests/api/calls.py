@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,3 +115,9 @@ def assert_problem(reply: Reply, status: int, code: str) -> dict[str, Any]:
     assert problem["title"]
     assert problem["detail"]
     return dict(problem)
+
+
+def n_segments(sock: socket.socket) -> int:
+    """How many segments with data came, by the kernel's `tcp_info`."""
+    found = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return int.from_bytes(found[152:156], sys.byteorder)

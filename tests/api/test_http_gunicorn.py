@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import runpy
@@ -20,7 +21,7 @@ import pytest
 from qserver import program
 from qserver.config import Settings
 from qserver.program import limit_threads
-from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk
+from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk, n_segments
 
 TIMEOUT_S = 60
 BLOCKING_APP = """
@@ -167,6 +168,23 @@ def test_the_code_is_loaded_before_processes_are_forked(tmp_path: Path) -> None:
     (tmp_path / "loaded_app.py").write_text(LOADED_APP)
     with _gunicorn("loaded_app:app", _environ_for(tmp_path), tmp_path) as server:
         assert server.caller.post(ASK, QUESTION).status == 200
+
+
+@pytest.mark.slow
+def test_a_reply_comes_in_one_piece(tmp_path: Path) -> None:
+    """With a body and without."""
+    (tmp_path / "plain_app.py").write_text(PLAIN_APP)
+    with _gunicorn("plain_app:app", _environ_for(tmp_path), tmp_path) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.caller.port, timeout=TIMEOUT_S)
+        connection.connect()
+        for n, (method, path) in enumerate(
+            [("GET", "/v1/datasets"), ("HEAD", "/v1/datasets"), ("GET", "/nowhere")], start=1
+        ):
+            connection.request(method, path)
+            reply = connection.getresponse()
+            assert bool(reply.read()) == (method != "HEAD")
+            assert n_segments(connection.sock) == n
+        connection.close()
 
 
 @pytest.mark.slow

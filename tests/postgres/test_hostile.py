@@ -12,7 +12,9 @@ import pytest
 from qserver.api.access import OpenAccess
 from qserver.postgres.connection import House, converse
 from qserver.postgres.server import Limits, PostgresServer
+from qserver.postgres.wire.messages import Stream
 from qserver.service.service import Service
+from tests.api.calls import n_segments
 from tests.deployment import Deployment
 from tests.postgres.client import (
     TIMEOUT_S,
@@ -166,3 +168,28 @@ def test_one_connection_too_many_is_told_so_and_the_others_go_on(service: Servic
         for one in clients:
             one.close()
     assert not thread.is_alive()
+
+
+def test_what_is_answered_leaves_in_one_segment_and_waits_for_no_acknowledgement() -> None:
+    """Also on a connection that was made before the server ran."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    delays: list[int] = []
+
+    def answer(stream: Stream, _address: str) -> None:
+        delays.append(stream._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        stream.send(b"one ", b"reply ")
+        stream.send(b"in parts")
+        stream.flush()
+        stream.close()
+
+    server = PostgresServer(listener, answer)
+    with socket.create_connection(listener.getsockname(), timeout=TIMEOUT_S) as client:
+        thread = threading.Thread(target=server.run, kwargs={"grace_s": TIMEOUT_S})
+        thread.start()
+        try:
+            assert client.recv(100) == b"one reply in parts"
+            assert n_segments(client) == 1
+        finally:
+            server.stop()
+            thread.join(TIMEOUT_S)
+    assert delays == [1]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import StoreCorruptError
+from qserver.storage.server import aof
 from qserver.storage.server.aof import NOTE, AofDigests, check_digests
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
@@ -54,6 +55,26 @@ def test_every_changed_byte_is_found(written: StateFolder, tmp_path: Path) -> No
         with pytest.raises(StoreCorruptError, match="qserver-worker restore"):
             check_digests(copy)
         shutil.rmtree(copy)
+
+
+def test_files_that_stay_as_they_are_are_not_opened_again(
+    written: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle server costs a look at sizes and times; what was replaced is read again."""
+    digests, note = AofDigests(written.data), written.data / NOTE
+    digests.note()
+    before, opened = note.read_text(), list[Path]()
+    with monkeypatch.context() as patched:
+        patched.setattr(aof, "_files", opened.append)
+        patched.setattr(aof._Growing, "read_on", lambda _self, path: opened.append(path))
+        digests.note()
+    assert opened == []
+    manifest = written.data / "appendonlydir" / aof.MANIFEST
+    manifest.with_suffix(".new").write_bytes(manifest.read_bytes()[:-1] + b" \n")
+    manifest.with_suffix(".new").replace(manifest)
+    digests.note()
+    assert note.read_text() != before
+    check_digests(written.data)
 
 
 def test_a_start_on_changed_files_is_refused(written: StateFolder) -> None:

@@ -96,6 +96,16 @@ def test_the_server_listens_on_a_private_socket_only(
     assert len(os.fsencode(socket)) < 108
 
 
+def test_looking_after_a_server_takes_one_connection_in_all(state_dir: Path) -> None:
+    """A new one for each look took half of what an idle server took."""
+    with EmbeddedServer.start(state_dir) as server, client_of(server) as client:
+        n_before = client.info("stats")["total_connections_received"]
+        for _ in range(3):
+            assert server.tend() == ""
+        assert client.info("stats")["total_connections_received"] == n_before + 1
+        assert client.config_get("hz") == {"hz": "4"}
+
+
 def test_the_server_has_a_session_of_its_own(store_server: EmbeddedServer) -> None:
     """So an interrupt typed at our terminal does not reach it."""
     assert os.getsid(store_server.pid) == store_server.pid != os.getsid(0)

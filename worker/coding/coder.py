@@ -44,6 +44,7 @@ from worker.coding.names import (
     words_of,
 )
 from worker.coding.tally import Tally
+from worker.coding.values import Codes, ColumnCodes
 from worker.coding.width import code_dtype
 from worker.sources.source import Days, no_values_in_errors
 
@@ -246,6 +247,7 @@ def _sorted(
 
 
 _MISSING, _OUTSIDE, _BELOW, _ABOVE, _LEFT_OUT = -1, -2, -3, -4, -5
+_CELL: Final = "s"
 
 
 @dataclass(frozen=True, repr=False)
@@ -282,7 +284,7 @@ class Coder:
         read = [a.source for a in domain.attributes] + [person_column] * bool(person_column)
         self.columns = list(dict.fromkeys(read))
         """The columns that a batch must have, in this order; attributes may share one."""
-        self._statements: dict[tuple[pa.DataType, ...], _Statement] = {}
+        self._schemas: dict[tuple[pa.DataType, ...], _Schema] = {}
         self.tally = Tally.of(domain)
 
     def of(self, batch: pa.RecordBatch) -> CodedBatch:
@@ -291,62 +293,55 @@ class Coder:
         Raises:
             PrivateDataError: it holds bytes that are no UTF-8, or a type that nothing reads.
         """
-        attributes = self._domain.attributes
-        statement = self._statement(tuple(kind_read(field.type) for field in batch.schema))
-        self.tally.person_types.update(statement.person_type)
-        raw, people = self._read(batch, statement)
-        found = [_coded(a, raw, i, statement.labels) for i, a in enumerate(attributes)]
-        self.tally.n_rows += len(found[0])
-        if self._periods is not None:
-            others = self._periods.others(found[self._periods.axis])
-            self.tally.n_other_periods += int(others.sum())
-            found = [codes[~others] for codes in found]
-            people = None if people is None else people.filter(pa.array(~others))
-        coded = [_by_rules(a, codes) for a, codes in zip(attributes, found, strict=True)]
-        kept = np.logical_and.reduce([c >= 0 for c in coded])
-        self._count(found, coded, kept)
-        codes = tuple(
-            c[kept].astype(code_dtype(a.size)) for c, a in zip(coded, attributes, strict=True)
-        )
-        return CodedBatch(codes, None if people is None else people.filter(pa.array(kept)))
-
-    def _statement(self, kinds: tuple[pa.DataType, ...]) -> _Statement:
-        """How columns of these types are read; made once, as most sources have one schema."""
-        if kinds not in self._statements:
-            columns = {name: _Column(f"s{k}", kinds[k]) for k, name in enumerate(self.columns)}
-            self._statements[kinds] = _statement_of(
-                self._connection, self._domain, columns, columns.get(self._person)
-            )
-        return self._statements[kinds]
-
-    def _read(
-        self, batch: pa.RecordBatch, statement: _Statement
-    ) -> tuple[Mapping[str, Any], pa.Array | None]:
-        """What DuckDB makes of the columns, and the person of each record as text."""
         with no_values_in_errors("The source", _words):
             batch.validate(full=True)
-            names = [f"s{i}" for i in range(batch.num_columns)]
-            self._connection.register("batch", pa.table([*map(as_read, batch.columns)], names))
-            raw = self._connection.sql(statement.sql).fetchnumpy()
-            if not self._person:
-                return raw, None
-            found = self._connection.sql(statement.person_sql).to_arrow_table()
-            return raw, found.column("person").combine_chunks()
+            columns = [as_read(column) for column in batch.columns]
+            schema = self._schema(tuple(kind_read(field.type) for field in batch.schema))
+            found = schema.codes(columns)
+            people = schema.people(columns)
+        self.tally.person_types.update(schema.person_type)
+        self.tally.n_rows += batch.num_rows
+        if self._periods is not None:
+            periods = found[self._periods.axis]
+            own = ~periods.rows(self._periods.others(periods.values))
+            self.tally.n_other_periods += len(own) - int(own.sum())
+            found = [codes.where(own) for codes in found]
+            people = None if people is None else people.filter(pa.array(own))
+        kept = self._kept(found)
+        attributes = self._domain.attributes
+        codes = tuple(_codes(a, one, kept) for a, one in zip(attributes, found, strict=True))
+        self.tally.n_inside += len(codes[0])
+        return CodedBatch(
+            codes, people if people is None or kept is None else people.filter(pa.array(kept))
+        )
 
-    def _count(
-        self,
-        found: Sequence[NDArray[np.int64]],
-        coded: Sequence[NDArray[np.int64]],
-        kept: NDArray[np.bool_],
-    ) -> None:
-        unplaced = np.zeros(len(kept), dtype=np.bool_)
-        for column, one, code in zip(self.tally.columns, found, coded, strict=True):
-            missing = one == _MISSING
-            column.n_missing += int(missing.sum())
-            column.n_outside += int((one < _MISSING).sum())
-            unplaced |= missing & (code < 0)
-        self.tally.n_unplaced += int(unplaced.sum())
-        self.tally.n_inside += int(kept.sum())
+    def _schema(self, kinds: tuple[pa.DataType, ...]) -> _Schema:
+        """How columns of these types are read; made once, as most sources have one schema."""
+        if kinds not in self._schemas:
+            self._schemas[kinds] = _Schema(
+                self._connection,
+                self._domain,
+                dict(zip(self.columns, kinds, strict=True)),
+                self._person,
+            )
+        return self._schemas[kinds]
+
+    def _kept(self, found: Sequence[Codes]) -> NDArray[np.bool_] | None:
+        """Mask of the records that no rule drops; None for all. What is none of a column's values
+        is counted.
+        """
+        dropped: list[NDArray[np.bool_]] = []
+        unplaced: list[NDArray[np.bool_]] = []
+        for column, codes in zip(self.tally.columns, found, strict=True):
+            missing = codes.values == _MISSING
+            column.n_missing += codes.n(missing)
+            column.n_outside += codes.n(codes.values < _MISSING)
+            lost = _by_rules(column.attribute, codes.values) < 0
+            dropped += codes.masks(lost)
+            unplaced += codes.masks(lost & missing)
+        if unplaced:
+            self.tally.n_unplaced += int(np.logical_or.reduce(unplaced).sum())
+        return ~np.logical_or.reduce(dropped) if dropped else None
 
 
 @contextmanager
@@ -374,7 +369,7 @@ def _words(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of a batch: SQL for it, and its type."""
+    """A column: SQL for it, and its type."""
 
     sql: str
     kind: pa.DataType
@@ -390,50 +385,83 @@ class _Column:
         return whole_sql(name) if whole and not is_number(self.kind) else name
 
 
-@dataclass(frozen=True)
-class _Statement:
+class _Values:
+    """Codes of values of one column by SQL, for all attributes that read it.
+
+    Args:
+        attributes: those that read it.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        attributes: Sequence[Attribute],
+        kind: pa.DataType,
+    ) -> None:
+        self._connection, self._attributes = connection, attributes
+        self._labels = [
+            None
+            if a.is_numeric
+            else LabelCodes(
+                connection, a, missing=_MISSING, outside=_OUTSIDE, of_numbers=is_number(kind)
+            )
+            for a in attributes
+        ]
+        column = _Column(_CELL, kind)
+        wanted = zip(attributes, self._labels, strict=True)
+        found = [_column_sql(a, i, column, labels) for i, (a, labels) in enumerate(wanted)]
+        self._sql = f"SELECT {', '.join(found)} FROM batch"  # noqa: S608
+
+    def codes(self, values: pa.Array) -> list[NDArray[np.int64]]:
+        """The codes of values; negative for one that is missing or outside."""
+        self._connection.register("batch", pa.table([values], [_CELL]))
+        raw = self._connection.sql(self._sql).fetchnumpy()
+        wanted = zip(self._attributes, self._labels, strict=True)
+        return [_coded(a, raw, i, labels) for i, (a, labels) in enumerate(wanted)]
+
+
+class _Schema:
     """How batches of one schema are read.
 
     Args:
-        sql: of the attributes.
-        person_sql: of the persons, '' for one that is not known.
-        person_type: what the column of persons holds, in words; none without one.
-        labels: the codes of each attribute that has labels, by its number.
+        kinds: by name, the type of each column that is read.
+        person: the column of persons; '' for none.
     """
 
-    sql: str
-    person_sql: str
-    person_type: Sequence[str]
-    labels: Mapping[int, LabelCodes]
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        domain: Domain,
+        kinds: Mapping[str, pa.DataType],
+        person: str,
+    ) -> None:
+        self._connection, self._person = connection, list(kinds).index(person) if person else None
+        self._axes = [[i for i, a in enumerate(domain.attributes) if a.source == n] for n in kinds]
+        self._columns = [
+            ColumnCodes(_Values(connection, [domain.attributes[i] for i in axes], kind).codes)
+            for axes, kind in zip(self._axes, kinds.values(), strict=True)
+        ]
+        self.person_type = (words_of(kinds[person]),) if person else ()
+        """What the column of persons holds, in words; none without one."""
+        if person:
+            name = _Column(_CELL, kinds[person]).name(whole=True)
+            self._person_sql = f"SELECT coalesce({name}, '') AS person FROM batch"  # noqa: S608
 
+    def codes(self, columns: Sequence[pa.Array]) -> list[Codes]:
+        """The codes of each attribute, in the order of the domain."""
+        found: dict[int, Codes] = {}
+        for axes, coder, column in zip(self._axes, self._columns, columns, strict=True):
+            if axes:
+                found |= zip(axes, coder.of(column), strict=True)
+        return [codes for _, codes in sorted(found.items())]
 
-def _statement_of(
-    connection: duckdb.DuckDBPyConnection,
-    domain: Domain,
-    columns: Mapping[str, _Column],
-    person: _Column | None,
-) -> _Statement:
-    labels = {
-        i: LabelCodes(
-            connection,
-            a,
-            missing=_MISSING,
-            outside=_OUTSIDE,
-            of_numbers=is_number(columns[a.source].kind),
-        )
-        for i, a in enumerate(domain.attributes)
-        if not a.is_numeric
-    }
-    found = [
-        _column_sql(a, i, columns[a.source], labels.get(i)) for i, a in enumerate(domain.attributes)
-    ]
-    who = "NULL" if person is None else person.name(whole=True)
-    return _Statement(
-        f"SELECT {', '.join(found)} FROM batch",  # noqa: S608
-        f"SELECT coalesce({who}, '') AS person FROM batch",  # noqa: S608
-        () if person is None else (words_of(person.kind),),
-        labels,
-    )
+    def people(self, columns: Sequence[pa.Array]) -> pa.Array | None:
+        """The person of each record as text, '' for nobody known; None without a column."""
+        if self._person is None:
+            return None
+        self._connection.register("batch", pa.table([columns[self._person]], [_CELL]))
+        found = self._connection.sql(self._person_sql).to_arrow_table()
+        return found.column("person").combine_chunks()
 
 
 def _column_sql(attribute: Attribute, i: int, column: _Column, labels: LabelCodes | None) -> str:
@@ -441,11 +469,17 @@ def _column_sql(attribute: Attribute, i: int, column: _Column, labels: LabelCode
     if labels is None:
         markers = ", ".join(map(_quoted, ("", *attribute.missing_markers)))
         name = column.name(trim=attribute.cells.trim)
+        if pa.types.is_integer(column.kind):
+            return f"CAST({column.sql} AS DOUBLE) AS c{i}"
         number = f"TRY_CAST({name} AS DOUBLE)"
         if attribute.cells.decimal == "," and not is_number(column.kind):
             dotted = f"TRY_CAST(replace({name}, ',', '.') AS DOUBLE)"
             number = f"CASE WHEN NOT contains({name}, '.') THEN {dotted} END"
-        return f"CASE WHEN {name} NOT IN ({markers}) THEN {number} END AS c{i}"
+        named = f"CASE WHEN {name} NOT IN ({markers}) THEN {number} END"
+        if pa.types.is_float64(column.kind):
+            # A finite one is what its name says, and what markers are numbers is looked at later.
+            named = f"CASE WHEN isfinite({column.sql}) THEN {column.sql} ELSE {named} END"
+        return f"{named} AS c{i}"
     text = column.name(trim=attribute.cells.trim, whole=labels.are_whole)
     if attribute.kind == "date":
         text = dashed_sql(text)
@@ -455,17 +489,24 @@ def _column_sql(attribute: Attribute, i: int, column: _Column, labels: LabelCode
 
 
 def _coded(
-    attribute: Attribute, raw: Mapping[str, Any], i: int, labels: Mapping[int, LabelCodes]
+    attribute: Attribute, raw: Mapping[str, Any], i: int, labels: LabelCodes | None
 ) -> NDArray[np.int64]:
     """Codes of one attribute; negative for a value that is missing or outside."""
     column = raw[f"c{i}"]
-    if attribute.is_numeric:
+    if labels is None:
         codes = _bins(attribute, np.ma.filled(column.astype(np.float64), np.nan))
     else:
-        codes = labels[i].of(column)
+        codes = labels.of(column)
     if attribute.is_timed:
         codes = period_codes(attribute, codes, raw[f"d{i}"], missing=_MISSING, outside=_OUTSIDE)
     return codes
+
+
+def _codes(attribute: Attribute, found: Codes, kept: NDArray[np.bool_] | None) -> NDArray[Any]:
+    """The codes of the records that are kept, by the rules and in their smallest type."""
+    ruled = _by_rules(attribute, found.values).astype(code_dtype(attribute.size))
+    codes = found.rows(ruled)
+    return codes if kept is None else codes[kept]
 
 
 def _by_rules(attribute: Attribute, coded: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -104,7 +104,7 @@ def records_digest(
     digest.update(json.dumps(domain_to_document(domain), sort_keys=True).encode())
     for axis in range(len(domain.sizes)):
         for piece in sorted_codes(axis):
-            digest.update(piece.astype("<i8").tobytes())
+            digest.update(piece.astype("<i8").data)
     return digest.hexdigest()
 
 

@@ -33,7 +33,7 @@ class People:
         """From the person of each record, as text, in any number of pieces."""
         found = pa.chunked_array(list(texts), pa.string()).dictionary_encode().combine_chunks()
         if isinstance(found, pa.ChunkedArray):  # of no chunk at all
-            return cls(pa.array([], pa.string()), np.zeros(0, dtype=np.int32))
+            return cls(pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int32))
         return cls(found.dictionary, found.indices.to_numpy().astype(np.int32, copy=False))
 
     @classmethod
@@ -75,10 +75,11 @@ class People:
 
     def counts(self) -> Iterable[tuple[str, int]]:
         """Every person with a record here, in the order of their texts, and how many."""
-        n_records = self.n_records()
-        for person in pc.sort_indices(self.texts).to_numpy():
-            if n_records[person]:
-                yield self.text(int(person)), int(n_records[person])
+        n_records, order = self.n_records(), pc.sort_indices(self.texts)
+        for start in range(0, len(order), WORKER.batch_records):
+            part = order.slice(start, WORKER.batch_records)
+            texts = self.texts.take(part).to_pylist()
+            yield from (one for one in zip(texts, n_records[part].tolist(), strict=True) if one[1])
 
 
 def other_type(sealed: str, now: str) -> Iterator[str]:
@@ -106,7 +107,7 @@ class GrowingPeople:
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with this object
-        self._known = pa.array([], pa.string())
+        self._known = pa.nulls(0, pa.string())  # `pa.array` would load pandas
         self._waiting: list[pa.Array] = []
         self._n_waiting = 0
 

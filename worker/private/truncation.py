@@ -14,7 +14,6 @@ records, and two streams that differ by one person differ in that person's kept 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -57,14 +56,14 @@ def beyond(
     members, groups = members[order], groups[order]
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     ends = np.append(starts, len(groups))[1:]
-    block = 0
-    rows = np.zeros((0, len(codes)), dtype=">i8")
+    block = stop = 0
+    rows, width = b"", 8 * len(codes)
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        if end > block + len(rows):
+        if end > stop:
             block, stop = start, max(end, start + WORKER.batch_records)
-            rows = np.stack([np.asarray(c)[members[block:stop]] for c in codes], axis=1)
-            rows = rows.astype(">i8")
-        texts = [row.tobytes() for row in rows[start - block : end - block]]
+            found = np.stack([np.asarray(c)[members[block:stop]] for c in codes], axis=1)
+            rows = found.astype(">i8").tobytes()
+        texts = [rows[i * width : (i + 1) * width] for i in range(start - block, end - block)]
         group = int(groups[start])
         for at in ranked(person(group), texts, key)[places(group) :]:
             yield int(members[start + at])
@@ -77,13 +76,15 @@ def ranked(person: str, texts: Sequence[bytes], key: bytes) -> list[int]:
     numbered; it makes no difference which of them comes first.
     """
     prefix = person.encode("utf-8", "surrogatepass")
-    seen: Counter[bytes] = Counter()
+    begun = len(prefix).to_bytes(8, "big") + prefix
+    of_person = hashlib.blake2b(begun, key=key, digest_size=32, person=_PURPOSE)
+    seen: dict[bytes, int] = {}
     digests = []
     for at, text in enumerate(texts):
-        number = seen[text]
-        seen[text] += 1
-        digest = hashlib.blake2b(key=key, digest_size=32, person=_PURPOSE)
-        digest.update(len(prefix).to_bytes(8, "big") + prefix + text + number.to_bytes(8, "big"))
+        number = seen.get(text, 0)
+        seen[text] = number + 1
+        digest = of_person.copy()  # half the time of a new one
+        digest.update(text + number.to_bytes(8, "big"))
         digests.append((digest.digest(), at))
     return [at for _, at in sorted(digests)]
 

@@ -6,6 +6,7 @@ that may hold the wanted days.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
@@ -21,10 +22,8 @@ from worker.constants import WORKER
 from worker.sources.files import folder_values
 from worker.sources.source import Column, Days, listed, named, no_values_in_errors
 
-_FORMAT = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(
-        use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
-    )
+_SCAN = ds.ParquetFragmentScanOptions(
+    use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False
 )
 
 
@@ -49,7 +48,9 @@ class ParquetFiles:
         given = folder_values(files[0], base) if base else {}
         self._check_distinct([*schemas[0].names, *given])
         with no_values_in_errors(name, _words):
-            found = ds.FileSystemDatasetFactory(filesystem, self._files, _FORMAT, _options(base))
+            few = _of_few_texts(pq.read_metadata(files[0], filesystem=filesystem))
+            form = ds.ParquetFileFormat(dictionary_columns=few, default_fragment_scan_options=_SCAN)
+            found = ds.FileSystemDatasetFactory(filesystem, self._files, form, _options(base))
             self._dataset = found.finish(found.inspect())
         self.columns = named([_column(field) for field in self._dataset.schema])
 
@@ -145,8 +146,31 @@ def _options(base: str) -> ds.FileSystemFactoryOptions:
 
 
 def _column(field: pa.Field) -> Column:
-    is_date = pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
-    return Column(field.name, str(field.type), is_date)
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return Column(field.name, str(kind), pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _of_few_texts(found: pq.FileMetaData) -> set[str]:
+    """Columns of texts that the file keeps once each, and few of them, in all its row groups.
+
+    They are read as numbers of texts. Of many texts that would take longer than the texts do.
+    """
+    schema = found.schema.to_arrow_schema()
+    names = [c.name for c in schema if pa.types.is_string(c.type)]
+    places = {found.schema.column(i).path: i for i in range(found.num_columns)}
+    groups = [found.row_group(i) for i in range(found.num_row_groups)]
+    return {
+        name
+        for name in names
+        if all(_dictionary_bytes(g.column(places[name])) < WORKER.few_texts_bytes for g in groups)
+    }
+
+
+def _dictionary_bytes(chunk: pq.ColumnChunkMetaData) -> float:
+    """Bytes of the texts that a row group keeps once each; infinite where it keeps them all."""
+    if not chunk.has_dictionary_page:
+        return math.inf
+    return float(chunk.data_page_offset - chunk.dictionary_page_offset)
 
 
 def _within(days: Days, schema: pa.Schema) -> ds.Expression:

@@ -2,7 +2,7 @@
 
 It is gunicorn's worker of threads with three pools in place of one: short requests, questions, and
 whatever may take seconds. The app asks to be run again by raising `Parked`. One thread looks after
-all jobs that are waited for.
+all jobs that are waited for. A reply is sent by one write, where gunicorn makes two.
 """
 
 from __future__ import annotations
@@ -150,6 +150,34 @@ class Connection(TConn):  # type: ignore[misc]
         return body.getbuffer().nbytes if isinstance(body, BytesIO) else 0
 
 
+class _Joined:
+    """A socket that keeps the head of a reply until the body comes: both go in one write.
+
+    What else is asked of the socket comes after the head.
+    """
+
+    def __init__(self, sock: Any) -> None:
+        self._sock, self._head = sock, b""
+        self._is_new = True
+
+    def sendall(self, data: bytes) -> None:
+        """Send, but for what is sent first."""
+        if self._is_new:
+            self._head, self._is_new = data, False
+            return
+        head, self._head = self._head, b""
+        self._sock.sendall(head + data if head else data)
+
+    def flush(self) -> None:
+        """Send a head without a body."""
+        if self._head:
+            self.sendall(b"")
+
+    def __getattr__(self, name: str) -> Any:
+        self.flush()
+        return getattr(self._sock, name)
+
+
 class _Again:
     """A parser whose next request is the one at hand; otherwise as it was."""
 
@@ -205,13 +233,16 @@ class ParkingWorker(ThreadWorker):  # type: ignore[misc]
         """Run the app for a request, or run it again."""
         conn.request = req
         self._present.conn = conn
+        plain, conn.sock = conn.sock, _Joined(conn.sock)
         try:
-            return super().handle_request(req, conn)
+            goes_on = super().handle_request(req, conn)
+            conn.sock.flush()
         except Parked as parked:
             conn.parked = parked
             raise
         finally:
-            self._present.conn = None
+            self._present.conn, conn.sock = None, plain
+        return goes_on
 
     def handle(self, conn: Connection) -> Any:
         """What is to happen with the connection; a request that was put aside is kept with it."""

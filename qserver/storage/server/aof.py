@@ -302,6 +302,8 @@ class AofDigests:
         self._data = data
         self._growing: dict[str, _Growing] = {}
         self._noted: dict[str, Beginning] = {}
+        self._names: list[str] = []
+        self._manifest: tuple[int, int, int] | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="aof-digests", daemon=True)
 
@@ -321,17 +323,26 @@ class AofDigests:
         """Write the digests of the files as they are now; a file that is gone is forgotten."""
         # A full disk stops the server's writes as well: then there is nothing new to note.
         with contextlib.suppress(OSError, ValueError):
-            found = {name: self._read_on(name) for name in _files(self._data)}
+            self._look_up()
+            found = {name: self._read_on(name) for name in self._names}
             if found != self._noted:
                 _write(self._data / NOTE, found)
                 self._noted = found
 
+    def _look_up(self) -> None:
+        """Read the names of the files again where the manifest is another: it is replaced, and
+        never appended to.
+        """
+        found = (self._data / "appendonlydir" / MANIFEST).stat()
+        mark = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if mark != self._manifest:
+            self._growing.pop(MANIFEST, None)
+            self._noted = {k: noted for k, noted in self._noted.items() if k != MANIFEST}
+            self._names, self._manifest = list(_files(self._data)), mark
+
     def _read_on(self, name: str) -> Beginning:
         path = self._data / "appendonlydir" / name
         noted = self._noted.get(name)
-        if name == MANIFEST:
-            # It is replaced, not appended to.
-            return _Growing().read_on(path)
         if noted is not None and path.stat().st_size == noted.n_bytes:
             return noted
         return self._growing.setdefault(name, _Growing()).read_on(path)

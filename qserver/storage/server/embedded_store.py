@@ -139,6 +139,9 @@ _SETTINGS = {
     "aof-timestamp-enabled": "no",
     "maxmemory-policy": "noeviction",
     "daemonize": "no",
+    # How often a second it wakes when nobody asks: 10 times, by default, take half of what an idle
+    # server takes in all. What comes is answered at once; a wait without news may end 0.25 s late.
+    "hz": "4",
 }
 
 
@@ -170,6 +173,7 @@ class EmbeddedServer:
         self.repair = launched.repair
         self._digests = AofDigests(self._folder.data)
         self._digests.start()
+        self._probe = _probe(self._socket_folder.socket)
 
     @classmethod
     def start(
@@ -216,6 +220,7 @@ class EmbeddedServer:
             StateInUseError, StoreCorruptError, StoreUnavailableError: as `start` does.
         """
         _require_main_thread()
+        self._probe.close()
         self._digests.close()
         with self._folder.locked(timeout_s=_LOCK_TIMEOUT_S) as lock_fd:
             check_digests(self._folder.data)
@@ -225,8 +230,7 @@ class EmbeddedServer:
 
     def tend(self) -> str:
         """Do what is due while it runs; returns a line for people, '' for none."""
-        with contextlib.closing(_probe(self._socket_folder.socket)) as probe:
-            return self._disk.tend(probe)
+        return self._disk.tend(self._probe)
 
     @property
     def status(self) -> int | None:
@@ -251,6 +255,7 @@ class EmbeddedServer:
         """End the server and wait until it is gone. Does nothing in a forked child, or twice."""
         if os.getpid() != self._owner_pid:
             return
+        self._probe.close()
         _end_process(self._process, self._socket_folder.socket)
         self._digests.close()
         self._socket_folder.remove()

@@ -19,7 +19,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from qserver.api.process.parking import ParkingWorker
+from qserver.api.process.parking import ParkingWorker, _Joined
 from qserver.records.charge import NANO
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
@@ -29,6 +29,21 @@ from tests.api.test_http_gunicorn import TIMEOUT_S, Server, _environ_for, _gunic
 from tests.deployment import Deployment
 
 PATH = "/v1/datasets/people"
+
+
+def test_the_head_of_a_reply_goes_with_its_body_and_before_all_else() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        for parts in ([b"head"], [b"head", b"body"], [b"head", b"one", b"two"]):
+            joined = _Joined(ours)
+            for part in parts:
+                joined.sendall(part)
+            joined.flush()
+            joined.send(b"more")
+            sent = [b"".join(parts[:2]), *parts[2:], b"more"]
+            assert [theirs.recv(100) for _ in sent] == sent
+
+
 SMALL_ROOM = """
 from qserver.api.process import parking
 from qserver.wsgi import app
