@@ -232,6 +232,16 @@ HEADLINES: Mapping[str, Headline] = {
         },
         {"epsilon": (1.0,), "error": ("parameter_l1", "query_l1")},
     ),
+    "peers": Headline(
+        {
+            "workload": "workload",
+            "system": "system",
+            "epsilon": "epsilon",
+            "numbers": "numbers",
+            "missed": "missed",
+            "CPU a statement, ms": "cpu_ms",
+        }
+    ),
     "posterior": Headline(
         {
             "scales": "scales",
