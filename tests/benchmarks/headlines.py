@@ -169,6 +169,11 @@ HEADLINES: Mapping[str, Headline] = {
             "of them hold": "of them hold",
         }
     ),
+    "daily": Headline(
+        {"statement": "statement", "asked by": "face"},
+        {"dataset": ("adult",), "face": ("body", "client", "SQL body", "page")},
+        spread=("paid", "in_short"),
+    ),
     "disagreements": Headline(
         {
             "design": "design",

@@ -49,10 +49,16 @@ def serving(settings: Settings, *, log: Path) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def deployed(name: str, *arguments: str, **chosen: Any) -> Iterator[Site]:
+def deployed(
+    name: str,
+    *arguments: str,
+    before: Callable[[Settings], None] = lambda _: None,
+    **chosen: Any,
+) -> Iterator[Site]:
     """A dataset attached with these arguments, its worker, and one HTTP process, open to all.
 
     Args:
+        before: called once it is attached, before the worker runs.
         chosen: further settings.
     """
     with contextlib.ExitStack() as stack:
@@ -66,6 +72,7 @@ def deployed(name: str, *arguments: str, **chosen: Any) -> Iterator[Site]:
             **chosen,
         )
         attach(settings, name, *arguments, log=folder / "attach.log")
+        before(settings)
         store = Store.open(settings)
         alive = lambda: store.worker_alive(name)  # noqa: E731
         stack.enter_context(working(settings, log=folder / "worker.log", alive=alive))
@@ -105,15 +112,21 @@ def working(settings: Settings, *, log: Path, alive: Callable[[], bool]) -> Iter
 
 
 def attach(settings: Settings, *arguments: str, log: Path) -> None:
-    """`python -m worker attach` with these arguments.
+    """`python -m worker attach` with these arguments; RuntimeError where it fails."""
+    owner(settings, "attach", *arguments, log=log)
+
+
+def owner(settings: Settings, *arguments: str, log: Path) -> None:
+    """A command of `python -m worker`.
 
     Raises:
         RuntimeError: it failed.
     """
-    with _running(_worker_spec(settings, log, "attach", *arguments)) as child:
+    with _running(_worker_spec(settings, log, *arguments)) as child:
         _wait(lambda: child.status is not None)
         if child.status:
-            raise RuntimeError(f"attach failed: {log.read_text(encoding='utf-8')[-2000:]}")
+            said = log.read_text(encoding="utf-8")[-2000:]
+            raise RuntimeError(f"{arguments[0]} failed: {said}")
 
 
 def free_port() -> int:
