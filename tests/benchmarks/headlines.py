@@ -169,6 +169,11 @@ HEADLINES: Mapping[str, Headline] = {
             "of them hold": "of them hold",
         }
     ),
+    "daily": Headline(
+        {"statement": "statement", "asked by": "face"},
+        {"dataset": ("adult",), "face": ("body", "client", "SQL body", "page")},
+        spread=("paid", "in_short"),
+    ),
     "disagreements": Headline(
         {
             "design": "design",
@@ -231,6 +236,16 @@ HEADLINES: Mapping[str, Headline] = {
             "icml": "icml",
         },
         {"epsilon": (1.0,), "error": ("parameter_l1", "query_l1")},
+    ),
+    "peers": Headline(
+        {
+            "workload": "workload",
+            "system": "system",
+            "epsilon": "epsilon",
+            "numbers": "numbers",
+            "missed": "missed",
+            "CPU a statement, ms": "cpu_ms",
+        }
     ),
     "posterior": Headline(
         {

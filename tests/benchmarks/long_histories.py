@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qserver.ledger.cell_ledger import CellLedger
@@ -69,15 +69,37 @@ def meta_of(shape: Shape) -> DatasetMeta:
     return DatasetMeta("long", "long", "s1", shape.domain, "add-remove", 1, records_verified=False)
 
 
-def fill(store: SpendingStore, meta: DatasetMeta, queries: Sequence[LinearQuery]) -> None:
+@dataclass(frozen=True)
+class Answers:
+    """Noisy counts for a dataset that is attached already, with a limit of `LIMIT_NANO`.
+
+    Args:
+        alpha_nano: what each is charged.
+    """
+
+    values: Sequence[float]
+    alpha_nano: int
+
+
+def fill(
+    store: SpendingStore,
+    meta: DatasetMeta,
+    queries: Sequence[LinearQuery],
+    answers: Answers | None = None,
+) -> None:
     """Charge and publish a row for each query, as a worker would, hundreds to a job.
 
     The ledger's figure is that of all charges at once, as a process finds it that starts anew.
     """
     rows = [_planned(q, i) for i, q in enumerate(queries)]
+    if answers is None:
+        store.attach(meta, limit_nano=LIMIT_NANO)
+        indices = [1000 + i % _JOB_ROWS for i in range(len(rows))]
+    else:
+        rows = [replace(row, alpha_nano=answers.alpha_nano) for row in rows]
+        indices = [round(value / _STEP) for value in answers.values]
     ledger = CellLedger(meta.domain.sizes)
     ledger.extend([Charge(r.row, r.alpha_nano, "all") for r in rows])
-    store.attach(meta, limit_nano=LIMIT_NANO)
     lease = store.acquire(meta.population)
     if lease is None:
         raise RuntimeError("The lease of a new store must be free.")
@@ -94,8 +116,8 @@ def fill(store: SpendingStore, meta: DatasetMeta, queries: Sequence[LinearQuery]
         texts = [charge_json(c, snapshot=meta.snapshot, at=0) for c in charges]
         chain = relinked(texts, prev=chain.head)
         store.reserve(lease, [Charging(reservation, chain.texts)], ledger_version=version)
-        indices = [(1000 + i,) for i in range(len(part))]
-        store.publish(lease, [Publishing(reservation, indices)])
+        published = [(index,) for index in indices[start:end]]
+        store.publish(lease, [Publishing(reservation, published)])
         shown = Outcome("done", "", meta.snapshot, end, 0)
         store.acknowledge([Ended(Taken(meta.population, job, "", meta.name), shown)])
     store.release(lease)

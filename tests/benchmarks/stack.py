@@ -6,10 +6,12 @@ import contextlib
 import http.client
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from qserver.cli.processes import (
     Child,
@@ -17,9 +19,12 @@ from qserver.cli.processes import (
     child_environment,
     http_spec,
     listen,
+    postgres_spec,
     python_command,
 )
 from qserver.config import LOOPBACK, Settings
+from qserver.storage.server.embedded_store import EmbeddedServer
+from qserver.storage.store import Store
 
 from .load import ROOT
 
@@ -28,9 +33,10 @@ _READY_S = 60.0
 
 @dataclass(frozen=True)
 class Site:
-    """A server that answers at this port of the loopback address."""
+    """A server that answers at this port of the loopback address, by these settings."""
 
     port: int
+    settings: Settings
 
 
 @contextlib.contextmanager
@@ -39,7 +45,47 @@ def serving(settings: Settings, *, log: Path) -> Iterator[Site]:
     with contextlib.closing(listen(LOOPBACK, 0)) as listener:
         spec = http_spec(settings, listener=listener, log=log, environ=os.environ)
         with _running(spec):
-            yield _ready(listener)
+            yield _ready(listener, settings)
+
+
+@contextlib.contextmanager
+def deployed(
+    name: str,
+    *arguments: str,
+    before: Callable[[Settings], None] = lambda _: None,
+    **chosen: Any,
+) -> Iterator[Site]:
+    """A dataset attached with these arguments, its worker, and one HTTP process, open to all.
+
+    Args:
+        before: called once it is attached, before the worker runs.
+        chosen: further settings.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(EmbeddedServer.start(folder / "state"))
+        settings = Settings(
+            redis_url=server.url,
+            state_dir=folder / "state",
+            http_workers=1,
+            open_access=True,
+            **chosen,
+        )
+        attach(settings, name, *arguments, log=folder / "attach.log")
+        before(settings)
+        store = Store.open(settings)
+        alive = lambda: store.worker_alive(name)  # noqa: E731
+        stack.enter_context(working(settings, log=folder / "worker.log", alive=alive))
+        yield stack.enter_context(serving(settings, log=folder / "http.log"))
+
+
+@contextlib.contextmanager
+def porting(settings: Settings, *, log: Path) -> Iterator[Site]:
+    """The PostgreSQL port on the same store; it listens from the beginning."""
+    with contextlib.closing(listen(LOOPBACK, 0)) as listener:
+        spec = postgres_spec(settings, listener=listener, log=log, environ=os.environ)
+        with _running(spec):
+            yield Site(int(listener.getsockname()[1]), settings)
 
 
 @contextlib.contextmanager
@@ -54,7 +100,7 @@ def echoing(settings: Settings, *, log: Path) -> Iterator[Site]:
             environment={**spec.environment, "PYTHONPATH": str(ROOT)},
         )
         with _running(echo):
-            yield _ready(listener)
+            yield _ready(listener, settings)
 
 
 @contextlib.contextmanager
@@ -66,15 +112,28 @@ def working(settings: Settings, *, log: Path, alive: Callable[[], bool]) -> Iter
 
 
 def attach(settings: Settings, *arguments: str, log: Path) -> None:
-    """`python -m worker attach` with these arguments.
+    """`python -m worker attach` with these arguments; RuntimeError where it fails."""
+    owner(settings, "attach", *arguments, log=log)
+
+
+def owner(settings: Settings, *arguments: str, log: Path) -> None:
+    """A command of `python -m worker`.
 
     Raises:
         RuntimeError: it failed.
     """
-    with _running(_worker_spec(settings, log, "attach", *arguments)) as child:
+    with _running(_worker_spec(settings, log, *arguments)) as child:
         _wait(lambda: child.status is not None)
         if child.status:
-            raise RuntimeError(f"attach failed: {log.read_text(encoding='utf-8')[-2000:]}")
+            said = log.read_text(encoding="utf-8")[-2000:]
+            raise RuntimeError(f"{arguments[0]} failed: {said}")
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on now."""
+    with socket.socket() as free:
+        free.bind((LOOPBACK, 0))
+        return int(free.getsockname()[1])
 
 
 def _worker_spec(settings: Settings, log: Path, *arguments: str) -> ChildSpec:
@@ -95,10 +154,10 @@ def _running(spec: ChildSpec) -> Iterator[Child]:
         child.stop()
 
 
-def _ready(listener: socket.socket) -> Site:
+def _ready(listener: socket.socket, settings: Settings) -> Site:
     port = int(listener.getsockname()[1])
     _wait(lambda: _answers(port))
-    return Site(port)
+    return Site(port, settings)
 
 
 def _answers(port: int) -> bool:

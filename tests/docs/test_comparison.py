@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from tests.benchmarks.headlines import headline_text
 from tests.benchmarks.load import ROOT
 from tests.benchmarks.results import kept
 from tests.benchmarks.tables import value_text
@@ -84,6 +85,14 @@ def test_a_reference_of_the_same_run_is_that_of_the_run(row: Row) -> None:
     method = row["system"].split(",")[0].removesuffix(" on our cell ledger")
     method = method.replace("the source paper's", "the paper's")
     assert row["reference"] == SAME_RUN[row["benchmark"]](method)
+
+
+def test_the_figures_of_other_systems_are_those_of_a_full_run() -> None:
+    """With the versions that were run, on the page of benchmarks."""
+    assert headline_text("peers", kept("peers")["rows"]) in PAGE.read_text(encoding="utf-8")
+    told = PAGE.with_name("benchmarks.md").read_text(encoding="utf-8").replace(" ", "")
+    for version in kept("peers")["parameters"]["versions"].split(", "):
+        assert version.split("==")[1] in told
 
 
 def test_every_row_says_how_its_reference_was_obtained() -> None:

@@ -1,0 +1,1 @@
+"""Programs that ask other systems, each in an environment of its own; see `peers.py`."""
