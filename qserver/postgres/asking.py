@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from qserver.errors import QServerError
-from qserver.postgres.results import Plan, Result, columns_of, table
+from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
+from qserver.postgres.wire.messages import GoneError
 from qserver.postgres.wire.texts import Piece, Text, pieces
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal
 from qserver.query.domain import Domain
@@ -64,19 +65,21 @@ class Asker:
     Args:
         account: who asks and pays; '' where there are no accounts.
         wait_s: how long the service waits at once, in seconds.
+        is_gone: whether nobody waits for an answer any more.
     """
 
     service: Service
     session: Session
     account: str
     wait_s: float
+    is_gone: Callable[[], bool] = bool
     clock: Callable[[], float] = time.monotonic
 
     def plan(self, dataset: str, text: Text) -> Plan:
         """What a statement about a dataset would give."""
         return Plan(
             lambda: self._columns(dataset, text),
-            lambda literals: self._run(dataset, text, literals),
+            lambda asked: self._run(dataset, text, asked),
         )
 
     def _columns(self, dataset: str, text: Text) -> tuple[Column, ...]:
@@ -92,13 +95,13 @@ class Asker:
             # Without its conditions it has places of its own.
             raise fault_of(exc, text=sent, place=place if bare is text else lambda _: 0) from exc
 
-    def _run(self, dataset: str, text: Text, literals: Sequence[Literal]) -> Result:
-        sent, place = self._bound(dataset, text, literals)
+    def _run(self, dataset: str, text: Text, asked: Asked) -> Result:
+        sent, place = self._bound(dataset, text, asked.literals)
         try:
             found = self._found(dataset, sent)
             if isinstance(found, StatementExplanation):
-                return Result("SELECT", _PRICE, [_price_row(found)])
-            return table(found, self.session)
+                return Result("SELECT", _PRICE, encoded(_PRICE, [_price_row(found)], asked))
+            return table(found, self.session, asked)
         except Exception as exc:
             raise fault_of(exc, text=sent, place=place) from exc
 
@@ -136,6 +139,8 @@ class Asker:
             )
             if not isinstance(found, JobStatus):
                 return found
+            if self.is_gone():
+                raise GoneError
         raise PostgresError(
             TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."
         )

@@ -6,12 +6,20 @@ The table of a statement becomes rows of PostgreSQL here: which columns, in what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from qserver.postgres.session import Session
-from qserver.postgres.wire.values import FLOAT8, TEXT, Column, Literal
+from qserver.postgres.wire.values import (
+    FLOAT8,
+    TEXT,
+    Column,
+    Literal,
+    Type,
+    encoder,
+    formats_of,
+)
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import Statement
 from qserver.service.cells.said import said_beside
@@ -20,25 +28,47 @@ from qserver.text import ADDS_NOTHING, decimals_of
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a statement is run with.
+
+    Args:
+        literals: for its parameters.
+        formats: of its columns, 0 for text and 1 for binary: each its own, one for all, or none.
+    """
+
+    literals: Sequence[Literal] = ()
+    formats: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Copied:
+    """How the rows of a result are copied out: in text or in binary, so many columns."""
+
+    is_binary: bool
+    n_columns: int
+
+
+@dataclass(frozen=True)
 class Result:
     """The result of a statement.
 
     Args:
-        tag: what it did, such as `SET`; of rows `SELECT`, to which their number is added.
+        tag: what it did, such as `SET`; to `SELECT` and the like the number of rows is added.
         columns: None where it gives no rows.
+        rows: as they are sent, each the bytes of its values.
         notices: lines for people beside it.
         warnings: the same, of what was not done.
         parameters: settings that changed, and of which clients are told.
-        forgets: the prepared statement that is forgotten, '' for all; None for none.
+        copied: how its rows are copied out; None where they are not.
     """
 
     tag: str
     columns: tuple[Column, ...] | None = None
-    rows: Sequence[Sequence[Any]] = ()
+    rows: Sequence[bytes] = ()
     notices: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     parameters: dict[str, str] = field(default_factory=dict)
-    forgets: str | None = None
+    copied: Copied | None = None
 
 
 @dataclass(frozen=True)
@@ -47,13 +77,35 @@ class Plan:
 
     Args:
         columns: of its rows, by the text alone; None where it gives none.
-        run: does it, with literals for its parameters.
+        run: does it.
         survives: whether it runs in a transaction that failed, as ROLLBACK does.
+        types: of its parameters, by where they stand.
     """
 
     columns: Callable[[], tuple[Column, ...] | None]
-    run: Callable[[Sequence[Literal]], Result]
+    run: Callable[[Asked], Result]
     survives: bool = False
+    types: Callable[[], Sequence[Type]] = tuple
+
+
+def nothing() -> None:
+    """The columns of what gives no rows."""
+
+
+def given(tag: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Plan:
+    """The plan of a result that is there already."""
+    found = tuple(columns)
+    values = [*rows]
+
+    def run(asked: Asked) -> Result:
+        return Result(tag, found, encoded(found, values, asked))
+
+    return Plan(lambda: found, run)
+
+
+def encoded(columns: Sequence[Column], rows: Iterable[Sequence[Any]], asked: Asked) -> list[bytes]:
+    """The rows as they are sent, in the formats that were asked for."""
+    return [*map(encoder(columns, formats_of(asked.formats, len(columns))), rows)]
 
 
 _NOBODY_CHARGED = frozenset({"history", "exact"})
@@ -85,7 +137,7 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def table(found: StatementAnswer, session: Session) -> Result:
+def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
     """The rows of an answer, and what it cost."""
     statement = found.asked.statement
     places = list(_places(statement, session))
@@ -101,7 +153,8 @@ def table(found: StatementAnswer, session: Session) -> Result:
         )
         for row, cells in zip(statement.rows, found.cells, strict=True)
     ]
-    return Result("SELECT", columns_of(statement, session), rows, tuple(_notices(found)))
+    columns = columns_of(statement, session)
+    return Result("SELECT", columns, encoded(columns, rows, asked), tuple(_notices(found)))
 
 
 def _notices(found: StatementAnswer) -> Iterator[str]:

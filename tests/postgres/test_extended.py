@@ -147,10 +147,17 @@ def test_what_does_not_fit_is_an_error_and_the_connection_goes_on(client: RawCli
         assert sent(client, parse("SHOW TABLES"), bind(), execute()).rows == [["people"]]
 
 
-def test_values_that_are_too_few_end_the_connection(client: RawClient) -> None:
-    client.send(parse(BY_SEX) + bind())
-    assert client.message()[0] == b"1"
-    assert client.last()["C"] == "08P01"
+def test_a_wrong_number_of_values_or_formats_is_an_error_before_anything_is_run(
+    client: RawClient,
+) -> None:
+    for wrong in (
+        bind(),
+        bind(b"1", b"2"),
+        bind(b"1", forms=(0, 0)),
+        bind(b"1", forms=(2,)),
+    ):
+        assert sent(client, parse(BY_SEX), wrong, execute()).error["C"] == "08P01"
+        assert sent(client, parse("SHOW TABLES"), bind(), execute()).rows == [["people"]]
 
 
 def test_names_last_until_they_are_closed_and_nothing_is_done_twice(client: RawClient) -> None:

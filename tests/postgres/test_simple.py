@@ -120,7 +120,9 @@ def test_an_error_points_at_the_character_that_was_sent(client: RawClient) -> No
 _WHAT_IS_NOT_POSSIBLE_IS_REFUSE = [
     ("DROP TABLE people", "25006"),
     ("INSERT INTO people VALUES (1)", "25006"),
-    ("COPY people TO STDOUT", "25006"),
+    ("COPY people FROM STDIN", "25006"),
+    ("COPY people TO STDOUT", "42601"),
+    ("COPY (SELECT COUNT(*) FROM people) TO '/tmp/x'", "42601"),
     ("FROBNICATE", "42601"),
     ("SELECT $1", "42P02"),
     ("SELECT COUNT(*) FROM nobody", "42P01"),

@@ -41,6 +41,14 @@ class Piece:
         """The word in capital letters; of a quoted name its own letters."""
         return self.text.upper() if self.kind == "word" else self.text
 
+    @property
+    def name(self) -> str:
+        """What is in its quotes, of a text or a name; else the text itself."""
+        if self.kind in ("text", "name") and self.text[0] in "'\"":
+            quote = self.text[0]
+            return self.text[1:-1].replace(quote * 2, quote)
+        return self.text
+
 
 def pieces(text: str) -> list[Piece]:
     """The parts of a text, without blanks and comments; what does not end is a sign."""
@@ -85,6 +93,17 @@ class Text:
     text: str
     start: int
     pieces: tuple[Piece, ...]
+
+    @classmethod
+    def of(cls, text: str, start: int = 0) -> Text:
+        """A text by itself."""
+        return cls(text, start, tuple(pieces(text)))
+
+    def part(self, start: int, stop: int) -> Text:
+        """What stands between two places of it."""
+        while start < stop and self.text[start].isspace():
+            start += 1
+        return self.of(self.text[start:stop], self.start + start)
 
     @property
     def words(self) -> tuple[str, ...]:
