@@ -6,16 +6,19 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from qserver.errors import QServerError
+from qserver.postgres.places import types_of
 from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
+from qserver.postgres.times import day_of, days_of
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.messages import GoneError
 from qserver.postgres.wire.texts import Piece, Text, pieces
-from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal
+from qserver.postgres.wire.values import BOOL, BY_NAME, FLOAT8, TEXT, Column, Literal, Type
 from qserver.query.domain import Domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.plain import explains
@@ -80,46 +83,65 @@ class Asker:
         return Plan(
             lambda: self._columns(dataset, text),
             lambda asked: self._run(dataset, text, asked),
+            types=lambda: types_of(text, self._types(dataset)),
         )
+
+    def _types(self, dataset: str) -> dict[str, Type]:
+        """The types of what a statement about a dataset can compare."""
+        columns = columns_of_domain(self.service.domain(dataset))
+        return {name.lower(): BY_NAME[kind] for name, kind in columns}
 
     def _columns(self, dataset: str, text: Text) -> tuple[Column, ...]:
         """The columns by the text alone; nothing is asked."""
         if explains(text.text):
             return _PRICE
-        bare = described(text)
-        sent, place = bare.bound([Literal("1")] * text.n_parameters)
+        bare, sent = described(text), ""
+        place: Callable[[int], int] = _nowhere
         try:
             domain = self.service.domain(dataset)
+            literals = [Literal("1")] * text.n_parameters
+            sent, place, _ = self._bound(dataset, bare, literals, domain)
             return columns_of(parsed(sent, domain, dataset), self.session)
         except Exception as exc:
             # Without its conditions it has places of its own.
-            raise fault_of(exc, text=sent, place=place if bare is text else lambda _: 0) from exc
+            raise fault_of(exc, text=sent, place=place if bare is text else _nowhere) from exc
 
     def _run(self, dataset: str, text: Text, asked: Asked) -> Result:
-        sent, place = self._bound(dataset, text, asked.literals)
+        try:
+            domain = self.service.domain(dataset)
+        except Exception as exc:
+            raise fault_of(exc) from exc
+        sent, place, notices = self._bound(dataset, text, asked.literals, domain)
         try:
             found = self._found(dataset, sent)
             if isinstance(found, StatementExplanation):
                 return Result("SELECT", _PRICE, encoded(_PRICE, [_price_row(found)], asked))
-            return table(found, self.session, asked)
+            told = table(found, self.session, asked)
+            return replace(told, notices=(*notices, *told.notices))
         except Exception as exc:
             raise fault_of(exc, text=sent, place=place) from exc
 
     def _bound(
-        self, dataset: str, text: Text, literals: Sequence[Literal]
-    ) -> tuple[str, Callable[[int], int]]:
-        """The text with its values: what has no type is a text, or else a number."""
-        found = text.bound(literals)
+        self, dataset: str, text: Text, literals: Sequence[Literal], domain: Domain
+    ) -> tuple[str, Callable[[int], int], tuple[str, ...]]:
+        """The text with its values: what has no type is a text, or else a number.
+
+        Also where its characters were sent, and what to know of its days.
+        """
+        days = days_of(text, domain)
+        if any(a.kind in ("date", "period") for a in domain.attributes):
+            literals = [replace(literal, text=day_of(literal.text)) for literal in literals]
+        bind = partial(text.bound, literals, strips=True, edits=days.edits)
+        found = bind()
         if any(literal.number for literal in literals):
-            domain = self.service.domain(dataset)
             try:
                 parsed(found[0], domain, dataset)
             except QServerError:
-                other = text.bound(literals, as_numbers=True)
+                other = bind(as_numbers=True)
                 with contextlib.suppress(QServerError):
                     parsed(other[0], domain, dataset)
-                    return other
-        return found
+                    found = other
+        return *found, days.notices
 
     def _found(self, dataset: str, sent: str) -> AnyStatement:
         """The answer, waited for; a job's statement is asked again when the job is done."""
@@ -144,6 +166,19 @@ class Asker:
         raise PostgresError(
             TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."
         )
+
+
+def _nowhere(_: int) -> int:
+    return 0
+
+
+def columns_of_domain(domain: Domain) -> tuple[tuple[str, str], ...]:
+    """The columns of a dataset as a table: its attributes and levels, with the names of types."""
+    named = [(a.name, _KINDS.get(a.kind, "text")) for a in domain.attributes]
+    return (*named, *((name, "text") for name in domain.level_names))
+
+
+_KINDS = {"integer": "int4", "real": "float8", "date": "date", "period": "date"}
 
 
 def parsed(text: str, domain: Domain, dataset: str) -> Statement:

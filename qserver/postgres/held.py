@@ -23,21 +23,11 @@ from qserver.postgres.wire.faults import (
     TOO_LARGE,
     PostgresError,
 )
-from qserver.postgres.wire.texts import Piece, Text, statements
-from qserver.postgres.wire.values import BY_NAME, TEXT, Column, Literal, Parameter
+from qserver.postgres.wire.texts import Piece, Text, statements, type_named
+from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter
 from qserver.query.sql.plain import MAX_CHARACTERS
 
 _MOST: Final = 1000
-_PLAIN_TYPES: Final = {
-    **dict.fromkeys(("int", "integer"), "int4"),
-    "bigint": "int8",
-    "smallint": "int2",
-    "boolean": "bool",
-    "real": "float4",
-    **dict.fromkeys(("double", "float"), "float8"),
-    "decimal": "numeric",
-    "character": "varchar",
-}
 
 
 @dataclass(frozen=True)
@@ -317,10 +307,7 @@ def _split(parts: Sequence[Piece]) -> list[list[Piece]]:
 
 def _oid(parts: Sequence[Piece]) -> int:
     """The type that words name; 0 where they name none that is known."""
-    words = [piece.name.lower() for piece in parts if piece.text not in ("[", "]")]
-    name = _PLAIN_TYPES.get(words[0], words[0]) if words else ""
-    is_array = any(piece.text == "[" for piece in parts)
-    kind = BY_NAME.get(f"_{name}" if is_array else name)
+    kind, _ = type_named(parts, 0)
     return 0 if kind is None else kind.oid
 
 

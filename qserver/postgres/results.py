@@ -6,22 +6,28 @@ The table of a statement becomes rows of PostgreSQL here: which columns, in what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from qserver.postgres.session import Session
 from qserver.postgres.wire.values import (
+    BOOL,
+    DATE,
     FLOAT8,
+    INT8,
     TEXT,
+    TIMESTAMP,
     Column,
     Literal,
     Type,
     encoder,
     formats_of,
 )
+from qserver.query.calendar.ends import first_and_last
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
-from qserver.query.sql.statement import Statement
+from qserver.query.sql.statement import GroupKind, Statement
 from qserver.service.cells.said import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of
@@ -128,7 +134,8 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
     found = list[Column]()
     for place in _places(statement, session):
         if place.is_group:
-            found.append(Column(statement.groups[place.index], TEXT))
+            kind = _TYPES[statement.kinds[place.index]] if statement.kinds else TEXT
+            found.append(Column(statement.groups[place.index], kind))
             continue
         ends = ("", "_low", "_high") if session.has_intervals else ("",)
         found += [Column(numbers[place.index] + end, FLOAT8) for end in ends]
@@ -146,7 +153,7 @@ def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
             value
             for place in places
             for value in (
-                (row.group[place.index],)
+                (_group(row.group[place.index], statement, place.index),)
                 if place.is_group
                 else _values(cells[place.index], statement, session)
             )
@@ -155,6 +162,31 @@ def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
     ]
     columns = columns_of(statement, session)
     return Result("SELECT", columns, encoded(columns, rows, asked), tuple(_notices(found)))
+
+
+_TYPES: Mapping[GroupKind, Type] = {
+    "text": TEXT, "whole": INT8, "number": FLOAT8, "truth": BOOL, "day": DATE, "time": TIMESTAMP
+}  # fmt: skip
+
+
+def _group(name: str | None, statement: Statement, i: int) -> Any:
+    """A name of a group as a value of its type: of a period its first day, of a bin its first
+    number; None for what has none, such as a label for all other values.
+    """
+    kind = statement.kinds[i] if statement.kinds else "text"
+    if name is None or kind == "text":
+        return name
+    if kind == "truth":
+        return name == "true"
+    if kind in ("day", "time"):
+        days = first_and_last(name[: len("0000-00-00")])
+        if days is None or kind == "day":
+            return days and days[0]
+        return datetime(*days[0].timetuple()[:3])
+    try:
+        return int(name.partition("..")[0]) if kind == "whole" else float(name)
+    except ValueError:
+        return None
 
 
 def _notices(found: StatementAnswer) -> Iterator[str]:

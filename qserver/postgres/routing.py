@@ -7,25 +7,24 @@ from itertools import pairwise
 from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
-from qserver.postgres.asking import Asker
-from qserver.postgres.catalogue.contents import Names, Table
+from qserver.postgres.asking import Asker, columns_of_domain
+from qserver.postgres.catalogue.contents import Names, Table, column_types
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.commands import command
 from qserver.postgres.copying import copying
 from qserver.postgres.held import Held
+from qserver.postgres.places import types_of
 from qserver.postgres.results import Asked, Plan, Result, given
 from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
 from qserver.postgres.wire.messages import Stream
 from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import TEXT, Column, Literal
-from qserver.query.domain import Domain
 from qserver.query.sql.plain import check_beginning, dataset_of
 from qserver.query.sql.text import SqlText
 
 _READS: Final = frozenset(
     ["SELECT", "WITH", "EXPLAIN", "VALUES", "TABLE", "DESCRIBE", "DESC", "SHOW", "("]
 )
-_TYPES: Final = {"integer": "int4", "real": "float8", "date": "date", "period": "date"}
 _SCHEMAS: Final = ("information_schema", "pg_catalog")
 
 
@@ -96,7 +95,7 @@ class Router:
             sent, _ = text.bound([Literal("NULL")] * text.n_parameters)
             return self._catalogue.columns(sent, self._names())
 
-        return Plan(columns, run)
+        return Plan(columns, run, types=lambda: types_of(text, column_types()))
 
     def _names(self) -> Names:
         """What the catalogue of the present datasets holds."""
@@ -104,16 +103,11 @@ class Router:
         tables = list[Table]()
         for status in service.datasets():
             try:
-                tables.append(Table(status.name, _columns(service.domain(status.name))))
+                tables.append(Table(status.name, columns_of_domain(service.domain(status.name))))
             except NotFoundError:
                 continue  # detached between the two readings
         settings = tuple(session.all().items())
         return Names(session.database, session.user, self._process, tuple(tables), settings)
-
-
-def _columns(domain: Domain) -> tuple[tuple[str, str], ...]:
-    named = [(a.name, _TYPES.get(a.kind, "text")) for a in domain.attributes]
-    return (*named, *((name, "text") for name in domain.level_names))
 
 
 def _reads_catalogue(parts: Sequence[Piece]) -> bool:

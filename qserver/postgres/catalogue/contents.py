@@ -118,6 +118,18 @@ def relation(schema: str, name: str) -> Relation | None:
     return Relation(schema, name, {n: BY_NAME[k] for n, k in pairs}, frozenset(filled))
 
 
+@cache
+def column_types() -> Mapping[str, Type]:
+    """The type of a column by its name, which says it in all of these relations."""
+    names = [(schema, name) for schema, found in facts()["relations"].items() for name in found]
+    return {
+        column: kind
+        for schema, name in names
+        if (found := relation(schema, name)) is not None
+        for column, kind in found.columns.items()
+    }
+
+
 _FUNCTIONS: Final = {
     "pg_get_keywords": "word:text catcode:char barelabel:bool catdesc:text baredesc:text"
 }
