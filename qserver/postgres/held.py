@@ -284,6 +284,7 @@ class Held:
                 raise PostgresError("25001", "DISCARD ALL is not possible in a transaction.")
             self.statements.clear()
             self.portals.clear()
+            self._session.spent_nano = 0
             return Result("DISCARD ALL", parameters=self._session.reset())
 
         return acting(run)

@@ -201,6 +201,20 @@ def _notices(found: StatementAnswer) -> Iterator[str]:
         yield f"Counted up to {found.as_of}."
     yield from found.asked.statement.remarks
     yield from said_beside(found)
+    yield from _drowned(found)
+
+
+def _drowned(found: StatementAnswer) -> Iterator[str]:
+    """That a tool which draws numbers alone would draw noise."""
+    values = [cell.value for cells in found.cells for cell in cells]
+    n = sum(
+        value.estimate is not None
+        and None not in (ends := (value.interval.low, value.interval.high))
+        and float(ends[1] or 0) - float(ends[0] or 0) > abs(value.estimate)
+        for value in values
+    )
+    if n:
+        yield f"{n:,} of {len(values):,} numbers are smaller than their intervals are long."
 
 
 def _places(statement: Statement, session: Session) -> Iterator[_Place]:
