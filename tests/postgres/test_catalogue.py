@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,9 @@ def test_what_it_cannot_do_is_refused(client: RawClient) -> None:
     for text, state in _WHAT_IT_CANNOT_DO_IS_REFUSED:
         assert client.query(text).error["C"] == state, text
         assert client.query("SELECT 1").rows == [["1"]]
+    # Only the catalogue's own process waits for all others.
+    threads = [int(name) for name in os.listdir("/proc/self/task")]
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_OTHER}
 
 
 @pytest.mark.slow

@@ -25,7 +25,6 @@ MOST_BYTES: Final = 16 << 20
 """Of a result, with what it takes to hold its rows."""
 ROW_BYTES: Final = 64
 _ROWS: Final = 500
-_NICE: Final = 10
 _MEMORY: Final[dict[str, str | bool | int | float | list[str]]] = {
     "memory_limit": "64MB",
     "async_threads": 0,
@@ -41,7 +40,6 @@ def main(channel: socket.socket) -> None:
     from qserver.query.sql.engine.child import CONFIG, limit
 
     limit()
-    os.nice(_NICE)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     import duckdb
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from qserver.postgres.catalogue import child
 from qserver.postgres.catalogue.contents import Names
@@ -22,6 +23,9 @@ from qserver.postgres.results import Result
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.postgres.wire.values import BY_OID, Column
+
+_QUICK_MS: Final = 50
+"""What a statement of a client that looks around takes; longer ones wait for all others."""
 
 
 def _too_much() -> PostgresError:
@@ -87,6 +91,7 @@ class Catalogue:
         self._client = client
         self._socket: socket.socket | None = None
         self._process: int | None = None
+        self._pid = 0
         self._names: Names | None = None
 
     def close(self) -> None:
@@ -97,7 +102,7 @@ class Catalogue:
             os.close(self._process)
         if self._socket is not None:
             self._socket.close()
-        self._socket, self._process, self._names = None, None, None
+        self._socket, self._process, self._names, self._pid = None, None, None, 0
 
     def columns(self, text: str, names: Names) -> tuple[Column, ...]:
         """The columns of one SELECT; PostgresError, GoneError."""
@@ -134,7 +139,8 @@ class Catalogue:
 
     def _open(self) -> None:
         self._socket = _template.fork()
-        self._process = os.pidfd_open(int.from_bytes(self._exactly(4)))
+        pid = int.from_bytes(self._exactly(4))
+        self._process, self._pid = os.pidfd_open(pid), pid
 
     def _send(self, request: bytes) -> None:
         assert self._socket is not None  # noqa: S101 - it was opened before
@@ -157,15 +163,28 @@ class Catalogue:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         poll.register(self._client.fileno(), select.POLLRDHUP)
-        found = bytearray()
+        found, is_long = bytearray(), False
         while len(found) < n:
-            if self._client.fileno() in (ready := [fd for fd, _ in poll.poll()]):
+            ready = [fd for fd, _ in poll.poll(None if is_long else _QUICK_MS)]
+            if self._client.fileno() in ready:
                 raise GoneError
-            part = self._socket.recv(n - len(found)) if ready else b""
+            if not ready:
+                is_long = True
+                self._schedule(os.SCHED_IDLE)
+                continue
+            part = self._socket.recv(n - len(found))
             if not part:
                 raise _too_much()
             found += part
+        if is_long:
+            self._schedule(os.SCHED_OTHER)
         return bytes(found)
+
+    def _schedule(self, policy: int) -> None:
+        """Let a statement that takes long use what others leave of the processor, or end that."""
+        with contextlib.suppress(OSError):
+            if self._pid:
+                os.sched_setscheduler(self._pid, policy, os.sched_param(0))
 
 
 def _split(body: bytes) -> Iterator[bytes]:
