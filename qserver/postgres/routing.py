@@ -10,6 +10,7 @@ from qserver.errors import NotFoundError, QServerError, SqlError
 from qserver.postgres.asking import Asker, columns_of_domain
 from qserver.postgres.catalogue.contents import Names, Table, column_types
 from qserver.postgres.catalogue.engine import Catalogue
+from qserver.postgres.chosen import chosen
 from qserver.postgres.commands import command
 from qserver.postgres.copying import copying
 from qserver.postgres.held import Held
@@ -60,6 +61,8 @@ class Router:
                 position=text.start + 1,
                 hint="Nearest: SELECT.",
             )
+        if (found := chosen(text, self.plan)) is not None:
+            return found
         dataset = self._dataset(text)
         return self._of_catalogue(text) if dataset is None else self._asker.plan(dataset, text)
 
