@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -24,6 +25,8 @@ MOST_SECONDS: Final = 5.0
 MOST_BYTES: Final = 16 << 20
 """Of a result, with what it takes to hold its rows."""
 ROW_BYTES: Final = 64
+_MOST_ADDRESSES: Final = 160 << 20
+"""What a process may take beside what it was forked with: DuckDB's 64 MB, and its result."""
 _ROWS: Final = 500
 _MEMORY: Final[dict[str, str | bool | int | float | list[str]]] = {
     "memory_limit": "64MB",
@@ -57,6 +60,10 @@ def main(channel: socket.socket) -> None:
 
 def answer(client: socket.socket, engine: _Engine) -> None:
     """Say which process this is, and answer requests until there are no more."""
+    with open("/proc/self/statm", encoding="ascii") as sizes:
+        n_pages = int(sizes.read().split()[0])
+    most = n_pages * resource.getpagesize() + _MOST_ADDRESSES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     with client, client.makefile("rb") as requests:
         client.sendall(os.getpid().to_bytes(4))
         while size := requests.read(4):

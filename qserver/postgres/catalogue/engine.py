@@ -85,24 +85,27 @@ class Catalogue:
 
     Args:
         client: when it has gone nobody waits any more.
+
+    Attributes:
+        process: the number of its process; 0 where there is none now.
     """
 
     def __init__(self, client: Stream) -> None:
         self._client = client
         self._socket: socket.socket | None = None
-        self._process: int | None = None
-        self._pid = 0
+        self._handle: int | None = None
+        self.process = 0
         self._names: Names | None = None
 
     def close(self) -> None:
         """End its process, whatever it does."""
-        if self._process is not None:
+        if self._handle is not None:
             with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._process, signal.SIGKILL)
-            os.close(self._process)
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            os.close(self._handle)
         if self._socket is not None:
             self._socket.close()
-        self._socket, self._process, self._names, self._pid = None, None, None, 0
+        self._socket, self._handle, self._names, self.process = None, None, None, 0
 
     def columns(self, text: str, names: Names) -> tuple[Column, ...]:
         """The columns of one SELECT; PostgresError, GoneError."""
@@ -140,7 +143,7 @@ class Catalogue:
     def _open(self) -> None:
         self._socket = _template.fork()
         pid = int.from_bytes(self._exactly(4))
-        self._process, self._pid = os.pidfd_open(pid), pid
+        self._handle, self.process = os.pidfd_open(pid), pid
 
     def _send(self, request: bytes) -> None:
         assert self._socket is not None  # noqa: S101 - it was opened before
@@ -183,8 +186,8 @@ class Catalogue:
     def _schedule(self, policy: int) -> None:
         """Let a statement that takes long use what others leave of the processor, or end that."""
         with contextlib.suppress(OSError):
-            if self._pid:
-                os.sched_setscheduler(self._pid, policy, os.sched_param(0))
+            if self.process:
+                os.sched_setscheduler(self.process, policy, os.sched_param(0))
 
 
 def _split(body: bytes) -> Iterator[bytes]:
