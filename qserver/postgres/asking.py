@@ -6,24 +6,29 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from qserver.errors import QServerError
-from qserver.postgres.results import Plan, Result, columns_of, table
+from qserver.postgres.places import types_of
+from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
-from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
+from qserver.postgres.times import day_of, days_of
+from qserver.postgres.wire.faults import BUDGET, TOO_LATE, PostgresError, fault_of
+from qserver.postgres.wire.messages import GoneError
 from qserver.postgres.wire.texts import Piece, Text, pieces
-from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal
+from qserver.postgres.wire.values import BOOL, BY_NAME, FLOAT8, TEXT, Column, Literal, Type
 from qserver.query.domain import Domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.plain import explains
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
+from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
 from qserver.service.service import Service
-from qserver.service.statement_answers import AnyStatement, StatementExplanation
+from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 
 _MOST_WAIT_S = 300.0
@@ -35,6 +40,7 @@ _PRICE = (
     Column("at_most", BOOL),
     Column("kind", TEXT),
     Column("most", FLOAT8),
+    Column("allowance", FLOAT8),
 )
 _CLAUSES = frozenset(
     (
@@ -64,81 +70,162 @@ class Asker:
     Args:
         account: who asks and pays; '' where there are no accounts.
         wait_s: how long the service waits at once, in seconds.
+        is_gone: whether nobody waits for an answer any more.
     """
 
     service: Service
     session: Session
     account: str
     wait_s: float
+    is_gone: Callable[[], bool] = bool
     clock: Callable[[], float] = time.monotonic
 
     def plan(self, dataset: str, text: Text) -> Plan:
         """What a statement about a dataset would give."""
         return Plan(
             lambda: self._columns(dataset, text),
-            lambda literals: self._run(dataset, text, literals),
+            lambda asked: self._run(dataset, text, asked),
+            types=lambda: types_of(text, self._types(dataset)),
         )
+
+    def _types(self, dataset: str) -> dict[str, Type]:
+        """The types of what a statement about a dataset can compare."""
+        columns = columns_of_domain(self.service.domain(dataset))
+        return {name.lower(): BY_NAME[kind] for name, kind in columns}
 
     def _columns(self, dataset: str, text: Text) -> tuple[Column, ...]:
         """The columns by the text alone; nothing is asked."""
         if explains(text.text):
             return _PRICE
-        bare = described(text)
-        sent, place = bare.bound([Literal("1")] * text.n_parameters)
+        bare, sent = described(text), ""
+        place: Callable[[int], int] = _nowhere
         try:
             domain = self.service.domain(dataset)
+            literals = [Literal("1")] * text.n_parameters
+            sent, place, _ = self._bound(dataset, bare, literals, domain)
             return columns_of(parsed(sent, domain, dataset), self.session)
         except Exception as exc:
             # Without its conditions it has places of its own.
-            raise fault_of(exc, text=sent, place=place if bare is text else lambda _: 0) from exc
+            raise fault_of(exc, text=sent, place=place if bare is text else _nowhere) from exc
 
-    def _run(self, dataset: str, text: Text, literals: Sequence[Literal]) -> Result:
-        sent, place = self._bound(dataset, text, literals)
+    def _run(self, dataset: str, text: Text, asked: Asked) -> Result:
         try:
-            found = self._found(dataset, sent)
-            if isinstance(found, StatementExplanation):
-                return Result("SELECT", _PRICE, [_price_row(found)])
-            return table(found, self.session)
+            domain = self.service.domain(dataset)
+        except Exception as exc:
+            raise fault_of(exc) from exc
+        sent, place, notices = self._bound(dataset, text, asked.literals, domain)
+        try:
+            if explains(text.text):
+                return self._price(dataset, sent, asked)
+            told = self._told(self._found(dataset, self._bounded(sent, domain, dataset)), asked)
+            return replace(told, notices=(*notices, *told.notices))
         except Exception as exc:
             raise fault_of(exc, text=sent, place=place) from exc
 
+    def _price(self, dataset: str, sent: str, asked: Asked) -> Result:
+        """The price as a row; of a text that says no length, at the length that is proposed."""
+        try:
+            found = self._found(dataset, sent)
+        except UnconfirmedError as exc:
+            price, left = exc.price_nano / 1e9, exc.remaining_nano / 1e9
+            row = (price, left, price <= left, True, "default", price, None)
+            return Result("SELECT", _PRICE, encoded(_PRICE, [row], asked), (exc.hint,))
+        return self._told(found, asked)
+
+    def _told(self, found: AnyStatement, asked: Asked) -> Result:
+        """The table of an answer, or the row of a price."""
+        if isinstance(found, StatementAnswer):
+            return table(found, self.session, asked)
+        return Result("SELECT", _PRICE, encoded(_PRICE, [_price_row(found)], asked))
+
+    def _bounded(self, sent: str, domain: Domain, dataset: str) -> str:
+        """The text with what the connection may still be charged; PostgresError."""
+        left = self.session.left_nano
+        if left is None or not self.session.spends:
+            return sent
+        statement = parsed(sent, domain, dataset)
+        said = statement.clauses.at_most
+        if not statement.columns or statement.bounds or (said and said * 10**9 <= left):
+            return sent
+        if said:
+            raise PostgresError(
+                BUDGET, f"AT MOST must be what `qserver.most` leaves, {left / 1e9:.9g} epsilon."
+            )
+        return f"{sent}\nAT MOST {max(left, 1) / 1e9:.9f}"
+
     def _bound(
-        self, dataset: str, text: Text, literals: Sequence[Literal]
-    ) -> tuple[str, Callable[[int], int]]:
-        """The text with its values: what has no type is a text, or else a number."""
-        found = text.bound(literals)
+        self, dataset: str, text: Text, literals: Sequence[Literal], domain: Domain
+    ) -> tuple[str, Callable[[int], int], tuple[str, ...]]:
+        """The text with its values: what has no type is a text, or else a number.
+
+        Also where its characters were sent, and what to know of its days.
+        """
+        days = days_of(text, domain)
+        if any(a.kind in ("date", "period") for a in domain.attributes):
+            literals = [replace(literal, text=day_of(literal.text)) for literal in literals]
+        bind = partial(text.bound, literals, strips=True, edits=days.edits)
+        found = bind()
         if any(literal.number for literal in literals):
-            domain = self.service.domain(dataset)
             try:
                 parsed(found[0], domain, dataset)
             except QServerError:
-                other = text.bound(literals, as_numbers=True)
+                other = bind(as_numbers=True)
                 with contextlib.suppress(QServerError):
                     parsed(other[0], domain, dataset)
-                    return other
-        return found
+                    found = other
+        return *found, days.notices
 
     def _found(self, dataset: str, sent: str) -> AnyStatement:
-        """The answer, waited for; a job's statement is asked again when the job is done."""
-        statements, deadline = Statements(self.service), self.clock() + _MOST_WAIT_S
-        spends = self.session.spends
+        """The answer, waited for; what it was charged counts for the connection."""
         # Under a key the last answer says what the steps before it were charged.
-        asking = Idempotency(f"postgres {uuid.uuid4().hex}", "") if spends else None
+        asking = Idempotency(f"postgres {uuid.uuid4().hex}", "") if self.session.spends else None
+        statements, found = Statements(self.service), None
+        try:
+            found = self._awaited(statements, dataset, sent, asking)
+        finally:
+            if asking is not None and isinstance(found, StatementAnswer):
+                self.session.spent_nano += found.charged_nano
+            elif asking is not None and found is None:
+                self.session.spent_nano += statements.charged_nano(dataset, asking)
+        return found
+
+    def _awaited(
+        self, statements: Statements, dataset: str, sent: str, asking: Idempotency | None
+    ) -> AnyStatement:
+        """The answer; a job's statement is asked again when the job is done."""
+        deadline = self.clock() + _MOST_WAIT_S
         while self.clock() < deadline:
             found = statements.run(
                 dataset,
                 sent,
                 wait_s=max(self.wait_s, _LEAST_WAIT_S),
                 default=self.session.default,
-                spends=spends,
+                spends=asking is not None,
                 idempotency=asking,
                 by=self.account,
             )
             if not isinstance(found, JobStatus):
                 return found
+            if self.is_gone():
+                raise GoneError
+        # What is being measured may be charged later: it counts as if it had been.
+        self.session.spent_nano += self.session.left_nano or 0
         raise PostgresError(
             TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."
         )
+
+
+def _nowhere(_: int) -> int:
+    return 0
+
+
+def columns_of_domain(domain: Domain) -> tuple[tuple[str, str], ...]:
+    """The columns of a dataset as a table: its attributes and levels, with the names of types."""
+    named = [(a.name, _KINDS.get(a.kind, "text")) for a in domain.attributes]
+    return (*named, *((name, "text") for name in domain.level_names))
+
+
+_KINDS = {"integer": "int4", "real": "float8", "date": "date", "period": "date"}
 
 
 def parsed(text: str, domain: Domain, dataset: str) -> Statement:
@@ -148,8 +235,13 @@ def parsed(text: str, domain: Domain, dataset: str) -> Statement:
 
 
 def _price_row(found: StatementExplanation) -> tuple[Any, ...]:
-    price, left = found.price_nano / 1e9, found.remaining_nano / 1e9
-    return (price, left, found.affordable, found.is_most, found.kind, found.most_nano / 1e9)
+    price, left, most = (n / 1e9 for n in (found.price_nano, found.remaining_nano, found.most_nano))
+    own, affordable = found.own, found.affordable
+    allowance = None
+    if own is not None:
+        affordable &= own.affordable
+        allowance = None if own.limit_nano is None else (own.limit_nano - own.spent_nano) / 1e9
+    return (price, left, affordable, found.is_most, found.kind, most, allowance)
 
 
 def described(text: Text) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import ssl
 import struct
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from qserver.api.access import Access, Credentials
 from qserver.errors import AccessError, QServerError
 from qserver.postgres.asking import Asker
-from qserver.postgres.extended import Extended
-from qserver.postgres.results import Plan, Result
+from qserver.postgres.extended import Extended, send_rows, tag_of
+from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
 from qserver.postgres.session import Session
 from qserver.postgres.wire import messages
@@ -27,7 +28,6 @@ from qserver.postgres.wire.faults import (
 )
 from qserver.postgres.wire.messages import Fields, GoneError, Stream
 from qserver.postgres.wire.texts import statements
-from qserver.postgres.wire.values import Literal, encoders
 from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.records.account import Caller
 from qserver.service.service import Service
@@ -68,11 +68,14 @@ def admit(stream: Stream, access: Access, *, address: str, tls: ssl.SSLContext |
     return Admitted(session, credentials, caller.account)
 
 
-def greet(stream: Stream, session: Session) -> None:
-    """Tell a client that it is in, and what is set."""
+_PROCESSES = itertools.count(1)
+
+
+def greet(stream: Stream, session: Session, process: int) -> None:
+    """Tell a client that it is in, what is set, and its number."""
     stream.send(messages.AUTHENTICATED)
     stream.send(*(messages.parameter(*pair) for pair in session.reported().items()))
-    stream.send(messages.key_data(0, 0), messages.ready("I"))
+    stream.send(messages.key_data(process, 0), messages.ready("I"))
     stream.flush()
 
 
@@ -175,8 +178,9 @@ def converse(house: House, stream: Stream, address: str) -> None:
     try:
         try:
             admitted = admit(stream, house.access, address=address, tls=house.tls)
-            greet(stream, admitted.session)
-            _Connection(stream, house, admitted).run()
+            process = next(_PROCESSES)
+            greet(stream, admitted.session, process)
+            _Connection(stream, house, admitted, process).run()
         except PostgresError as exc:
             stream.send(messages.error(exc))
             stream.flush()
@@ -192,11 +196,12 @@ def converse(house: House, stream: Stream, address: str) -> None:
 class _Connection:
     """A client that was let in."""
 
-    def __init__(self, stream: Stream, house: House, admitted: Admitted) -> None:
+    def __init__(self, stream: Stream, house: House, admitted: Admitted, process: int) -> None:
         self._stream, self._house, self._admitted = stream, house, admitted
         self._session = admitted.session
-        self._router = Router(Asker(house.service, self._session, admitted.account, house.wait_s))
-        self._extended = Extended(stream, self._router, self._run)
+        asker = Asker(house.service, self._session, admitted.account, house.wait_s, stream.is_gone)
+        self._router = Router(asker, stream, process)
+        self._extended = Extended(stream, self._router.held, self._run)
         self._answers: Mapping[bytes, Callable[[Fields], None]] = {
             b"P": self._extended.parse,
             b"B": self._extended.bind,
@@ -235,7 +240,7 @@ class _Connection:
 
     def _ready(self) -> None:
         if self._session.status == "I":
-            self._extended.end_portals()
+            self._router.held.end_portals()
         self._stream.send(messages.ready(self._session.status))
         self._stream.flush()
 
@@ -267,25 +272,20 @@ class _Connection:
         if not found:
             self._stream.send(messages.EMPTY_QUERY)
         for one in found:
-            result = self._run(self._router.plan(one), ())
-            columns = result.columns
-            if columns is not None:
-                self._stream.send(messages.row_description(columns, [0] * len(columns)))
-                encode = encoders(columns, [0] * len(columns))
-                for row in result.rows:
-                    values = [make(v) for make, v in zip(encode, row, strict=True)]
-                    self._stream.send(messages.data_row(values))
+            result = self._run(self._router.plan(one), Asked())
+            if result.columns is not None:
+                formats = [0] * len(result.columns)
+                self._stream.send(messages.row_description(result.columns, formats))
+            send_rows(self._stream, result, result.rows)
             self._stream.send(messages.complete(tag_of(result, len(result.rows))))
 
-    def _run(self, plan: Plan, literals: tuple[Literal, ...]) -> Result:
+    def _run(self, plan: Plan, asked: Asked) -> Result:
         """Do what a plan does, and tell what it says beside its result."""
         if self._session.status == "E" and not plan.survives:
             raise PostgresError(
                 TRANSACTION_FAILED, "The transaction failed before: ROLLBACK ends it."
             )
-        result = plan.run(literals)
-        if result.forgets is not None:
-            self._extended.forget(result.forgets)
+        result = plan.run(asked)
         for line in result.notices:
             self._stream.send(messages.notice(line))
         for line in result.warnings:
@@ -293,8 +293,3 @@ class _Connection:
         for name, value in result.parameters.items():
             self._stream.send(messages.parameter(name, value))
         return result
-
-
-def tag_of(result: Result, n_rows: int) -> str:
-    """What a client prints when a statement is done."""
-    return f"{result.tag} {n_rows}" if result.tag == "SELECT" else result.tag

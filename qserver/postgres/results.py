@@ -6,17 +6,52 @@ The table of a statement becomes rows of PostgreSQL here: which columns, in what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from qserver.postgres.session import Session
-from qserver.postgres.wire.values import FLOAT8, TEXT, Column, Literal
+from qserver.postgres.wire.values import (
+    BOOL,
+    DATE,
+    FLOAT8,
+    INT8,
+    TEXT,
+    TIMESTAMP,
+    Column,
+    Literal,
+    Type,
+    encoder,
+    formats_of,
+)
+from qserver.query.calendar.ends import first_and_last
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
-from qserver.query.sql.statement import Statement
+from qserver.query.sql.statement import GroupKind, Statement
 from qserver.service.cells.said import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a statement is run with.
+
+    Args:
+        literals: for its parameters.
+        formats: of its columns, 0 for text and 1 for binary: each its own, one for all, or none.
+    """
+
+    literals: Sequence[Literal] = ()
+    formats: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Copied:
+    """How the rows of a result are copied out: in text or in binary, so many columns."""
+
+    is_binary: bool
+    n_columns: int
 
 
 @dataclass(frozen=True)
@@ -24,21 +59,22 @@ class Result:
     """The result of a statement.
 
     Args:
-        tag: what it did, such as `SET`; of rows `SELECT`, to which their number is added.
+        tag: what it did, such as `SET`; to `SELECT` and the like the number of rows is added.
         columns: None where it gives no rows.
+        rows: as they are sent, each the bytes of its values.
         notices: lines for people beside it.
         warnings: the same, of what was not done.
         parameters: settings that changed, and of which clients are told.
-        forgets: the prepared statement that is forgotten, '' for all; None for none.
+        copied: how its rows are copied out; None where they are not.
     """
 
     tag: str
     columns: tuple[Column, ...] | None = None
-    rows: Sequence[Sequence[Any]] = ()
+    rows: Sequence[bytes] = ()
     notices: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     parameters: dict[str, str] = field(default_factory=dict)
-    forgets: str | None = None
+    copied: Copied | None = None
 
 
 @dataclass(frozen=True)
@@ -47,13 +83,35 @@ class Plan:
 
     Args:
         columns: of its rows, by the text alone; None where it gives none.
-        run: does it, with literals for its parameters.
+        run: does it.
         survives: whether it runs in a transaction that failed, as ROLLBACK does.
+        types: of its parameters, by where they stand.
     """
 
     columns: Callable[[], tuple[Column, ...] | None]
-    run: Callable[[Sequence[Literal]], Result]
+    run: Callable[[Asked], Result]
     survives: bool = False
+    types: Callable[[], Sequence[Type]] = tuple
+
+
+def nothing() -> None:
+    """The columns of what gives no rows."""
+
+
+def given(tag: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Plan:
+    """The plan of a result that is there already."""
+    found = tuple(columns)
+    values = [*rows]
+
+    def run(asked: Asked) -> Result:
+        return Result(tag, found, encoded(found, values, asked))
+
+    return Plan(lambda: found, run)
+
+
+def encoded(columns: Sequence[Column], rows: Iterable[Sequence[Any]], asked: Asked) -> list[bytes]:
+    """The rows as they are sent, in the formats that were asked for."""
+    return [*map(encoder(columns, formats_of(asked.formats, len(columns))), rows)]
 
 
 _NOBODY_CHARGED = frozenset({"history", "exact"})
@@ -76,7 +134,8 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
     found = list[Column]()
     for place in _places(statement, session):
         if place.is_group:
-            found.append(Column(statement.groups[place.index], TEXT))
+            kind = _TYPES[statement.kinds[place.index]] if statement.kinds else TEXT
+            found.append(Column(statement.groups[place.index], kind))
             continue
         ends = ("", "_low", "_high") if session.has_intervals else ("",)
         found += [Column(numbers[place.index] + end, FLOAT8) for end in ends]
@@ -85,7 +144,7 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def table(found: StatementAnswer, session: Session) -> Result:
+def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
     """The rows of an answer, and what it cost."""
     statement = found.asked.statement
     places = list(_places(statement, session))
@@ -94,14 +153,40 @@ def table(found: StatementAnswer, session: Session) -> Result:
             value
             for place in places
             for value in (
-                (row.group[place.index],)
+                (_group(row.group[place.index], statement, place.index),)
                 if place.is_group
                 else _values(cells[place.index], statement, session)
             )
         )
         for row, cells in zip(statement.rows, found.cells, strict=True)
     ]
-    return Result("SELECT", columns_of(statement, session), rows, tuple(_notices(found)))
+    columns = columns_of(statement, session)
+    return Result("SELECT", columns, encoded(columns, rows, asked), tuple(_notices(found)))
+
+
+_TYPES: Mapping[GroupKind, Type] = {
+    "text": TEXT, "whole": INT8, "number": FLOAT8, "truth": BOOL, "day": DATE, "time": TIMESTAMP
+}  # fmt: skip
+
+
+def _group(name: str | None, statement: Statement, i: int) -> Any:
+    """A name of a group as a value of its type: of a period its first day, of a bin its first
+    number; None for what has none, such as a label for all other values.
+    """
+    kind = statement.kinds[i] if statement.kinds else "text"
+    if name is None or kind == "text":
+        return name
+    if kind == "truth":
+        return name == "true"
+    if kind in ("day", "time"):
+        days = first_and_last(name[: len("0000-00-00")])
+        if days is None or kind == "day":
+            return days and days[0]
+        return datetime(*days[0].timetuple()[:3])
+    try:
+        return int(name.partition("..")[0]) if kind == "whole" else float(name)
+    except ValueError:
+        return None
 
 
 def _notices(found: StatementAnswer) -> Iterator[str]:
@@ -116,6 +201,20 @@ def _notices(found: StatementAnswer) -> Iterator[str]:
         yield f"Counted up to {found.as_of}."
     yield from found.asked.statement.remarks
     yield from said_beside(found)
+    yield from _drowned(found)
+
+
+def _drowned(found: StatementAnswer) -> Iterator[str]:
+    """That a tool which draws numbers alone would draw noise."""
+    values = [cell.value for cells in found.cells for cell in cells]
+    n = sum(
+        value.estimate is not None
+        and None not in (ends := (value.interval.low, value.interval.high))
+        and float(ends[1] or 0) - float(ends[0] or 0) > abs(value.estimate)
+        for value in values
+    )
+    if n:
+        yield f"{n:,} of {len(values):,} numbers are smaller than their intervals are long."
 
 
 def _places(statement: Statement, session: Session) -> Iterator[_Place]:

@@ -9,14 +9,16 @@ from typing import Final
 
 from qserver.postgres.wire.faults import UNKNOWN_SETTING, WRONG_VALUE, PostgresError
 from qserver.query.sql.clauses import Exactness
+from qserver.query.sql.tables.units import KINDS
 
 SERVER_VERSION: Final = "16.0"
 SPEND: Final = "qserver.spend"
 WITHIN: Final = "qserver.within"
 CONFIDENCE: Final = "qserver.confidence"
+MOST: Final = "qserver.most"
 INTERVALS: Final = "qserver.intervals"
 ROUNDED: Final = "qserver.rounded"
-_OWN: Final = (SPEND, WITHIN, CONFIDENCE, INTERVALS, ROUNDED)
+_OWN: Final = (SPEND, MOST, WITHIN, CONFIDENCE, INTERVALS, ROUNDED)
 _SWITCHES: Final = (SPEND, INTERVALS, ROUNDED)
 _PEOPLE = frozenset({"psql"})
 """Programs whose tables people read, by the name that they give themselves."""
@@ -56,6 +58,7 @@ _DEFAULTS: Mapping[str, str] = {
     "transaction_isolation": "read committed",
     "transaction_read_only": "on",
     SPEND: "off",
+    MOST: "",
     WITHIN: "",
     CONFIDENCE: "",
     INTERVALS: "on",
@@ -104,11 +107,13 @@ class Session:
 
     Attributes:
         status: `I` outside of a transaction, `T` within, `E` in one that failed.
+        spent_nano: what the connection was charged so far.
     """
 
     user: str
     database: str
     status: str = "I"
+    spent_nano: int = 0
     _values: dict[str, str] = field(default_factory=lambda: dict(_DEFAULTS))
     _before: dict[str, str] | None = None
     _local: dict[str, str] = field(default_factory=dict)
@@ -135,11 +140,19 @@ class Session:
     @property
     def default(self) -> Exactness:
         """How exact answers shall be where a text does not say it."""
-        half_width, confidence = (
-            Fraction(self._values[name]) if self._values[name] else None
-            for name in (WITHIN, CONFIDENCE)
-        )
-        return Exactness(half_width, confidence)
+        within, confidence = self._values[WITHIN], self._fraction(CONFIDENCE)
+        if "=" in within:
+            return Exactness(confidence=confidence, by_kind=_by_kind(within))
+        return Exactness(self._fraction(WITHIN), confidence)
+
+    @property
+    def left_nano(self) -> int | None:
+        """What the connection may still be charged; None where it set no bound."""
+        most = self._fraction(MOST)
+        return None if most is None else max(0, int(most * 10**9) - self.spent_nano)
+
+    def _fraction(self, name: str) -> Fraction | None:
+        return Fraction(self._values[name]) if self._values[name] else None
 
     def get(self, name: str) -> str:
         """A setting; PostgresError."""
@@ -240,18 +253,38 @@ def _unknown(name: str) -> PostgresError:
 
 
 def _checked(name: str, value: str) -> str:
+    if name == INTERVALS and value.strip().lower() == "columns":
+        return "on"
+    if name == WITHIN and "=" in value:
+        _by_kind(value)
+        return value.strip()
     if name in _SWITCHES and (value.strip() or name != ROUNDED):
         lowered = value.strip().lower()
         if lowered not in _TRUE + _FALSE:
             raise PostgresError(WRONG_VALUE, f"`{name}` must be on or off.")
         return "on" if lowered in _TRUE else "off"
-    if name in (WITHIN, CONFIDENCE) and value.strip():
+    if name in (WITHIN, CONFIDENCE, MOST) and value.strip():
         return _number(name, value.strip())
     if name == "client_encoding":
         if value.strip(" '").upper().replace("-", "").replace("_", "") not in ("UTF8", "UNICODE"):
             raise PostgresError("22023", "`client_encoding` must be UTF8.")
         return "UTF8"
     return value.strip() if name in _OWN else value
+
+
+def _by_kind(value: str) -> tuple[tuple[str, Fraction], ...]:
+    """The lengths in `count=100, avg=1, share=.02`; PostgresError."""
+    found = dict[str, Fraction]()
+    for part in value.split(","):
+        kind, _, length = (word.strip() for word in part.partition("="))
+        if kind.lower() not in KINDS:
+            raise PostgresError(
+                WRONG_VALUE,
+                f"`{WITHIN}` must be a number, or one for each kind of numbers.",
+                hint=f"Such as 'count=100, avg=1, share=.02'. Kinds: {', '.join(KINDS)}.",
+            )
+        found[kind.lower()] = Fraction(_number(WITHIN, length))
+    return tuple(sorted(found.items()))
 
 
 def _number(name: str, value: str) -> str:

@@ -86,6 +86,9 @@ def test_the_account_pays_and_only_what_its_owner_allows(town: Deployment, doors
         client.query("SET qserver.spend = on")
         assert client.query(text).error["C"] == "53400"
         assert spent(town) == 0
+        reply = client.query(f"EXPLAIN {text}")
+        assert dict(zip(reply.columns, reply.rows[0], strict=True))["affordable"] == "f"
+        assert reply.rows[0][-1] == "1e-06"
         doors.book.allow("ann", "town", Allowance(limit_nano=10**9))
         assert len(client.query(text).rows) == 1
         assert spent(town) > 0

@@ -80,6 +80,23 @@ def test_no_rows_are_described_and_cost_nothing(client: RawClient) -> None:
     assert (reply.columns, reply.rows) == (["_"], [])
 
 
+def test_ends_of_intervals_are_chosen_by_name_among_the_columns(
+    town: Deployment, client: RawClient
+) -> None:
+    """As DuckDB's scanner reads what it is told that a query gives, in text and in binary."""
+    inner = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
+    answered(town, f"{inner} WITHIN 20")
+    whole = client.query(inner).rows
+    outer = f'SELECT "n_high", "sex" FROM ({inner}) AS __unnamed_subquery'
+    reply = client.query(outer)
+    assert reply.columns == ["n_high", "sex"]
+    assert reply.rows == [[row[3], row[0]] for row in whole]
+    assert client.query(f"{outer} LIMIT 2").rows == reply.rows[:2]
+    copied = client.query(f"COPY ({outer} ) TO STDOUT (FORMAT binary)")
+    assert copied.tags == ["COPY 3"]
+    assert client.query(f"SELECT n_high, x FROM ({inner}) AS t").error["C"] == "42703"
+
+
 FILTERS = [
     # Metabase: a breakdown, "is not", "is empty", "not empty".
     (

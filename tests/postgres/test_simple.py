@@ -67,9 +67,11 @@ def test_a_session_that_spends_measures_and_says_what_it_cost(
     assert client.query("SET qserver.spend = on").tags == ["SET"]
     reply = client.query(f"{BY_SEX} WITHIN 20")
     assert len(reply.rows) == 3
-    cost, looking = reply.of(b"N")
+    cost, looking, small = reply.of(b"N")
     assert b"This cost" in cost
     assert b"All 3 at once: +-" in looking
+    # Nobody lacks a sex, so that number is noise.
+    assert b"1 of 3 numbers are smaller than their intervals are long" in small
     assert spent(town) > 0
     assert client.query("SET qserver.spend TO DEFAULT; SHOW qserver.spend").rows == [["off"]]
 
@@ -101,11 +103,65 @@ def test_a_length_of_the_session_stands_for_within(town: Deployment, client: Raw
 
 def test_explain_gives_the_price_as_a_row(town: Deployment, client: RawClient) -> None:
     reply = client.query(f"EXPLAIN {BY_SEX} WITHIN 20")
-    assert reply.columns == ["price", "remaining", "affordable", "at_most", "kind", "most"]
+    assert reply.columns == [
+        "price",
+        "remaining",
+        "affordable",
+        "at_most",
+        "kind",
+        "most",
+        "allowance",
+    ]
     [[price, remaining, affordable, *_]] = reply.rows
     assert 0 < float(price or 0) < float(remaining or 0) == 1000
     assert affordable == "t"
     assert spent(town) == 0
+
+
+def test_explain_never_refuses_for_want_of_a_length(town: Deployment, client: RawClient) -> None:
+    [[price, *_, kind, most, _]] = client.query(f"EXPLAIN {BY_SEX}").rows
+    [[expected, *_]] = client.query(f"EXPLAIN {BY_SEX} WITHIN 100").rows
+    assert (float(price or 0), kind, most) == (
+        pytest.approx(float(expected or 0)),
+        "default",
+        price,
+    )
+    answered(town, f"{BY_SEX} WITHIN 20")
+    reply = client.query(f"EXPLAIN {BY_SEX}")
+    assert (len(reply.rows), len(reply.of(b"N"))) == (1, 1)
+    assert "measures nothing" in client.query(f"EXPLAIN ANALYZE {BY_SEX}").error["H"]
+
+
+def test_a_length_for_each_kind_of_number(town: Deployment, client: RawClient) -> None:
+    """As if each was typed behind its number, unless another is."""
+    asked = "EXPLAIN SELECT COUNT(*) AS n{}, AVG(age){} AS a FROM people"
+    [typed] = client.query(asked.format(" WITHIN 50", " WITHIN 0.5")).rows
+    [other] = client.query(asked.format(" WITHIN 50", " WITHIN 0.2")).rows
+    client.query("SET qserver.within = 'count=50, avg = .5'")
+    assert client.query(asked.format("", "")).rows == [typed]
+    assert client.query(asked.format("", " WITHIN 0.2")).rows == [other]
+    assert typed[0] != other[0]
+    for wrong in ("count", "count=x", "count=-1", "counts=1", "count=1;avg=2"):
+        assert client.query(f"SET qserver.within = '{wrong}'").error["C"] == "22023"
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_connection_spends_no_more_than_it_said(town: Deployment) -> None:
+    with connected(town.service()) as client:
+        client.start(options="-c qserver.spend=on -c qserver.most=0.1 -c qserver.intervals=columns")
+        assert client.query(f"{BY_SEX} WITHIN 1").error["C"] == "53400"
+        assert spent(town) == 0
+        assert len(client.query(f"{BY_SEX} WITHIN 60").rows) == 3
+        first = spent(town)
+        assert 0 < first < 10**8
+        assert len(client.query(f"{BY_SEX} WITHIN 60").rows) == 3
+        for within in (50, 40, 30, 20, 10):
+            client.query(f"SELECT COUNT(*) FROM people WHERE age < 25 WITHIN {within}")
+        assert first <= spent(town) <= 10**8
+        assert client.query(f"{BY_SEX} WITHIN 10 AT MOST 5").error["C"] == "53400"
+        client.query("SET qserver.most = 1000")
+        assert len(client.query(f"{BY_SEX} WITHIN 10").rows) == 3
+        assert spent(town) > 10**8
 
 
 def test_an_error_points_at_the_character_that_was_sent(client: RawClient) -> None:
@@ -120,7 +176,9 @@ def test_an_error_points_at_the_character_that_was_sent(client: RawClient) -> No
 _WHAT_IS_NOT_POSSIBLE_IS_REFUSE = [
     ("DROP TABLE people", "25006"),
     ("INSERT INTO people VALUES (1)", "25006"),
-    ("COPY people TO STDOUT", "25006"),
+    ("COPY people FROM STDIN", "25006"),
+    ("COPY people TO STDOUT", "42601"),
+    ("COPY (SELECT COUNT(*) FROM people) TO '/tmp/x'", "42601"),
     ("FROBNICATE", "42601"),
     ("SELECT $1", "42P02"),
     ("SELECT COUNT(*) FROM nobody", "42P01"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 import shutil
@@ -14,10 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import adbc_driver_postgresql.dbapi as adbc
 import asyncpg
 import pandas as pd
 import pg8000.dbapi
 import psycopg
+import psycopg2
 import pytest
 import sqlalchemy as sa
 
@@ -211,6 +214,67 @@ def test_asyncpg_takes_all_in_binary(known: Port) -> None:
     assert [*schemas.values()] == [["pg_catalog", "public"], -1.0]
     assert [*by_sex[0].keys()] == COLUMNS
     assert all(row["n_low"] < row["n"] < row["n_high"] for row in by_sex + women)
+
+
+def test_asyncpg_s_pool_hands_connections_on_and_takes_typed_values(known: Port) -> None:
+    async def asked() -> list[object]:
+        address = {"user": "ada", "host": "localhost", "port": known.number, "database": "q"}
+        pool = asyncpg.create_pool(**address, password=known.token, min_size=1, max_size=1)
+        found = list[object]()
+        async with pool:
+            for text, value in (
+                ("age < $1", 25),
+                ("age < $1::int", 25),
+                ("age < $1::bigint", 25),
+                ("age = ANY($1)", [20, 21, 22, 23, 24]),
+                ("age = ANY($1::int[])", [20, 21, 22, 23, 24]),
+            ):
+                async with pool.acquire() as connection:
+                    await connection.execute("SET qserver.intervals = off")
+                    count = f"SELECT sex, COUNT(*) AS n FROM people WHERE {text} GROUP BY sex"
+                    found.append([tuple(row) for row in await connection.fetch(count, value)])
+                async with pool.acquire() as connection:
+                    assert await connection.fetchval("SHOW qserver.intervals") == "on"
+            async with pool.acquire() as connection:
+                out = io.BytesIO()
+                said = await connection.copy_from_query(UNDER.format(25), output=out, format="csv")
+                found.append((said, out.getvalue().count(b"\n")))
+                async with connection.transaction():
+                    cursor = connection.cursor(UNDER.format(25), prefetch=1)
+                    found.append(len([row async for row in cursor]))
+        return found
+
+    first, *others, copied, read = asyncio.run(asked())
+    assert all(other == first for other in others)
+    assert (copied, read) == (("COPY 3", 3), 3)
+
+
+def test_psycopg_copies_out_and_reads_by_cursors_of_the_server(known: Port) -> None:
+    with psycopg.connect(known.conninfo) as connection:
+        expected = connection.execute(UNDER.format(25)).fetchall()
+        with connection.cursor().copy(f"COPY ({UNDER.format(25)}) TO STDOUT") as copy:
+            copy.set_types(["text", "float8", "float8", "float8"])
+            assert list(copy.rows()) == expected
+        for binary in (False, True):
+            with connection.cursor(name="kept", binary=binary) as cursor:
+                cursor.itersize = 2
+                cursor.execute(UNDER.format("%s"), (25,))
+                assert list(cursor) == expected
+    with psycopg2.connect(known.conninfo) as other, other.cursor(name="kept") as cursor:
+        cursor.itersize = 1
+        cursor.execute(UNDER.format("%s"), (25,))
+        assert list(cursor) == expected
+        assert other.get_backend_pid() > 0
+
+
+def test_adbc_reads_arrow(known: Port) -> None:
+    uri = f"postgresql://ada:{known.token}@localhost:{known.number}/q"
+    with adbc.connect(uri) as connection, connection.cursor() as cursor:
+        cursor.execute(UNDER.format(25))
+        read = cursor.fetch_arrow_table()
+    assert read.column_names == COLUMNS
+    assert [str(kind) for kind in read.schema.types] == ["string", *["double"] * 3]
+    assert read.num_rows == 3
 
 
 @pytest.mark.parametrize("driver", ["psycopg", "psycopg2", "pg8000"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.values import (
+    ARRAY_OF,
     BOOL,
     CHAR,
     DATE,
@@ -21,12 +22,15 @@ from qserver.postgres.wire.values import (
     NUMERIC,
     OID,
     TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     Column,
     Literal,
     Parameter,
     Type,
-    encoders,
+    encoder,
+    values_of,
 )
 
 OPEN = Type(0, "left open", -1)
@@ -68,6 +72,13 @@ def test_a_value_in_text_is_one_literal(kind: Type, sent: bytes, literal: str) -
         (FLOAT8, struct.pack("!d", 0.1), "0.1"),
         (DATE, _binary_day(date(2024, 2, 29)), "'2024-02-29'"),
         (DATE, _binary_day(date(1, 1, 1)), "'0001-01-01'"),
+        (TIMESTAMP, struct.pack("!q", 86_400_000_000), "'2000-01-02 00:00:00.000000'"),
+        (TIMESTAMPTZ, struct.pack("!q", -1), "'1999-12-31 23:59:59.999999'"),
+        (NUMERIC, struct.pack("!HhHH2H", 2, 0, 0, 2, 12, 5000), "12.50"),
+        (NUMERIC, struct.pack("!HhHH2H", 2, 1, 0x4000, 0, 1, 2345), "-12345"),
+        (NUMERIC, struct.pack("!HhHH1H", 1, -1, 0, 4, 7), "0.0007"),
+        (NUMERIC, struct.pack("!HhHH1H", 1, 1, 0, 0, 3), "30000"),
+        (NUMERIC, struct.pack("!HhHH", 0, 0, 0, 1), "0.0"),
         (DATE, _binary_day(date(9999, 12, 31)), "'9999-12-31'"),
         *((kind, "ü'".encode(), "'ü'''") for kind in (TEXT, VARCHAR, NAME, CHAR, OPEN)),
     ],
@@ -98,7 +109,15 @@ def test_a_truth_value_is_known_by_every_word_of_postgresql(is_true: bool) -> No
         (DATE, True, struct.pack("!i", -(2**31)), "22023"),
         (DATE, True, struct.pack("!i", 3_000_000), "22023"),
         (TEXT, False, b"\xff", "22021"),
-        (NUMERIC, True, b"\0", "0A000"),
+        (NUMERIC, True, b"\0", "08P01"),
+        (NUMERIC, True, struct.pack("!HhHH", 0, 0, 0xC000, 0), "22023"),
+        (NUMERIC, True, struct.pack("!HhHHH", 1, 0, 0, 0, 10_000), "22023"),
+        (NUMERIC, True, struct.pack("!HhHHH", 1, 30_000, 0, 0, 1), "22023"),
+        (NUMERIC, True, struct.pack("!HhHH", 9, 0, 0, 0), "08P01"),
+        (TIMESTAMP, True, struct.pack("!q", 2**63 - 1), "22023"),
+        (ARRAY_OF[INT4], True, struct.pack("!iiIii", 1, 0, 23, 2**31 - 1, 1), "08P01"),
+        (ARRAY_OF[INT4], True, struct.pack("!iiIiiii", 2, 0, 23, 1, 1, 1, 1), "0A000"),
+        (ARRAY_OF[INT4], False, b"{1,x}", "22P02"),
     ],
 )
 def test_what_is_no_value_of_its_type_is_refused(
@@ -136,6 +155,28 @@ def test_a_text_that_looks_like_a_number_may_be_one_where_its_type_was_left_open
 
 
 @pytest.mark.parametrize(
+    ("kind", "is_binary", "sent", "literal"),
+    [
+        (INT4, False, b"{1,-2,NULL}", "ARRAY[1, -2, NULL]"),
+        (TEXT, False, b'{a,"b, \\"c\\"",NULL,"NULL"}', "ARRAY['a', 'b, \"c\"', NULL, 'NULL']"),
+        (DATE, False, b"{2024-03-01}", "ARRAY['2024-03-01']"),
+        (INT4, False, b"{}", "ARRAY[]"),
+        (INT4, True, struct.pack("!iiI", 0, 0, 23), "ARRAY[]"),
+        (INT2, True, struct.pack("!iiIiiihi", 1, 1, 21, 2, 1, 2, 7, -1), "ARRAY[7, NULL]"),
+        (TEXT, True, struct.pack("!iiIiii1s", 1, 0, 25, 1, 1, 1, b"'"), "ARRAY['''']"),
+    ],
+)
+def test_an_array_is_one_of_literals(
+    kind: Type, is_binary: bool, sent: bytes, literal: str
+) -> None:
+    assert Parameter(ARRAY_OF[kind].oid, is_binary, sent).literal.text == literal
+
+
+NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
+_NOON = struct.pack("!q", 43_200_000_000)
+
+
+@pytest.mark.parametrize(
     ("kind", "value", "text", "binary"),
     [
         (BOOL, True, b"t", b"\1"),
@@ -144,6 +185,16 @@ def test_a_text_that_looks_like_a_number_may_be_one_where_its_type_was_left_open
         (FLOAT8, 3.0, b"3", struct.pack("!d", 3.0)),
         (FLOAT8, float("-inf"), b"-Infinity", struct.pack("!d", float("-inf"))),
         (TEXT, "ü", "ü".encode(), "ü".encode()),
+        (DATE, date(2024, 3, 1), b"2024-03-01", _binary_day(date(2024, 3, 1))),
+        (TIMESTAMPTZ, NOON, b"2000-01-01 12:00:00+00", _NOON),
+        (TIMESTAMP, NOON.replace(tzinfo=None), b"2000-01-01 12:00:00", _NOON),
+        (
+            ARRAY_OF[TEXT],
+            ["a", 'b "c"', None],
+            b'{a,"b \\"c\\"",NULL}',
+            struct.pack("!iiIiii1si5si", 1, 1, 25, 3, 1, 1, b"a", 5, b'b "c"', -1),
+        ),
+        (ARRAY_OF[INT2], [], b"{}", struct.pack("!iiI", 0, 0, 21)),
         (INT4, None, None, None),
     ],
 )
@@ -151,11 +202,11 @@ def test_a_result_is_printed_as_postgresql_prints_it_and_packed_as_it_packs_it(
     kind: Type, value: object, text: bytes | None, binary: bytes | None
 ) -> None:
     column = Column("n", kind)
-    assert [encode(value) for encode in encoders([column, column], [0, 1])] == [text, binary]
+    assert values_of(encoder([column, column], [0, 1])([value, value])) == [text, binary]
 
 
 def test_a_number_that_is_too_large_for_its_type_is_refused() -> None:
-    [encode] = encoders([Column("n", INT2)], [1])
+    encode = encoder([Column("n", INT2)], [1])
     with pytest.raises(PostgresError) as caught:
-        encode(2**15)
+        encode([2**15])
     assert caught.value.state == "22003"

@@ -15,7 +15,7 @@ from qserver.api.bodies.workload import WorkloadAnswerBody
 from qserver.client.tables import Table
 from qserver.inference.smooth import looking
 from qserver.portal.pages.tables import known_view
-from qserver.postgres.results import table
+from qserver.postgres.results import Asked, table
 from qserver.postgres.session import Session
 from qserver.query.looking import Looking, Selection
 from qserver.query.question import Question, Workload
@@ -150,7 +150,7 @@ def test_every_face_of_sql_says_in_half_widths_that_numbers_are_longer(
     web = town.web().post("/v1/datasets/people/sql", json={"sql": text}).get_json()["table"]
     assert web["remarks"] == [said]
     assert said in Table.of(web).notes()
-    assert said in table(found, Session("ann", "people")).notices
+    assert said in table(found, Session("ann", "people"), Asked()).notices
     statement = parse_statement(text, PEOPLE, dataset="people")
     shown = known_view(town.service(), "people", statement, query="").notes
     # What the rest costs is said where it was asked.

@@ -41,7 +41,7 @@ TOO_LARGE: Final = "54000"
 TOO_LATE: Final = "57014"
 STOPPING: Final = "57P01"
 NEEDS_SPEND: Final = "55000"
-_BUDGET: Final = "53400"
+BUDGET: Final = "53400"
 _INTERNAL: Final = "XX000"
 
 _STATES: tuple[tuple[type[QServerError], str], ...] = (
@@ -49,9 +49,9 @@ _STATES: tuple[tuple[type[QServerError], str], ...] = (
     (SqlError, SYNTAX),
     (InputError, WRONG_VALUE),
     (NotFoundError, NO_TABLE),
-    (BudgetExhaustedError, _BUDGET),
-    (AllowanceExhaustedError, _BUDGET),
-    (DisclosureGuardError, _BUDGET),
+    (BudgetExhaustedError, BUDGET),
+    (AllowanceExhaustedError, BUDGET),
+    (DisclosureGuardError, BUDGET),
     (UnauthenticatedError, "28000"),
     (RateLimitedError, "53000"),
     (AccessError, NOT_ALLOWED),

@@ -25,6 +25,7 @@ CLOSED: Final = b"3\0\0\0\4"
 NO_DATA: Final = b"n\0\0\0\4"
 SUSPENDED: Final = b"s\0\0\0\4"
 EMPTY_QUERY: Final = b"I\0\0\0\4"
+COPIED: Final = b"c\0\0\0\4"
 
 
 def message(letter: bytes, body: bytes) -> bytes:
@@ -97,13 +98,10 @@ def parameter_description(oids: Sequence[int]) -> bytes:
     return message(b"t", struct.pack(f"!h{len(oids)}I", len(oids), *oids))
 
 
-def data_row(values: Sequence[bytes | None]) -> bytes:
-    """One row, its values in the formats that were announced."""
-    found = [struct.pack("!h", len(values))]
-    for value in values:
-        found.append(struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)))
-        found.append(value or b"")
-    return message(b"D", b"".join(found))
+def copy_out(n_columns: int, *, is_binary: bool) -> bytes:
+    """Rows are copied out now, until `COPIED`."""
+    formats = [int(is_binary)] * n_columns
+    return message(b"H", struct.pack(f"!bH{n_columns}h", is_binary, n_columns, *formats))
 
 
 class Fields:
@@ -234,6 +232,16 @@ class Stream:
             raise GoneError from exc
         finally:
             self._out.clear()
+
+    def fileno(self) -> int:
+        """The descriptor of its socket."""
+        return self._socket.fileno()
+
+    def is_gone(self) -> bool:
+        """Whether the client has ended its side, so that nobody waits for an answer."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """End the connection."""

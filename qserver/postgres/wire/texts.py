@@ -7,7 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qserver.postgres.wire.faults import NO_PARAMETER, PostgresError
-from qserver.postgres.wire.values import Literal
+from qserver.postgres.wire.values import (
+    ARRAY_OF,
+    BOOL,
+    BY_NAME,
+    FLOAT4,
+    FLOAT8,
+    INT2,
+    INT4,
+    INT8,
+    NUMERIC,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Literal,
+    Type,
+)
 
 _PIECE = re.compile(
     r"(?P<blank>\s+|--[^\n\r]*)"
@@ -20,9 +34,23 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _BEFORE_NUMBERS = frozenset(["WITHIN", "CONFIDENCE", "LEAST", "LIMIT", "OFFSET", "OF"])
-_WHOLE = frozenset(["BIGINT", "INT", "INT2", "INT4", "INT8", "INTEGER", "SMALLINT"])
-_NUMBERS = _WHOLE | {"DECIMAL", "DOUBLE", "FLOAT", "FLOAT4", "FLOAT8", "NUMERIC", "REAL"}
-_TEXTS = frozenset(["CHARACTER", "DATE", "TEXT", "VARCHAR"])
+_NUMBERS = frozenset({INT2, INT4, INT8, FLOAT4, FLOAT8, NUMERIC})
+_ALIASES = {
+    **dict.fromkeys(("int", "integer"), INT4),
+    **dict.fromkeys(("double", "float"), FLOAT8),
+    "bigint": INT8,
+    "boolean": BOOL,
+    "character": VARCHAR,
+    "decimal": NUMERIC,
+    "real": FLOAT4,
+    "smallint": INT2,
+}
+_LONGER = (
+    ("DOUBLE", "PRECISION"),
+    ("CHARACTER", "VARYING"),
+    ("WITH", "TIME", "ZONE"),
+    ("WITHOUT", "TIME", "ZONE"),
+)
 _MOST_DIGITS = 10
 _COMMENT = re.compile(r"/\*|\*/")
 
@@ -40,6 +68,14 @@ class Piece:
     def upper(self) -> str:
         """The word in capital letters; of a quoted name its own letters."""
         return self.text.upper() if self.kind == "word" else self.text
+
+    @property
+    def name(self) -> str:
+        """What is in its quotes, of a text or a name; else the text itself."""
+        if self.kind in ("text", "name") and self.text[0] in "'\"":
+            quote = self.text[0]
+            return self.text[1:-1].replace(quote * 2, quote)
+        return self.text
 
 
 def pieces(text: str) -> list[Piece]:
@@ -72,6 +108,38 @@ def _comment_end(text: str, at: int) -> int:
     return len(text)
 
 
+def type_named(parts: Sequence[Piece], i: int) -> tuple[Type | None, int]:
+    """The type that stands at a place, and where it ends in the text; None for no known type."""
+    words = [piece.upper for piece in parts[i : i + 12]]
+    if words[:2] == ["PG_CATALOG", "."]:
+        return type_named(parts, i + 2)
+    if not words:
+        return None, 0
+    name, n = parts[i].name.lower(), 1
+    kind = _ALIASES.get(name) or BY_NAME.get(name)
+    if kind is None:
+        return None, 0
+    for longer in _LONGER:
+        start = n if longer[0].startswith("WITH") else 0
+        if tuple(words[start : start + len(longer)]) == longer:
+            n = start + len(longer)
+            kind = TIMESTAMPTZ if longer[0] == "WITH" else kind
+    if words[n : n + 1] == ["("] and words[n + 2 : n + 3] == [")"]:
+        n += 3
+    if words[n : n + 2] == ["[", "]"]:
+        kind, n = ARRAY_OF.get(kind, kind), n + 2
+    return kind, parts[i + n - 1].stop
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What stands in a text in place of what was sent from `start` up to `stop`."""
+
+    start: int
+    stop: int
+    text: str
+
+
 @dataclass(frozen=True)
 class Text:
     """One statement.
@@ -86,6 +154,17 @@ class Text:
     start: int
     pieces: tuple[Piece, ...]
 
+    @classmethod
+    def of(cls, text: str, start: int = 0) -> Text:
+        """A text by itself."""
+        return cls(text, start, tuple(pieces(text)))
+
+    def part(self, start: int, stop: int) -> Text:
+        """What stands between two places of it."""
+        while start < stop and self.text[start].isspace():
+            start += 1
+        return self.of(self.text[start:stop], self.start + start)
+
     @property
     def words(self) -> tuple[str, ...]:
         """The first words, in capital letters."""
@@ -98,7 +177,12 @@ class Text:
         return max(numbers, default=0)
 
     def bound(
-        self, literals: Sequence[Literal], *, as_numbers: bool = False
+        self,
+        literals: Sequence[Literal],
+        *,
+        as_numbers: bool = False,
+        strips: bool = False,
+        edits: Sequence[Edit] = (),
     ) -> tuple[str, Callable[[int], int]]:
         """The text with literals for its parameters, and where its characters were sent.
 
@@ -106,21 +190,30 @@ class Text:
 
         Args:
             as_numbers: what may be a number is one. Behind a word such as WITHIN it always is.
+            strips: a cast behind a parameter goes, as the literal has its type already.
+            edits: what else is written in another way.
 
         Raises:
             PostgresError: there is no value for a parameter.
         """
-        found, last, moved = "", 0, list[tuple[int, int]]()
+        made = [*edits]
         for i, piece in enumerate(self.pieces):
             if piece.kind == "parameter":
                 literal = self._literal(piece, literals)
                 kind, stop = self._cast(i + 1)
                 is_number = as_numbers or kind in _NUMBERS
                 is_number |= i > 0 and self.pieces[i - 1].upper in _BEFORE_NUMBERS
-                value = is_number and kind not in _TEXTS and literal.number
-                found += f"{self.text[last : piece.start]} {value or literal.text} "
-                last = stop or piece.stop
-                moved.append((len(found), last))
+                number = literal.number if is_number and (kind or INT4) in _NUMBERS else ""
+                last = stop if strips and stop else piece.stop
+                made.append(Edit(piece.start, last, f" {number or literal.text} "))
+        return self._edited(sorted(made, key=lambda one: one.start))
+
+    def _edited(self, edits: Sequence[Edit]) -> tuple[str, Callable[[int], int]]:
+        found, last, moved = "", 0, list[tuple[int, int]]()
+        for one in edits:
+            found += self.text[last : one.start] + one.text
+            last = one.stop
+            moved.append((len(found), last))
         found += self.text[last:]
 
         def place(position: int) -> int:
@@ -145,14 +238,11 @@ class Text:
             )
         return literals[number - 1]
 
-    def _cast(self, i: int) -> tuple[str, int]:
-        """The plain type to which what stands before is cast, and where that ends; '' for none."""
-        parts = self.pieces[i : i + 4]
-        words = [piece.upper for piece in parts]
-        if words[:2] != [":", ":"] or len(words) < 3 or words[2] not in _NUMBERS | _TEXTS:
-            return "", 0
-        n = 4 if words[2:] in (["DOUBLE", "PRECISION"], ["CHARACTER", "VARYING"]) else 3
-        return words[2], parts[n - 1].stop
+    def _cast(self, i: int) -> tuple[Type | None, int]:
+        """The type to which what stands before is cast, and where that ends; None for none."""
+        if [piece.text for piece in self.pieces[i : i + 2]] != [":", ":"]:
+            return None, 0
+        return type_named(self.pieces, i + 2)
 
 
 def statements(text: str) -> list[Text]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from qserver.postgres.wire.faults import (
@@ -20,11 +20,16 @@ from qserver.postgres.wire.faults import (
 
 @dataclass(frozen=True)
 class Type:
-    """A type of PostgreSQL: its number, its name, and its bytes in binary, -1 where that varies."""
+    """A type of PostgreSQL: its number, its name, and its bytes in binary, -1 where that varies.
+
+    Args:
+        of: the number of the elements' type, of an array.
+    """
 
     oid: int
     name: str
     size: int
+    of: int = 0
 
 
 BOOL: Final = Type(16, "bool", 1)
@@ -39,10 +44,21 @@ FLOAT4: Final = Type(700, "float4", 4)
 FLOAT8: Final = Type(701, "float8", 8)
 VARCHAR: Final = Type(1043, "varchar", -1)
 DATE: Final = Type(1082, "date", 4)
+TIMESTAMP: Final = Type(1114, "timestamp", 8)
+TIMESTAMPTZ: Final = Type(1184, "timestamptz", 8)
 NUMERIC: Final = Type(1700, "numeric", -1)
 TYPES: Final = (
-    BOOL, CHAR, NAME, INT8, INT2, INT4, TEXT, OID, FLOAT4, FLOAT8, VARCHAR, DATE, NUMERIC
-)  # fmt: skip
+    *(BOOL, CHAR, NAME, INT8, INT2, INT4, TEXT, OID, FLOAT4, FLOAT8, VARCHAR, DATE, TIMESTAMP),
+    *(TIMESTAMPTZ, NUMERIC),
+)
+_ARRAY_OIDS = (1000, 1002, 1003, 1016, 1005, 1007, 1009, 1028, 1021, 1022, 1015, 1182, 1115, 1185)
+ARRAYS: Final = tuple(
+    Type(oid, f"_{kind.name}", -1, kind.oid)
+    for oid, kind in zip((*_ARRAY_OIDS, 1231), TYPES, strict=True)
+)
+BY_NAME: Final[Mapping[str, Type]] = {kind.name: kind for kind in (*TYPES, *ARRAYS)}
+BY_OID: Final[Mapping[int, Type]] = {kind.oid: kind for kind in BY_NAME.values()}
+ARRAY_OF: Final[Mapping[Type, Type]] = dict(zip(TYPES, ARRAYS, strict=True))
 _PACKED: Mapping[int, str] = {
     INT2.oid: "!h",
     INT4.oid: "!i",
@@ -53,10 +69,15 @@ _PACKED: Mapping[int, str] = {
 }
 _UNKNOWN = 705
 _OPEN = frozenset({0, TEXT.oid, VARCHAR.oid, _UNKNOWN})
+_TEXTS = frozenset({*_OPEN, CHAR.oid, NAME.oid})
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?\Z")
 _MOST_DIGITS = 40
 _NUMBERS = frozenset({*_PACKED, NUMERIC.oid})
+_TIMES = frozenset({TIMESTAMP.oid, TIMESTAMPTZ.oid})
 _EPOCH = date(2000, 1, 1)
+_EPOCH_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+_DIGITS_OF_4 = 10_000
+_NEGATIVE = 0x4000
 _TRUTHS: Mapping[str, Sequence[str]] = {
     "TRUE": ("true", "yes", "on", "1"),
     "FALSE": ("false", "no", "of", "off", "0"),
@@ -99,13 +120,22 @@ class Parameter:
 
     @property
     def literal(self) -> Literal:
-        """The value as SQL has it, always one literal; PostgresError."""
+        """The value as SQL has it, always one literal or ARRAY of them; PostgresError."""
         if self.value is None:
             return Literal("NULL")
+        kind = BY_OID.get(self.oid)
+        if kind is not None and kind.of:
+            return Literal(f"ARRAY[{', '.join(self._elements(kind, self.value))}]")
         found = self._of_binary(self.value) if self.is_binary else self._of_text(self.value)
         plain = found[1:-1]
         is_open = self.oid in _OPEN and len(plain) < _MOST_DIGITS
         return Literal(found, plain if is_open and _NUMBER.match(plain) else "")
+
+    def _elements(self, kind: Type, value: bytes) -> Iterable[str]:
+        parts = _array_parts(value) if self.is_binary else elements(_decoded(value))
+        for part in parts:
+            sent = part.encode() if isinstance(part, str) else part
+            yield Parameter(kind.of, self.is_binary, sent).literal.text
 
     def _of_text(self, value: bytes) -> str:
         text = _decoded(value)
@@ -126,7 +156,11 @@ class Parameter:
             return "TRUE" if value != b"\0" else "FALSE"
         if self.oid == DATE.oid:
             return quoted(_day(_unpacked("!i", value)).isoformat())
-        if self.oid in (0, CHAR.oid, NAME.oid, TEXT.oid, VARCHAR.oid, _UNKNOWN):
+        if self.oid in _TIMES:
+            return quoted(_time(_unpacked("!q", value)).strftime("%Y-%m-%d %H:%M:%S.%f"))
+        if self.oid == NUMERIC.oid:
+            return _numeric(value)
+        if self.oid in _TEXTS:
             return quoted(_decoded(value))
         raise PostgresError(
             NOT_SUPPORTED,
@@ -155,17 +189,39 @@ def _day(n_days: int) -> date:
         raise PostgresError(WRONG_VALUE, "A date must be from year 1 to year 9999.") from exc
 
 
+def _time(n_micros: int) -> datetime:
+    try:
+        return _EPOCH_TIME + timedelta(microseconds=n_micros)
+    except OverflowError as exc:
+        raise PostgresError(WRONG_VALUE, "A time must be from year 1 to year 9999.") from exc
+
+
 def _number(number: float, text: str) -> str:
     if not math.isfinite(number):
         raise PostgresError(WRONG_VALUE, "A parameter must be finite.")
     return text.strip()
 
 
+def _numeric(value: bytes) -> str:
+    """A number by its digits of four: how many, the first one's power, a sign, and a scale."""
+    n, weight, sign, scale = _unpacked("!HhHH", value[:8])
+    if sign not in (0, _NEGATIVE):
+        raise PostgresError(WRONG_VALUE, "A parameter must be finite.")
+    digits = _unpacked(f"!{n}H", value[8:])
+    if any(digit >= _DIGITS_OF_4 for digit in digits) or max(abs(weight), scale) > _MOST_DIGITS:
+        raise PostgresError(WRONG_VALUE, "A numeric parameter has too many digits.")
+    places = {weight - i: digit for i, digit in enumerate(digits)}
+    whole = "".join(f"{places.get(i, 0):04}" for i in range(max(weight, 0), -1, -1)).lstrip("0")
+    part = "".join(f"{places.get(i, 0):04}" for i in range(-1, -(scale + 3) // 4 - 1, -1))[:scale]
+    return ("-" if sign else "") + (whole or "0") + (f".{part}" if scale else "")
+
+
 def _unpacked(form: str, value: bytes) -> Any:
     try:
-        return struct.unpack(form, value)[0]
+        found = struct.unpack(form, value)
     except struct.error as exc:
         raise violation("A parameter has another length than its type.") from exc
+    return found[0] if len(form) == len("!i") else found
 
 
 def _decoded(value: bytes) -> str:
@@ -175,10 +231,33 @@ def _decoded(value: bytes) -> str:
         raise PostgresError("22021", "A text is not UTF-8.") from exc
 
 
+def _array_parts(value: bytes) -> Iterable[bytes | None]:
+    """The elements of an array in binary, of one dimension."""
+    n_dimensions, _, _ = _unpacked("!iiI", value[:12])
+    if n_dimensions == 0:
+        return
+    n, _ = _unpacked("!ii", value[12:20])
+    if n_dimensions != 1 or n < 0:
+        raise PostgresError(NOT_SUPPORTED, "An array must have one dimension.")
+    at = 20
+    for _ in range(n):
+        size = _unpacked("!i", value[at : at + 4])
+        at += 4
+        if size > len(value) - at:
+            raise violation("An array ends before its elements do.")
+        yield None if size < 0 else value[at : at + size]
+        at += max(size, 0)
+
+
 def as_text(value: Any) -> str:
     """A value as PostgreSQL prints it."""
     if isinstance(value, bool):
         return "t" if value else "f"
+    if isinstance(value, list):
+        return "{" + ",".join(map(_element, value)) + "}"
+    if isinstance(value, datetime):
+        shown = value.isoformat(" ")
+        return shown[: -len(":00")] if value.tzinfo is not None else shown
     if not isinstance(value, float):
         return str(value)
     if math.isinf(value):
@@ -186,17 +265,34 @@ def as_text(value: Any) -> str:
     return repr(value).removesuffix(".0")
 
 
-def elements(array: str) -> list[str]:
-    """The texts of an array as PostgreSQL writes it, such as `{a,"b c"}`."""
-    found = re.findall(r'"((?:[^"\\]|\\.)*)"|([^{},\s][^{},]*)', array)
-    return [re.sub(r"\\(.)", r"\1", quoted) if quoted else plain for quoted, plain in found]
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    text = as_text(value)
+    if re.fullmatch(r"[\w.-]+", text) and text.upper() != "NULL":
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def elements(array: str) -> list[str | None]:
+    """The texts of an array as PostgreSQL writes it, such as `{a,"b c",NULL}`."""
+    found = re.findall(r'("(?:[^"\\]|\\.)*")|([^{},\s][^{},]*)', array)
+    return [
+        re.sub(r"\\(.)", r"\1", said[1:-1]) if said else None if plain.upper() == "NULL" else plain
+        for said, plain in found
+    ]
 
 
 def _as_binary(value: Any, kind: Type) -> bytes:
+    if kind.of:
+        return _array(value, BY_OID[kind.of])
     if kind is BOOL:
         return b"\1" if value else b"\0"
-    if kind.name.startswith("_"):
-        return _array(elements(str(value)))
+    if kind is DATE:
+        return struct.pack("!i", (value - _EPOCH).days)
+    if kind in (TIMESTAMP, TIMESTAMPTZ):
+        time = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return struct.pack("!q", (time - _EPOCH_TIME) // timedelta(microseconds=1))
     form = _PACKED.get(kind.oid)
     if form is None:
         return as_text(value).encode("utf-8", "replace")
@@ -206,24 +302,47 @@ def _as_binary(value: Any, kind: Type) -> bytes:
         raise PostgresError("22003", "A number is too large for its type.") from exc
 
 
-def _array(texts: Sequence[str]) -> bytes:
-    """An array of texts: its dimension, the type and number of elements, and each of them."""
-    found = struct.pack("!iiI", int(bool(texts)), 0, TEXT.oid)
-    found += struct.pack("!ii", len(texts), 1) if texts else b""
-    for one in texts:
-        value = one.encode("utf-8", "replace")
-        found += struct.pack("!i", len(value)) + value
+def _array(values: Sequence[Any], kind: Type) -> bytes:
+    """An array: its dimension, whether it has NULL, the type and number of elements, and each."""
+    found = struct.pack("!iiI", int(bool(values)), int(None in values), kind.oid)
+    found += struct.pack("!ii", len(values), 1) if values else b""
+    for one in values:
+        value = None if one is None else _as_binary(one, kind)
+        found += struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value
     return found
 
 
-def encoders(
-    columns: Sequence[Column], formats: Sequence[int]
-) -> list[Callable[[Any], bytes | None]]:
-    """Per column what makes a value bytes, in text (0) or binary (1); None stays None."""
+def formats_of(formats: Sequence[int], n: int) -> list[int]:
+    """The format of each column, 0 for text or 1 for binary: each its own, one for all, or text."""
+    if len(formats) not in (0, 1, n):
+        raise PostgresError("08P01", "A format must come for each column, or one for all.")
+    return list(formats) * n if len(formats) == 1 else list(formats) or [0] * n
 
-    def encoder(kind: Type, form: int) -> Callable[[Any], bytes | None]:
-        if form == 1:
-            return lambda value: None if value is None else _as_binary(value, kind)
-        return lambda value: None if value is None else as_text(value).encode("utf-8", "replace")
 
-    return [encoder(c.type, form) for c, form in zip(columns, formats, strict=True)]
+def encoder(columns: Sequence[Column], formats: Sequence[int]) -> Callable[[Sequence[Any]], bytes]:
+    """What makes a row bytes: how many values, and each behind its length, -1 for NULL."""
+    kinds = [c.type if form else None for c, form in zip(columns, formats, strict=True)]
+    head = struct.pack("!H", len(columns))
+
+    def encoded(row: Sequence[Any]) -> bytes:
+        found = bytearray(head)
+        for value, kind in zip(row, kinds, strict=True):
+            if value is None:
+                found += b"\xff\xff\xff\xff"
+                continue
+            one = _as_binary(value, kind) if kind else as_text(value).encode("utf-8", "replace")
+            found += len(one).to_bytes(4) + one
+        return bytes(found)
+
+    return encoded
+
+
+def values_of(row: bytes) -> list[bytes | None]:
+    """The values of a row that `encoder` made."""
+    found, at = list[bytes | None](), 2
+    while at < len(row):
+        size = int.from_bytes(row[at : at + 4], signed=True)
+        at += 4
+        found.append(None if size < 0 else row[at : at + size])
+        at += max(size, 0)
+    return found

@@ -83,7 +83,7 @@ def range_of_last(attribute: Attribute, n: object, *, name: str) -> range:
 
 
 def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
-    """Index of the period that a label names.
+    """Index of the period that a label names, or its first day.
 
     Raises:
         QueryError: there is none of this name; the message says which there are, or in which
@@ -100,6 +100,12 @@ def index_of_period(attribute: Attribute, value: object, *, name: str) -> int:
     found = first_and_last(text)
     if found is None:
         raise _no_end(attribute.periods, value, name)
+    every, at = attribute.periods.every, number_of(attribute.periods.every, found[0])
+    index = at - attribute.periods.start
+    is_first = unit_of(text) == "day" and found[0] == first_day(every, at)
+    if is_first and 0 <= index < attribute.periods.count:
+        check_sealed(attribute, index, value, name=name)
+        return index
     raise QueryError(
         name,
         f"be a period of `{attribute.name}`",

@@ -50,11 +50,13 @@ class Exactness:
         half_width: w, in the units of the number.
         confidence: of each interval.
         part: the half-width as a part of the number itself, such as 1/50.
+        by_kind: of a default alone, half-widths by the kind of number, where it has no other.
     """
 
     half_width: Fraction | None = None
     confidence: Fraction | None = None
     part: Fraction | None = None
+    by_kind: tuple[tuple[str, Fraction], ...] = ()
 
     @property
     def has_length(self) -> bool:

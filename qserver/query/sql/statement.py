@@ -95,6 +95,10 @@ class Course:
     names: tuple[str, ...]
 
 
+GroupKind = Literal["text", "whole", "number", "truth", "day", "time"]
+"""What the names of a group are: of a period its first day is meant, of a bin its first number."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One group, and a cell per column.
@@ -140,6 +144,7 @@ class Statement:
         units: per column what its numbers are counted in; empty where that does not matter.
         stops: per column where its item ends in the text; None where none is.
         inner: the SELECTs of groups behind IN; their widest choices stand in their place.
+        kinds: per group what its names are; empty for texts alone.
 
     Raises:
         SqlError: the clauses do not fit the table.
@@ -162,6 +167,7 @@ class Statement:
     units: tuple[Unit, ...] = ()
     stops: tuple[int | None, ...] = ()
     inner: tuple[InnerSelect[Statement], ...] = ()
+    kinds: tuple[GroupKind, ...] = ()
 
     def __post_init__(self) -> None:
         says, looking, n = self.clauses, self.clauses.looking, len(self.rows)

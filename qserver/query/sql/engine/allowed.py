@@ -7,7 +7,8 @@ randomness, and none makes a text or a table of any size from a short argument.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -75,7 +76,25 @@ _WORDS = re.compile(r"[A-Za-z_ ]{0,40}")
 _OF_CATALOGUE = re.compile(r"(duckdb|information|pg|pragma|sqlite)_.*", re.IGNORECASE | re.DOTALL)
 
 
-def check(query: exp.Expr, tables: Collection[str]) -> None:
+@dataclass(frozen=True)
+class Allowed:
+    """The list.
+
+    Args:
+        names: of functions that the parser has no class for, in capital letters.
+        repeats: whether WITH may be RECURSIVE.
+    """
+
+    nodes: frozenset[type[exp.Expr]] = NODES
+    names: frozenset[str] = NAMES
+    types: frozenset[exp.DType] = TYPES
+    repeats: bool = False
+
+
+_EVER = Allowed()
+
+
+def check(query: exp.Expr, tables: Collection[str], allowed: Allowed = _EVER) -> None:
     """Raise unless a statement is a query that holds nothing but what is on the list.
 
     Raises:
@@ -92,21 +111,25 @@ def check(query: exp.Expr, tables: Collection[str]) -> None:
         if n_nodes > MOST_NODES:
             break
         for node in level:
-            _check_node(node, known)
+            _check_node(node, known, allowed)
         level = [part for node in level for part in node.iter_expressions()]
         if not level:
             return
     raise CapacityError("The text of SQL is nested too deep, or too long. Ask its parts.")
 
 
-def _check_node(node: exp.Expr, tables: set[str]) -> None:
+def _check_node(node: exp.Expr, tables: set[str], allowed: Allowed) -> None:
     kind = type(node)
     if kind is exp.Anonymous:
-        if str(node.this).upper() not in NAMES:
+        if str(node.this).upper() not in allowed.names:
             raise _refused(f"use functions on the list, got {str(node.this)[:40]}")
         return
-    if kind not in NODES:
+    if kind not in allowed.nodes:
         raise _refused(f"use SQL on the list, got {kind.__name__}")
+    if kind is exp.DataType and node.this not in allowed.types:
+        raise _refused(f"use types on the list, got {str(node.this)[:40]}")
+    if kind is exp.With and node.args.get("recursive") and not allowed.repeats:
+        raise _refused("not use RECURSIVE")
     if (inner := _CHECKS.get(kind)) is not None:
         inner(node)
     if kind is exp.Table:
@@ -137,16 +160,6 @@ def _check_literal(node: exp.Expr) -> None:
         raise _refused("use numbers of digits")
 
 
-def _check_type(node: exp.Expr) -> None:
-    if node.this not in TYPES:
-        raise _refused(f"use types on the list, got {str(node.this)[:40]}")
-
-
-def _check_with(node: exp.Expr) -> None:
-    if node.args.get("recursive"):
-        raise _refused("not use RECURSIVE")
-
-
 def _check_pad(node: exp.Expr) -> None:
     n = node.args["expression"]
     if not isinstance(n, exp.Literal) or not n.is_int or int(n.this) > MOST_CHARACTERS:
@@ -158,10 +171,8 @@ def _check_lateral(node: exp.Expr) -> None:
         raise _refused("use LATERAL with a SELECT")
 
 
-_CHECKS = {
+_CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Literal: _check_literal,
-    exp.DataType: _check_type,
-    exp.With: _check_with,
     exp.Pad: _check_pad,
     exp.Lateral: _check_lateral,
 }

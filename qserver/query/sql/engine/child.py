@@ -41,7 +41,7 @@ KINDS = frozenset((*_PLAIN, *_WHOLE, "BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT",
 
 def main(replies: BinaryIO, requests: BinaryIO) -> None:
     """Answer requests until there are no more."""
-    _limit()
+    limit()
     import duckdb
 
     engine = _Engine(duckdb, duckdb.connect(":memory:", config=CONFIG))
@@ -57,7 +57,7 @@ def main(replies: BinaryIO, requests: BinaryIO) -> None:
         replies.flush()
 
 
-def _limit() -> None:
+def limit() -> None:
     """Bound what this process can take; it writes no file."""
     for kind, most in (
         (resource.RLIMIT_AS, MOST_ADDRESSES),

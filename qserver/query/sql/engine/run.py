@@ -92,10 +92,25 @@ _LONGEST = 1 << 26
 _TOO_MUCH = "It takes too much time or memory to calculate. Ask its parts."
 
 
-def run(query: exp.Expr, tables: Sequence[Table]) -> list[tuple[object, ...]]:
-    """The rows of a SELECT over some tables, which depend on nothing else.
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a SELECT: decimals are Fractions, and days are dates.
 
-    Decimals are Fractions, and days are dates.
+    Args:
+        kinds: of the columns, as DuckDB calls them.
+    """
+
+    kinds: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+
+
+def run(query: exp.Expr, tables: Sequence[Table]) -> list[tuple[object, ...]]:
+    """As `run_typed`, the rows alone."""
+    return run_typed(query, tables).rows
+
+
+def run_typed(query: exp.Expr, tables: Sequence[Table]) -> Rows:
+    """The rows of a SELECT over some tables, which depend on nothing else.
 
     Raises:
         EngineError: it holds something that is not on the list, or DuckDB cannot evaluate it.
@@ -116,7 +131,7 @@ def run(query: exp.Expr, tables: Sequence[Table]) -> list[tuple[object, ...]]:
         raise _refused(reply["refused"])
     if "too_much" in reply:
         raise CapacityError(_TOO_MUCH)
-    return rows_of(reply["kinds"], reply["rows"])
+    return Rows(tuple(reply["kinds"]), rows_of(reply["kinds"], reply["rows"]))
 
 
 def _refused(why: str) -> EngineError:

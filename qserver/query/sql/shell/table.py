@@ -19,7 +19,7 @@ from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.combined.function import Combined
 from qserver.query.sql.combined.meaning import Item, Linear, Several
-from qserver.query.sql.engine.run import run
+from qserver.query.sql.engine.run import run_typed
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import (
     PLAIN,
@@ -40,6 +40,7 @@ from qserver.query.sql.statement import (
     Bounds,
     Cell,
     Course,
+    GroupKind,
     Ratio,
     Row,
     Statement,
@@ -49,6 +50,13 @@ from qserver.query.sql.tables.passing_groups import no_groups, passing_groups
 from qserver.query.sql.tables.units import COUNTS, Unit
 
 _NOTHING = Linear(())
+_KINDS: Mapping[str, GroupKind] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "whole"),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), "number"),
+    "BOOLEAN": "truth",
+    "DATE": "day",
+    "TIMESTAMP": "time",
+}
 _UNRANKED = (
     "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
     "names them, so that they are."
@@ -75,6 +83,11 @@ class _Rows:
 
     places: Mapping[str, int]
     rows: Sequence[tuple[object, ...]]
+    kinds: Sequence[str]
+
+    def kind(self, column: int) -> str:
+        """What DuckDB calls the type of a column."""
+        return self.kinds[self.places[called(column)]]
 
     def of(self, column: int) -> list[object]:
         """The values of a column."""
@@ -135,7 +148,23 @@ class Tables:
             remarks=(_UNRANKED,) if unnamed and chooses else (),
             units=tuple(units),
             stops=tuple(c.stop for c in numbers),
+            kinds=tuple(self._kind(c, rows) for c in groups),
         )
+
+    def _kind(self, column: Column, rows: _Rows) -> GroupKind:
+        """What the names of a group are."""
+        said = column.said.unalias() if column.said is not None else None
+        is_text = isinstance(said, exp.Cast) and said.is_type(*exp.DataType.TEXT_TYPES)
+        if is_text or isinstance(said, exp.ToChar):
+            return "text"
+        if column.course:
+            truncates = isinstance(said, exp.TimestampTrunc | exp.DateTrunc)
+            return "time" if truncates else "day"
+        kind = _KINDS.get(rows.kind(column.id), "text")
+        if kind != "text" or said is None or not self._names.is_known(said):
+            return kind
+        is_number = self._domain.attributes[self._names.any_axis(said)].kind == "integer"
+        return "whole" if is_number and self._names.level(said) is None else kind
 
     def _check_bounds(
         self, relation: Relation, numbers: Sequence[Column], shape: Shape, ranks: Sequence[Rank]
@@ -193,10 +222,10 @@ class Tables:
         query = query.order_by(exp.column(PLACE), copy=False)
         tables = [core.table(f"r{core.index}") for core in self._shell.cores]
         try:
-            found = run(query, tables)
+            found = run_typed(query, tables)
         except EngineError as exc:
             raise self._source.refuse(exc.condition, relation.at) from exc
-        return _Rows({name: i for i, name in enumerate(names)}, found)
+        return _Rows({name: i for i, name in enumerate(names)}, found.rows, found.kinds)
 
     def _numbers(self, relation: Relation) -> list[Column]:
         """The columns of numbers: those of SELECT, and others that tests and keys are about."""

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from sqlglot import ParseError, TokenError, exp
 
-from qserver.errors import SqlError
+from qserver.errors import EngineError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.clauses import Clauses
+from qserver.query.sql.engine.run import Table, run
 from qserver.query.sql.plain import DESCRIBED
 from qserver.query.sql.statement import Row, Statement
 from qserver.query.sql.text import SqlText
@@ -32,9 +33,7 @@ _NO_ROW = re.compile(
 _TYPES = {"integer": "integer", "real": "double precision", "date": "date", "period": "date"}
 _TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
 _COLUMNS = (*_TABLES[:3], "column_name", "ordinal_position", "is_nullable", "data_type")
-_PARTS = frozenset({"expressions", "from_", "where", "order", "limit", "distinct"})
 _NEAREST = "Nearest: SELECT column_name, data_type FROM information_schema.columns."
-_Rows = list[dict[str, str]]
 
 
 def described(text: str) -> str | None:
@@ -82,7 +81,7 @@ def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement
 
 
 def _statement(
-    source: SqlText, groups: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+    source: SqlText, groups: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]
 ) -> Statement:
     found = tuple(Row(row, ()) for row in rows)
     return Statement(source, False, (), groups, found, Clauses())
@@ -99,50 +98,39 @@ def _kind(attribute: Attribute) -> str:
     return f"{attribute.kind} of codes" if attribute.codes else attribute.kind
 
 
-def _facts(domain: Domain, dataset: str) -> dict[str, tuple[tuple[str, ...], _Rows]]:
+def _facts(domain: Domain, dataset: str) -> tuple[Table, Table]:
     table = ("qserver", "public", dataset)
     named = [(a.name, _type(a)) for a in domain.attributes]
     named += [(name, "text") for name in domain.level_names]
-    columns = [(*table, name, str(i), "NO", kind) for i, (name, kind) in enumerate(named, start=1)]
-    return {
-        "tables": (_TABLES, [dict(zip(_TABLES, (*table, "BASE TABLE"), strict=True))]),
-        "columns": (_COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in columns]),
-    }
+    columns = tuple((*table, name, i, "NO", kind) for i, (name, kind) in enumerate(named, start=1))
+    places = ("VARCHAR",) * 4
+    return (
+        Table("tables", _TABLES, places, ((*table, "BASE TABLE"),)),
+        Table("columns", _COLUMNS, (*places, "INTEGER", "VARCHAR", "VARCHAR"), columns),
+    )
 
 
 def _selected(source: SqlText, domain: Domain, dataset: str) -> Statement:
-    """SELECT of columns of information_schema, with conditions, ORDER BY and LIMIT."""
-    select = _parsed(source)
-    unknown = {key for key, value in select.args.items() if value} - _PARTS
-    facts = _facts(domain, dataset).get(select.args["from_"].this.name.lower())
-    if unknown or facts is None:
-        raise source.refuse(
-            "read information_schema.tables or columns alone", source.end, hint=_NEAREST
-        )
-    names, rows = facts
-    where = select.args.get("where")
-    kept = [row for row in rows if where is None or _holds(where.this, row, source)]
-    order = select.args.get("order")
-    for one in reversed(order.expressions if order is not None else []):
-        kept.sort(key=lambda row, by=one.this: _sort_key(_value(by, row, source)))  # type: ignore[misc]
-        if one.args.get("desc"):
-            kept.reverse()
-    limit = select.args.get("limit")
-    if isinstance(limit, exp.Limit) and limit.expression.name.isdecimal():
-        kept = kept[: int(limit.expression.name)]
-    items = [
-        (name, node)
-        for item in select.expressions
-        for name, node in (
-            [(name, exp.column(name)) for name in names]
-            if isinstance(item, exp.Star)
-            else [(item.alias_or_name, item.unalias())]
-        )
+    """A SELECT over information_schema, which DuckDB evaluates."""
+    select, tables = _parsed(source), _facts(domain, dataset)
+    read = list(select.find_all(exp.Table))
+    for one in read:
+        if one.db.lower() == SCHEMA:
+            one.set("db", None)
+    try:
+        rows = run(select, tables)
+    except EngineError as exc:
+        raise source.refuse(exc.condition, source.end, hint=_NEAREST) from exc
+    every = [
+        name for table in tables if read[0].name.lower() == table.name for name in table.columns
     ]
-    for _, node in items:
-        _value(node, dict.fromkeys(names, ""), source)
-    found = [tuple(_value(node, row, source) for _, node in items) for row in kept]
-    return _statement(source, tuple(name for name, _ in items), found)
+    names = [
+        name
+        for item in select.expressions
+        for name in (every if isinstance(item, exp.Star) else [item.output_name or item.sql()])
+    ]
+    found = [tuple(None if value is None else str(value) for value in row) for row in rows]
+    return _statement(source, tuple(names), found)
 
 
 def _parsed(source: SqlText) -> exp.Select:
@@ -154,43 +142,3 @@ def _parsed(source: SqlText) -> exp.Select:
     if not isinstance(found, exp.Select) or found.args.get("from_") is None:
         raise refused
     return found
-
-
-def _sort_key(value: str) -> tuple[int, str]:
-    """Numbers by their size, before texts."""
-    return (int(value), "") if value.isdecimal() else (1 << 30, value)
-
-
-def _value(node: exp.Expr, row: dict[str, str], source: SqlText) -> str:
-    name = node.name.lower()
-    if not isinstance(node, exp.Column) or name not in row:
-        raise source.refuse(
-            "name columns of information_schema", node, hint=f"Columns: {', '.join(row)}."
-        )
-    return row[name]
-
-
-def _holds(node: exp.Expr, row: dict[str, str], source: SqlText) -> bool:
-    node = node.unnest()
-    if isinstance(node, exp.And | exp.Or):
-        parts = [_holds(part, row, source) for part in (node.this, node.expression)]
-        return all(parts) if isinstance(node, exp.And) else any(parts)
-    if isinstance(node, exp.Not):
-        return not _holds(node.this, row, source)
-    if isinstance(node, exp.EQ | exp.NEQ):
-        same = _value(node.this, row, source) == _text(node.expression, source)
-        return same == isinstance(node, exp.EQ)
-    if isinstance(node, exp.In) and not node.args.get("query"):
-        texts = [_text(one, source) for one in node.expressions]
-        return _value(node.this, row, source) in texts
-    raise _no_condition(node, source)
-
-
-def _text(node: exp.Expr, source: SqlText) -> str:
-    if isinstance(node, exp.Literal):
-        return str(node.this)
-    raise _no_condition(node, source)
-
-
-def _no_condition(node: exp.Expr, source: SqlText) -> SqlError:
-    return source.refuse("compare names with texts by =, <> and IN", node, hint=_NEAREST)

@@ -67,6 +67,8 @@ def with_default(statement: Statement, default: Exactness) -> Statement:
 
     A length that none of its numbers can miss says nothing, as 100 of averages of ages does.
     """
+    if default.by_kind and not statement.bounds:
+        statement = _with_kinds(statement, dict(default.by_kind))
     found = statement.with_default(default)
     if default.half_width is None or statement.clauses.exactness.has_length or not found.served:
         return found
@@ -74,6 +76,16 @@ def with_default(statement: Statement, default: Exactness) -> Statement:
     if all(2 * default.half_width >= _public_width(cell) for cell in cells):
         return statement.with_default(replace(default, half_width=None))
     return found
+
+
+def _with_kinds(statement: Statement, widths: Mapping[str, Fraction]) -> Statement:
+    """The statement with the length of its kind behind each column that no length is said of."""
+    kinds = [statement.units[k].kind if statement.units else "" for k in _missing(statement)]
+    said = [statement.said_of(k) for k in range(len(statement.columns))]
+    for k, kind in zip(_missing(statement), kinds, strict=True):
+        if kind in widths:
+            said[k] = replace(said[k], half_width=widths[kind])
+    return replace(statement, exactness=tuple(said)) if said else statement
 
 
 def _public_width(cell: Cell) -> float | Fraction:

@@ -52,6 +52,17 @@ class Unit:
         return self.product(found)
 
     @property
+    def kind(self) -> str:
+        """The kind of numbers that have it: one of `KINDS`, or '' for another."""
+        if self in (COUNTS, PURE):
+            return "count" if self == COUNTS else "share"
+        if dict(self.of).get(_RECORDS):
+            return "sum"
+        kinds: dict[tuple[int, ...], str] = {(1,): "avg", (2,): "variance"}
+        is_groups = self.of == ((_GROUPS, 1),)
+        return "groups" if is_groups else kinds.get(tuple(n for _, n in self.of), "")
+
+    @property
     def text(self) -> str:
         """What has this unit, in words."""
         names = " and ".join(f"`{name}`" for name, _ in self.of if name)
@@ -68,6 +79,7 @@ class Unit:
 
 
 COUNTS, PURE = Unit(((_RECORDS, 1),)), Unit()
+KINDS = ("count", "sum", "avg", "variance", "share", "groups")
 
 
 def served(units: Sequence[Unit | None], shown: Sequence[bool]) -> frozenset[int]:

@@ -1,0 +1,82 @@
+"""Named columns of a whole statement: how clients choose among them, n_low and n_high included.
+
+`SELECT "sex", "n_low" FROM (SELECT ...) AS t LIMIT 10` is read here, since the ends of intervals
+are columns of a result and of no SELECT: DuckDB's scanner reads every query so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from qserver.postgres.results import Asked, Plan, Result
+from qserver.postgres.wire.faults import NOT_SUPPORTED, PostgresError
+from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.values import Column, values_of
+
+
+def chosen(text: Text, plan_of: Callable[[Text], Plan]) -> Plan | None:
+    """What such a text would do; None for another."""
+    parts = text.pieces
+    words = [piece.upper for piece in parts]
+    i = next((i for i, word in enumerate(words) if word == "FROM"), 0)
+    names = _names(parts[1:i])
+    if words[0] != "SELECT" or names is None or words[i + 1 : i + 3] != ["(", "SELECT"]:
+        return None
+    if not any(name.endswith(("_low", "_high")) for name in names):
+        return None
+    close = _closing(words, i + 1)
+    rest = [p for p in parts[close + 1 :] if p.upper != "AS"] if close else list(parts)
+    limit = [p.text for p in rest[1:]]
+    if not rest or (limit and (rest[1].upper != "LIMIT" or not limit[-1].isdecimal())):
+        return None
+    of = plan_of(text.part(parts[i + 1].stop, parts[close].start))
+    most = int(limit[1]) if limit else None
+
+    def columns() -> tuple[Column, ...]:
+        told = of.columns() or ()
+        return tuple(told[k] for k in _places(told, names))
+
+    def run(asked: Asked) -> Result:
+        if len(set(asked.formats)) > 1:
+            raise PostgresError(NOT_SUPPORTED, "All columns must have one format here.")
+        found = of.run(replace(asked, formats=tuple(asked.formats[:1])))
+        told = found.columns or ()
+        places = _places(told, names)
+        rows = [_row(values_of(row), places) for row in found.rows[:most]]
+        return replace(found, columns=tuple(told[k] for k in places), rows=rows)
+
+    return Plan(columns, run, types=of.types)
+
+
+def _names(parts: Sequence[Piece]) -> list[str] | None:
+    """The names between commas; None where there is something else."""
+    named, commas = parts[::2], parts[1::2]
+    is_list = bool(parts) and len(named) == len(commas) + 1
+    is_list &= all(p.kind in ("word", "name") for p in named) and all(p.text == "," for p in commas)
+    return [p.name for p in named] if is_list else None
+
+
+def _closing(words: Sequence[str], i: int) -> int:
+    depth = 0
+    for k in range(i, len(words)):
+        depth += {"(": 1, ")": -1}.get(words[k], 0)
+        if depth == 0:
+            return k
+    return 0
+
+
+def _places(told: Sequence[Column], names: Sequence[str]) -> list[int]:
+    """Where the named columns are; PostgresError."""
+    of = {column.name: k for k, column in enumerate(told)}
+    if missing := [name for name in names if name not in of]:
+        raise PostgresError("42703", f"There is no column `{missing[0][:60]}` in the result.")
+    return [of[name] for name in names]
+
+
+def _row(values: Sequence[bytes | None], places: Sequence[int]) -> bytes:
+    found = len(places).to_bytes(2)
+    for k in places:
+        value = values[k]
+        found += b"\xff\xff\xff\xff" if value is None else len(value).to_bytes(4) + value
+    return found

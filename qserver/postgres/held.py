@@ -1,0 +1,321 @@
+"""What a connection keeps between messages: prepared statements, and portals, also called cursors.
+
+Rows that are not sent yet have a bound for all portals together, and those of a portal that is at
+its end are forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from qserver.postgres.catalogue.child import MOST_BYTES, ROW_BYTES
+from qserver.postgres.commands import acting
+from qserver.postgres.results import Asked, Plan, Result, nothing
+from qserver.postgres.session import Session
+from qserver.postgres.wire.faults import (
+    NO_PORTAL,
+    NO_STATEMENT,
+    NOT_SUPPORTED,
+    SYNTAX,
+    TOO_LARGE,
+    PostgresError,
+)
+from qserver.postgres.wire.texts import Piece, Text, statements, type_named
+from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter
+from qserver.query.sql.plain import MAX_CHARACTERS
+
+_MOST: Final = 1000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement with places for values; of an empty text there is no plan."""
+
+    plan: Plan | None
+    oids: tuple[int, ...]
+
+
+@dataclass
+class Portal:
+    """A statement with its values, and what is left of its rows once it ran.
+
+    Args:
+        outlives: whether it lasts after its transaction.
+        described: the columns that its client was told.
+    """
+
+    plan: Plan | None
+    asked: Asked
+    outlives: bool = False
+    described: tuple[Column, ...] | None = None
+    result: Result | None = None
+    left: list[bytes] = field(default_factory=list)
+
+    @property
+    def n_bytes(self) -> int:
+        """What holding its rows takes."""
+        return sum(map(len, self.left)) + ROW_BYTES * len(self.left)
+
+    def take(self, most: int) -> Sequence[bytes]:
+        """The next rows, as many as there are up to so many; all where that is 0."""
+        taken = self.left[:most] if most > 0 else self.left
+        self.left = self.left[len(taken) :]
+        return taken
+
+
+class Held:
+    """The prepared statements and portals of one connection.
+
+    Args:
+        plan_of: what a text would do.
+    """
+
+    def __init__(self, session: Session, plan_of: Callable[[Text], Plan]) -> None:
+        self._session, self._plan_of = session, plan_of
+        self.statements: dict[str, Prepared] = {}
+        self.portals: dict[str, Portal] = {}
+
+    def end_portals(self) -> None:
+        """Forget portals as the end of a transaction does."""
+        self.portals = {name: p for name, p in self.portals.items() if p.outlives}
+
+    def prepared(self, text: str, oids: Sequence[int]) -> Prepared:
+        """A statement by its text and the types that a client knows; nothing is asked."""
+        if len(text) > MAX_CHARACTERS:
+            raise PostgresError(TOO_LARGE, f"A text has at most {MAX_CHARACTERS:,} characters.")
+        found = statements(text)
+        if len(found) > 1:
+            raise PostgresError(SYNTAX, "Only one statement can be prepared at once.")
+        return self._of(found[0], oids) if found else Prepared(None, ())
+
+    def _of(self, text: Text, oids: Sequence[int]) -> Prepared:
+        n = text.n_parameters
+        if n > _MOST:
+            raise PostgresError(TOO_LARGE, f"A statement has at most {_MOST:,} parameters.")
+        plan = self._plan_of(text)
+        # What a client leaves to us has the type of its place, or is a text that is read as what
+        # it is compared with.
+        types = [kind.oid for kind in plan.types()] if n > 0 else []
+        types += [TEXT.oid] * (n - len(types))
+        return Prepared(
+            plan, tuple(oids[i] if i < len(oids) and oids[i] else types[i] for i in range(n))
+        )
+
+    def keep(self, name: str, prepared: Prepared) -> None:
+        """Keep a statement under a name; PostgresError."""
+        if name and name not in self.statements and len(self.statements) >= _MOST:
+            raise PostgresError(TOO_LARGE, f"At most {_MOST:,} statements can be prepared.")
+        self.statements[name] = prepared
+
+    def open(self, name: str, portal: Portal) -> None:
+        """Keep a portal under a name; PostgresError."""
+        if name and name not in self.portals and len(self.portals) >= _MOST:
+            raise PostgresError(TOO_LARGE, f"At most {_MOST:,} portals can be open.")
+        self.portals[name] = portal
+
+    def statement(self, name: str) -> Prepared:
+        """The statement of a name; PostgresError."""
+        if (found := self.statements.get(name)) is None:
+            raise PostgresError(NO_STATEMENT, f"No statement is called `{name[:60]}`.")
+        return found
+
+    def portal(self, name: str) -> Portal:
+        """The portal of a name; PostgresError."""
+        if (found := self.portals.get(name)) is None:
+            raise PostgresError(NO_PORTAL, f"No portal is called `{name[:60]}`.")
+        return found
+
+    def ran(self, portal: Portal, result: Result) -> None:
+        """Let a portal have its rows; PostgresError where all portals would hold too many."""
+        portal.result, portal.left = replace(result, rows=()), list(result.rows)
+        if sum(one.n_bytes for one in (*self.portals.values(), portal)) > MOST_BYTES:
+            portal.left = []
+            raise PostgresError(TOO_LARGE, "The open portals of a connection hold too many rows.")
+
+    def command(self, text: Text) -> Plan | None:
+        """What a command about these does; None for another text. PostgresError."""
+        made = {
+            "PREPARE": self._prepare,
+            "EXECUTE": self._execute,
+            "DEALLOCATE": self._deallocate,
+            "DECLARE": self._declare,
+            "FETCH": self._fetch,
+            "MOVE": self._fetch,
+            "CLOSE": self._close,
+            "DISCARD": self._discard,
+        }.get(text.words[0])
+        return None if made is None else made(text)
+
+    def _prepare(self, text: Text) -> Plan:
+        parts = text.pieces
+        i = next((i for i, piece in enumerate(parts) if piece.upper == "AS"), 0)
+        if i < 2 or i + 1 == len(parts):
+            raise PostgresError(SYNTAX, "PREPARE must say a name, AS and a statement.")
+        oids = [_oid(kind) for kind in _split(parts[3 : i - 1])] if i > 2 else []
+        inner = text.part(parts[i].stop, len(text.text))
+
+        def run() -> Result:
+            if parts[1].name in self.statements:
+                raise PostgresError("42P05", f"`{parts[1].name[:60]}` is prepared already.")
+            self.keep(parts[1].name, self._of(inner, oids))
+            return Result("PREPARE")
+
+        return acting(run)
+
+    def _execute(self, text: Text) -> Plan:
+        parts = text.pieces
+        if len(parts) < 2:
+            raise PostgresError(SYNTAX, "EXECUTE must name a statement.")
+        given = [_literal(text, part) for part in _split(parts[3:-1])] if len(parts) > 2 else []
+
+        def of() -> Prepared:
+            found = self.statement(parts[1].name)
+            if len(given) != len(found.oids):
+                raise PostgresError(
+                    SYNTAX, f"The statement has {len(found.oids)} parameters, got {len(given)}."
+                )
+            return found
+
+        def columns() -> tuple[Column, ...] | None:
+            plan = of().plan
+            return None if plan is None else plan.columns()
+
+        def run(asked: Asked) -> Result:
+            found = of()
+            literals = [
+                Parameter(oid, False, piece.name.encode()).literal
+                if piece is not None and piece.kind == "text"
+                else literal
+                for oid, (literal, piece) in zip(found.oids, given, strict=True)
+            ]
+            return found.plan.run(replace(asked, literals=literals)) if found.plan else Result("")
+
+        return Plan(columns, run)
+
+    def _deallocate(self, text: Text) -> Plan:
+        last = text.pieces[-1]
+
+        def run() -> Result:
+            if last.upper == "ALL":
+                self.statements.clear()
+            else:
+                self.statements.pop(last.name, None)
+            return Result("DEALLOCATE")
+
+        return acting(run)
+
+    def _declare(self, text: Text) -> Plan:
+        parts, words = text.pieces, [piece.upper for piece in text.pieces]
+        i = words.index("FOR") if "FOR" in words else 0
+        if i < 3 or "CURSOR" not in words[:i]:
+            raise PostgresError(SYNTAX, "DECLARE must say a name, CURSOR FOR and a SELECT.")
+        outlives = "HOLD" in words[:i] and "WITHOUT" not in words[:i]
+        of = self._plan_of(text.part(parts[i].stop, len(text.text)))
+
+        def run(asked: Asked) -> Result:
+            if self._session.status == "I" and not outlives:
+                raise PostgresError("25P01", "DECLARE is possible in a transaction alone.")
+            of.columns()
+            self.open(parts[1].name, Portal(of, Asked(asked.literals), outlives))
+            return Result("DECLARE CURSOR")
+
+        return Plan(nothing, run, types=of.types)
+
+    def _fetch(self, text: Text) -> Plan:
+        words = [p.upper for p in text.pieces[1:-1] if p.upper not in ("FROM", "IN", "FORWARD")]
+        name, moves = text.pieces[-1].name, text.words[0] == "MOVE"
+        if words in ([], ["NEXT"]):
+            n = 1
+        elif words == ["ALL"]:
+            n = 0
+        elif len(words) == 1 and words[0].isdecimal() and len(words[0]) < _DIGITS:
+            n = int(words[0])
+        else:
+            raise PostgresError(NOT_SUPPORTED, "A cursor goes forward alone: FETCH n, or ALL.")
+
+        def columns() -> tuple[Column, ...] | None:
+            plan = self.portal(name).plan
+            return None if plan is None or moves else plan.columns()
+
+        def run(asked: Asked) -> Result:
+            portal = self.portal(name)
+            result = self._begun(portal, asked)
+            taken = portal.take(n) if n or words == ["ALL"] else ()
+            shown = None if moves else (portal.result or result).columns
+            tag = f"MOVE {len(taken)}" if moves else "FETCH"
+            rows = () if moves else taken
+            return replace(result, tag=tag, columns=shown, rows=rows)
+
+        return Plan(columns, run)
+
+    def _begun(self, portal: Portal, asked: Asked) -> Result:
+        """What a cursor's statement says beside its rows, when it is run for the first FETCH."""
+        if portal.result is None and portal.plan is not None:
+            portal.asked = replace(portal.asked, formats=asked.formats)
+            found = portal.plan.run(portal.asked)
+            self.ran(portal, found)
+            return replace(found, rows=())
+        if tuple(asked.formats) != tuple(portal.asked.formats):
+            raise PostgresError(NOT_SUPPORTED, "A cursor has the format of its first FETCH.")
+        return Result("FETCH")
+
+    def _close(self, text: Text) -> Plan:
+        name = text.pieces[-1].name
+
+        def run() -> Result:
+            if text.pieces[-1].upper == "ALL":
+                self.portals.clear()
+            elif self.portals.pop(name, None) is None:
+                raise PostgresError(NO_PORTAL, f"No portal is called `{name[:60]}`.")
+            return Result("CLOSE CURSOR")
+
+        return acting(run)
+
+    def _discard(self, text: Text) -> Plan:
+        what = text.words[1] if len(text.words) > 1 else ""
+
+        def run() -> Result:
+            if what != "ALL":
+                return Result(f"DISCARD {what}")
+            if self._session.status != "I":
+                raise PostgresError("25001", "DISCARD ALL is not possible in a transaction.")
+            self.statements.clear()
+            self.portals.clear()
+            self._session.spent_nano = 0
+            return Result("DISCARD ALL", parameters=self._session.reset())
+
+        return acting(run)
+
+
+_DIGITS: Final = 10
+_LITERAL: Final = re.compile(r"-?v|TRUE|FALSE|NULL|ARRAY\[(-?v(,-?v)*)?\]")
+
+
+def _split(parts: Sequence[Piece]) -> list[list[Piece]]:
+    """The parts between commas that stand in no parentheses."""
+    found, depth = [list[Piece]()], 0
+    for piece in parts:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(piece.text, 0)
+        if piece.text == "," and depth == 0:
+            found.append([])
+        else:
+            found[-1].append(piece)
+    return found
+
+
+def _oid(parts: Sequence[Piece]) -> int:
+    """The type that words name; 0 where they name none that is known."""
+    kind, _ = type_named(parts, 0)
+    return 0 if kind is None else kind.oid
+
+
+def _literal(text: Text, parts: Sequence[Piece]) -> tuple[Literal, Piece | None]:
+    """A value of EXECUTE, which is a literal; PostgresError."""
+    signs = "".join("v" if p.kind in ("text", "number") else p.upper for p in parts)
+    if not _LITERAL.fullmatch(signs):
+        raise PostgresError(SYNTAX, "A value of EXECUTE must be a literal.")
+    said = text.text[parts[0].start : parts[-1].stop]
+    return Literal(said), parts[0] if len(parts) == 1 else None

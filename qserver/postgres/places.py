@@ -1,0 +1,116 @@
+"""The types of parameters by where they stand: a cast, what is compared, a clause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from qserver.postgres.wire.texts import Piece, Text, type_named
+from qserver.postgres.wire.values import ARRAY_OF, FLOAT8, INT4, INT8, TEXT, Type
+
+_COMPARES: Final = frozenset(["=", "<", ">", "!", "(", ",", "IN", "NOT", "ANY", "ALL", "SOME"])
+_BETWEEN: Final = frozenset(["BETWEEN", "AND", "SYMMETRIC"])
+_VALUES: Final = ("parameter", "number", "text")
+_NUMBERS: Final = frozenset(["WITHIN", "CONFIDENCE", "LEAST", "MOST", "PERCENT"])
+_COUNTS: Final = frozenset(["LIMIT", "OFFSET", "OF", "FIRST"])
+_AGGREGATES: Final = frozenset(["COUNT", "COUNT_IF", "SUM", "AVG", "MEDIAN", "STDDEV", "VARIANCE"])
+_WHOLE: Final = frozenset(["EXTRACT", "LENGTH", "FLOOR", "CEIL", "DATE_PART"])
+_TEXTS: Final = frozenset(["LIKE", "ILIKE", "~", "||"])
+
+
+def types_of(text: Text, columns: Mapping[str, Type]) -> tuple[Type, ...]:
+    """A type for each parameter; TEXT where nothing tells.
+
+    Args:
+        columns: what can be compared, by its name in small letters.
+    """
+    found = [TEXT] * text.n_parameters
+    for i, piece in enumerate(text.pieces):
+        number = int(piece.text[1:]) if piece.kind == "parameter" else 0
+        if 0 < number <= len(found) and found[number - 1] is TEXT:
+            found[number - 1] = _type_at(text.pieces, i, columns) or TEXT
+    return tuple(found)
+
+
+def _type_at(parts: Sequence[Piece], i: int, columns: Mapping[str, Type]) -> Type | None:
+    words = [piece.upper for piece in parts]
+    before = words[i - 1] if i else ""
+    if (said := _said(parts, words, i)) is not None:
+        return said
+    if before in _NUMBERS or before in _COUNTS:
+        return FLOAT8 if before in _NUMBERS else INT8
+    if before in _TEXTS:
+        return TEXT
+    of = _behind(parts, words, i, columns) or _ahead(parts, words, i, columns)
+    is_listed = words[max(i - 2, 0) : i] in (["ANY", "("], ["ALL", "("], ["SOME", "("])
+    return ARRAY_OF.get(of or TEXT) if is_listed else of
+
+
+def _said(parts: Sequence[Piece], words: Sequence[str], i: int) -> Type | None:
+    """The type to which it is cast."""
+    if words[i + 1 : i + 3] == [":", ":"]:
+        return type_named(parts, i + 3)[0]
+    if words[max(i - 2, 0) : i] == ["CAST", "("] and words[i + 1 : i + 2] == ["AS"]:
+        return type_named(parts, i + 2)[0]
+    return None
+
+
+def _ahead(
+    parts: Sequence[Piece], words: Sequence[str], i: int, columns: Mapping[str, Type]
+) -> Type | None:
+    """That of what stands to the left, with a comparison between."""
+    j, ranges = i - 1, False
+    while j >= 0 and (words[j] in _COMPARES | _BETWEEN or parts[j].kind in _VALUES):
+        if words[j] == "AND" and "BETWEEN" not in words[max(j - 3, 0) : j]:
+            return None
+        ranges |= words[j] == "BETWEEN"
+        j -= 1
+    has_sign = any(word in _COMPARES - {"(", ","} for word in words[j + 1 : i]) or ranges
+    return _ending_at(parts, words, j, columns) if has_sign and j >= 0 else None
+
+
+def _behind(
+    parts: Sequence[Piece], words: Sequence[str], i: int, columns: Mapping[str, Type]
+) -> Type | None:
+    """That of a column to the right, with a comparison between."""
+    j = i + 1
+    while j < len(parts) and words[j] in ("=", "<", ">", "!"):
+        j += 1
+    if j == i + 1 or j == len(parts) or parts[j].kind not in ("word", "name"):
+        return None
+    while j + 2 < len(parts) and words[j + 1] == ".":
+        j += 2
+    return columns.get(parts[j].name.lower())
+
+
+def _ending_at(
+    parts: Sequence[Piece], words: Sequence[str], j: int, columns: Mapping[str, Type]
+) -> Type | None:
+    """The type of a name, or of a function, that ends there."""
+    if words[j] == ")":
+        return _of_function(words, j)
+    if parts[j].kind not in ("word", "name"):
+        return None
+    name, k = parts[j].name.lower(), j
+    while (found := columns.get(name)) is None and k >= 2 and words[k - 1] == "-":
+        k -= 2
+        name = f"{parts[k].name.lower()}-{name}"
+    return found if found is not None else _of_alias(parts, words, parts[j].name)
+
+
+def _of_function(words: Sequence[str], j: int) -> Type | None:
+    depth = 0
+    for k in range(j, 0, -1):
+        depth += {")": 1, "(": -1}.get(words[k], 0)
+        if depth == 0:
+            called = words[k - 1]
+            return FLOAT8 if called in _AGGREGATES else INT4 if called in _WHOLE else None
+    return None
+
+
+def _of_alias(parts: Sequence[Piece], words: Sequence[str], name: str) -> Type | None:
+    """That of `COUNT(*) AS name`."""
+    for k in range(2, len(parts)):
+        if words[k - 1] == "AS" and parts[k].name == name and words[k - 2] == ")":
+            return _of_function(words, k - 2)
+    return None
