@@ -164,7 +164,7 @@ def exit_code_of(error: QServerError) -> ExitCode:
     return _CODES.get(error.code, ExitCode.FAILURE)
 
 
-REDIS_HELP = "unix://, redis:// or rediss:// address of the store"
+REDIS_HELP = "unix://, redis://, rediss:// (TLS) or redis+sentinel:// address of the store"
 
 
 def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None:
