@@ -21,8 +21,8 @@ class Settings:
     """How a process of qserver runs; each field is read from QSERVER_<NAME>.
 
     Args:
-        redis_url: unix://, redis:// or rediss:// address of the store; '' is the embedded store
-            of `state_dir`.
+        redis_url: unix://, redis://, rediss:// (TLS) or redis+sentinel:// address of the store; ''
+            is the embedded store of `state_dir`.
         state_dir: folder of the embedded store and of the worker's private files.
         host, port: where HTTP listens. `::` is every address of IPv6 and, where the system does
             not keep the two apart, of IPv4; brackets around an address of IPv6 may be there.

@@ -1,5 +1,7 @@
 """How a program starts: BLAS threads are limited, code is loaded, log lines get their form.
 
+And how a shell completes its command line.
+
 Imports nothing of ours. The limits must come before numpy. Code is loaded without the collector of
 cycles, which would find nothing. Log lines are for people, or for programs as one JSON object a
 line.
@@ -7,12 +9,14 @@ line.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import logging
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 THREAD_LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
@@ -41,6 +45,27 @@ def loading() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """The script by which a shell completes the command line of a parser."""
+    import shtab
+
+    _mark_paths(parser, shtab.FILE)
+    return str(shtab.complete(parser, shell=shell))
+
+
+def _mark_paths(parser: argparse.ArgumentParser, files: Any) -> None:
+    """Let options that are paths be completed by files, in every command."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _mark_paths(command, files)
+        elif action.type is Path:
+            action.complete = files  # type: ignore[attr-defined]
 
 
 _FIELDS = ("request_id", "route", "method", "status", "code", "job")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
-from qserver.program import formatter_of, loading
+from qserver.program import completion_script, formatter_of, loading
 from worker.owner.arrivals.findings import StrictError
 from worker.parser import build_parser
 from worker.sources.address import address_of
@@ -164,6 +164,11 @@ def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
         f"has or had: {done.n_pairs} pairs of files, {done.n_new} of them new."
     )
     _show(arguments, json.dumps(asdict(done)), words)
+    return 0
+
+
+def _completion(arguments: argparse.Namespace, _settings: Settings) -> int:
+    sys.stdout.write(completion_script(build_parser(), arguments.shell))
     return 0
 
 
@@ -375,6 +380,7 @@ _COMMANDS = {
     "attach": _attach,
     "run": _run,
     "doctor": _doctor,
+    "completion": _completion,
     "domain": _domain_file,
     "restore": _restore,
     "detach": _detach,

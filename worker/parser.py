@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 import qserver
+from qserver.program import SHELLS
 from qserver.query.measure import DEFAULT_PHI, MEASURES
 from qserver.records.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
@@ -143,6 +144,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_attach(found.add_parser("attach", parents=[common], help="attach a dataset"))
     found.add_parser("run", parents=[common], help="answer questions until stopped")
     found.add_parser("doctor", parents=[common], help="check data, journal and store")
+    shell = found.add_parser("completion", parents=[common], help="print a shell's completions")
+    shell.add_argument("shell", choices=SHELLS)
     _add_restore(found.add_parser("restore", parents=[common], help=_RESTORE_HELP))
     gone = found.add_parser("detach", parents=[common], help="take a dataset off the list")
     gone.add_argument("name", help="the dataset's name")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -32,30 +33,41 @@ class Console:
         out: standard output.
         err: standard error; progress is shown only if it is a terminal.
         may_colour: whether terminals may get colours; files and pipes never do.
+        quiet: leave out progress, notes and asides; results and errors stay.
     """
 
     out: TextIO
     err: TextIO
     may_colour: bool = False
+    quiet: bool = False
 
     def line(self, text: str = "") -> None:
         """Write one line of the result, flushed, so that a pipe gets it at once."""
         self.out.write(text + "\n")
         self.out.flush()
 
+    def aside(self, text: str = "") -> None:
+        """Write one line that stands beside the result."""
+        if not self.quiet:
+            self.line(text)
+
     def note(self, text: str) -> None:
         """Write one line to standard error."""
-        self.err.write(text + "\n")
-        self.err.flush()
+        if not self.quiet:
+            self._complain(text)
 
     def warn(self, code: str, text: str) -> None:
         """Write an error: its code, then its text."""
-        self.note(f"{self._styled(code, _RED, self.err)}: {text}")
+        self._complain(f"{self._styled(code, _RED, self.err)}: {text}")
 
     def point(self, excerpt: str) -> None:
         """Write part of a text, with carets below the place of an error."""
         lines, _, carets = excerpt.rpartition("\n")
-        self.note(f"{lines}\n{self._styled(carets, _RED, self.err)}")
+        self._complain(f"{lines}\n{self._styled(carets, _RED, self.err)}")
+
+    def _complain(self, text: str) -> None:
+        self.err.write(text + "\n")
+        self.err.flush()
 
     def _styled(self, text: str, style: str, to: TextIO) -> str:
         return f"{style}{text}{_PLAIN}" if self.may_colour and to.isatty() else text
@@ -63,6 +75,13 @@ class Console:
     def json(self, document: Any) -> None:
         """Write a document as indented JSON."""
         self.line(json.dumps(document, indent=2, ensure_ascii=False))
+
+    def csv(self, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Write rows as CSV, numbers in full."""
+        writer = csv.writer(self.out, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+        self.out.flush()
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write columns, the first aligned left, the others right, and numbers at their points."""
@@ -82,7 +101,7 @@ class Console:
 
         No share, count or time is shown: these could reveal private data.
         """
-        if not self.err.isatty():
+        if self.quiet or not self.err.isatty():
             yield
             return
         self.err.write(f"{_CLEAR_LINE}{text} ...")

@@ -1,4 +1,4 @@
-"""`qserver dataset list`, `dataset show` and `budget`: public facts of a server's datasets."""
+"""`qserver dataset`, `budget` and `history`: public facts of a server's datasets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from qserver.cli.conditions import WHERE_HELP
 from qserver.cli.console import Console, cost_text, epsilon_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
+    Rows,
     add_ledger_options,
     add_server_options,
     ledger_of,
@@ -26,7 +27,7 @@ _DEFAULTS = {
 
 
 def register(commands: Commands, runtime: Runtime) -> None:
-    """Add `dataset` and `budget` to the command line."""
+    """Add `dataset`, `budget` and `history` to the command line."""
     dataset = commands.add_parser("dataset", help="list datasets, or show one")
     kinds = dataset.add_subparsers(title="commands", metavar="COMMAND", required=True)
     listing = kinds.add_parser("list", help="names and budgets")
@@ -40,8 +41,19 @@ def register(commands: Commands, runtime: Runtime) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_ledger_options(budget)
+    history = commands.add_parser(
+        "history",
+        help="show what was released of a dataset",
+        description="Show the noisy answers and tables that were released. Spends nothing.",
+    )
+    history.add_argument("dataset", metavar="DATASET")
+    history.add_argument(
+        "--after", type=int, default=-1, metavar="ID", help="those after this one alone"
+    )
+    history.add_argument("--snapshot", metavar="S", help="of an earlier state of the data")
+    add_server_options(history, runtime, run_history, has_rows=True)
     for parser, run in ((listing, run_list), (show, run_show), (budget, run_budget)):
-        add_server_options(parser, runtime, run)
+        add_server_options(parser, runtime, run, has_rows=run is not run_show)
 
 
 def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -51,6 +63,10 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     found = reply_to(requests.datasets(), args, runtime).document
     if args.json:
         runtime.console.json(found)
+        return ExitCode.OK
+    if args.csv:
+        names = ("name", "limit", "spent", "remaining")
+        runtime.console.csv(names, ([d[name] for name in names] for d in found["datasets"]))
         return ExitCode.OK
     rows = [
         (d["name"], epsilon_text(d["limit"]), cost_text(d["spent"]), left_text(d["remaining"]))
@@ -70,7 +86,35 @@ def run_show(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the ledger of a dataset's population."""
-    return show_reply(reply_to(ledger_of(args), args, runtime), _show_ledger, args, runtime)
+    reply = reply_to(ledger_of(args), args, runtime)
+    return show_reply(reply, _show_ledger, args, runtime, rows=_loss_rows)
+
+
+def run_history(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show what was released."""
+    from qserver.client import requests
+    from qserver.client.lookups import History
+
+    asked = requests.history(args.dataset, after=args.after, snapshot=args.snapshot)
+    document = reply_to(asked, args, runtime).document
+    if args.json:
+        runtime.console.json(document)
+        return ExitCode.OK
+    found = History.of(document)
+    if args.csv:
+        names = ("id", "n_cells", "value", "scale", "alpha")
+        runtime.console.csv(names, ([r[name] for name in names] for r in found.records()))
+    else:
+        runtime.console.line(repr(found))
+    return ExitCode.OK
+
+
+def _loss_rows(ledger: Mapping[str, Any]) -> Rows:
+    """The loss by value; without an attribute what is spent."""
+    if ledger["by_value"]:
+        return ("value", "loss"), ledger["by_value"].items()
+    names = ("limit", "spent", "remaining", "n_charges", "loss")
+    return names, [[ledger[name] for name in names]]
 
 
 def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:

@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from qserver import __version__
-from qserver.cli import datasets, models, plot, questions, sql, workloads
+from qserver.cli import completion, datasets, jobs, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
 from qserver.cli.local import accounts, audit, audit_structure
 from qserver.cli.local import commands as local
@@ -36,12 +37,16 @@ def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None
     programs = Programs.of(sys.argv[0] if argv is None else "", given)
     runtime = Runtime(console=console, environ=given, programs=programs)
     args = build_parser(runtime).parse_args(argv)
+    if getattr(args, "quiet", False):
+        runtime = replace(runtime, console=replace(console, quiet=True))
     try:
         code: ExitCode = args.run(args, runtime)
     except QServerError as exc:
-        from qserver.client.errors import ServerProblemError
+        from qserver.client.errors import NotDoneError, ServerProblemError
 
         console.warn(exc.code, programs.spelt(str(exc)))
+        if isinstance(exc, NotDoneError):
+            jobs.note_left(args, runtime, exc.job)
         if isinstance(exc, ServerProblemError):
             questions.show_problem(console, exc)
         return exit_code_of(exc)
@@ -74,6 +79,8 @@ def build_parser(runtime: Runtime) -> argparse.ArgumentParser:
     models.register(commands, runtime)
     accounts.register(commands, runtime)
     audit.register(commands, runtime)
+    jobs.register(commands, runtime)
+    completion.register(commands, build_parser)
     return parser
 
 

@@ -11,6 +11,7 @@ from qserver.cli.conditions import WHERE_HELP, question_document
 from qserver.cli.console import Console, cost_text, interval_text, percent_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
+    Rows,
     add_as_of,
     add_looking,
     add_only_this,
@@ -62,7 +63,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
         add_only_this(parser)
         add_looking(parser, may_measure_anew=True)
         add_reading(parser)
-        add_server_options(parser, runtime, run)
+        add_server_options(parser, runtime, run, has_rows=name == "query")
     _register_probability(commands, runtime)
 
 
@@ -114,7 +115,8 @@ def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     from qserver.client import requests
 
     asked = requests.query(args.dataset, question_of(args), **_exactness(args))
-    return show_reply(reply_to(asked, args, runtime), _show_asked, args, runtime)
+    reply = reply_to(asked, args, runtime)
+    return show_reply(reply, show_asked, args, runtime, rows=lambda a: answer_rows([a]))
 
 
 def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -154,9 +156,9 @@ def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
         return
     told = Statement.of(found["statement"])
     if told.reading:
-        console.line(f"{told.reading}; each probability within {part_text(told.error)}")
+        console.aside(f"{told.reading}; each probability within {part_text(told.error)}")
     if told.law_said:
-        console.line(told.law_said)
+        console.aside(told.law_said)
 
 
 def _exactness(args: argparse.Namespace) -> dict[str, Any]:
@@ -177,11 +179,11 @@ def question_of(args: argparse.Namespace) -> dict[str, Any]:
     return question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
 
 
-def _show_asked(console: Console, answer: Mapping[str, Any]) -> None:
+def show_asked(console: Console, answer: Mapping[str, Any]) -> None:
     """An answer, with what to know of it."""
     show_answer(console, answer)
     if answer.get("as_of"):
-        console.line(f"counted up to {answer['as_of']}")
+        console.aside(f"counted up to {answer['as_of']}")
     _show_reading(console, answer)
     show_remarks(console, answer)
 
@@ -189,7 +191,7 @@ def _show_asked(console: Console, answer: Mapping[str, Any]) -> None:
 def show_remarks(console: Console, answer: Mapping[str, Any]) -> None:
     """What to know of an answer or of a workload's, a line each."""
     for remark in answer.get("remarks", ()):
-        console.line(remark)
+        console.aside(remark)
 
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
@@ -201,8 +203,15 @@ def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
     percent = percent_text(answer["confidence"])
     chosen = chosen_text(results.selection_of(answer.get("selected_from")))
     console.line(f"between {text.low} and {text.high} with {percent} percent confidence{chosen}")
-    console.line(f"estimate: {text.estimate} ({SOURCES.get(answer['source'], answer['source'])})")
+    console.aside(f"estimate: {text.estimate} ({SOURCES.get(answer['source'], answer['source'])})")
     show_cost(console, answer)
+
+
+def answer_rows(answers: Sequence[Mapping[str, Any]]) -> Rows:
+    """Answers as rows, in their order."""
+    header = ("estimate", "low", "high", "confidence", "source", "epsilon_charged")
+    rows = [(a["estimate"], *a["interval"], *(a.get(name) for name in header[3:])) for a in answers]
+    return header, rows
 
 
 def show_cost(console: Console, answer: Mapping[str, Any]) -> None:
@@ -210,8 +219,8 @@ def show_cost(console: Console, answer: Mapping[str, Any]) -> None:
     charged = answer["epsilon_charged"]
     is_free = not charged and answer.get("source") in ("history", "exact")
     more = "" if charged or is_free or "source" not in answer else f": {ADDS_NOTHING}"
-    console.line(f"cost: {cost_text(charged)} epsilon{more}")
-    console.line(f"remaining: {left_text(answer['epsilon_remaining'])} epsilon")
+    console.aside(f"cost: {cost_text(charged)} epsilon{more}")
+    console.aside(f"remaining: {left_text(answer['epsilon_remaining'])} epsilon")
 
 
 def _show_explanation(console: Console, explanation: Mapping[str, Any]) -> None:

@@ -149,12 +149,17 @@ class Runtime:
         return self.environ.get("QSERVER_TOKEN", "").strip()
 
     @property
-    def default_state_dir(self) -> Path:
-        """The demo's folder in XDG_STATE_HOME, or in ~/.local/state."""
+    def user_folder(self) -> Path:
+        """The user's folder in XDG_STATE_HOME, or in ~/.local/state."""
         home = Path(self.environ.get("XDG_STATE_HOME") or "")
         # The XDG specification says to ignore relative paths.
         base = home if home.is_absolute() else Path.home() / ".local" / "state"
-        return base / "qserver" / "demo"
+        return base / "qserver"
+
+    @property
+    def default_state_dir(self) -> Path:
+        """The demo's folder."""
+        return self.user_folder / "demo"
 
 
 def exit_code_of(error: QServerError) -> ExitCode:
@@ -164,7 +169,7 @@ def exit_code_of(error: QServerError) -> ExitCode:
     return _CODES.get(error.code, ExitCode.FAILURE)
 
 
-REDIS_HELP = "unix://, redis:// or rediss:// address of the store"
+REDIS_HELP = "unix://, redis://, rediss:// (TLS) or redis+sentinel:// address of the store"
 
 
 def add_store_options(parser: argparse.ArgumentParser, runtime: Runtime) -> None:

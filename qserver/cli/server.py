@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from qserver.cli.conditions import where_document
 from qserver.cli.console import Console
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from qserver.client.http import Reply
 
 
+Rows: TypeAlias = tuple[Sequence[str], Iterable[Sequence[Any]]]
+"""A header and rows, with numbers as the server sent them."""
+
+
 def number(text: str) -> float:
     """A finite number; ValueError otherwise."""
     value = float(text)
@@ -33,8 +37,14 @@ def add_server_options(
     parser: argparse.ArgumentParser,
     runtime: Runtime,
     run: Callable[[argparse.Namespace, Runtime], ExitCode],
+    *,
+    has_rows: bool = False,
 ) -> None:
-    """Add `--url`, `--timeout` and `--json` to a command that `run` carries out."""
+    """Add `--url`, `--timeout`, `--json` and `--quiet` to a command that `run` carries out.
+
+    Args:
+        has_rows: whether it shows rows; then `--csv` too.
+    """
     parser.add_argument(
         "--url",
         default=runtime.environ.get("QSERVER_URL") or None,
@@ -47,7 +57,13 @@ def add_server_options(
         metavar="S",
         help="how long to wait, in seconds (default: %(default)g)",
     )
-    parser.add_argument("--json", action="store_true", help="print the server's JSON")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print the server's JSON")
+    if has_rows:
+        shape.add_argument("--csv", action="store_true", help="print CSV, numbers in full")
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print the result alone: no cost, no remarks"
+    )
     parser.set_defaults(run=run)
 
 
@@ -204,16 +220,15 @@ def driver_of(args: argparse.Namespace, runtime: Runtime) -> SyncDriver:
 
 
 def reply_to(exchange: Exchange[Any], args: argparse.Namespace, runtime: Runtime) -> Reply:
-    """The server's reply; a question that may take long shows progress.
+    """The server's reply; progress is shown meanwhile.
 
     Raises:
         NotDoneError: the time is over.
         ServerProblemError: the server refused, or the job failed.
     """
     driver = driver_of(args, runtime)
-    if not exchange.may_take_long:
-        return driver.reply(exchange)
-    with runtime.console.progress("Waiting for the answer"):
+    awaited = "answer" if exchange.may_take_long else "server"
+    with runtime.console.progress(f"Waiting for the {awaited}"):
         return driver.reply(exchange)
 
 
@@ -222,10 +237,14 @@ def show_reply(
     show: Callable[[Console, Mapping[str, Any]], None],
     args: argparse.Namespace,
     runtime: Runtime,
+    *,
+    rows: Callable[[Mapping[str, Any]], Rows] | None = None,
 ) -> ExitCode:
-    """Show a reply by `show`; with `--json` as the server's JSON."""
+    """Show a reply by `show`; with `--json` as the server's JSON, with `--csv` by `rows`."""
     if args.json:
         runtime.console.line(reply.text.rstrip("\n"))
+    elif rows is not None and args.csv:
+        runtime.console.csv(*rows(reply.document))
     else:
         show(runtime.console, reply.document)
     return ExitCode.OK

@@ -50,7 +50,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
         "--no-spend", action="store_true", help="answer from history alone, or refuse with a price"
     )
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
-    add_server_options(parser, runtime, run_sql)
+    add_server_options(parser, runtime, run_sql, has_rows=True)
 
 
 def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -74,12 +74,20 @@ def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         "confidence": args.confidence,
     }
     if args.explain or explains(text):
-        price = client.price(text, **said)
+        if args.csv:
+            raise ConfigError("--csv", "not come with a price; --json has it")
+        with runtime.console.progress("Waiting for the price"):
+            price = client.price(text, **said)
         _show_price(runtime.console, price, as_json=args.json)
         return ExitCode.OK
     with runtime.console.progress("Waiting for the answer"):
         table = client.sql(text, **said, spend=not args.no_spend)
-    _show_table(runtime.console, table, as_json=args.json)
+    if args.csv:
+        columns = table.frame()
+        rows = zip(*(column.values for column in columns), strict=True)
+        runtime.console.csv([column.name for column in columns], rows)
+    else:
+        _show_table(runtime.console, table, as_json=args.json)
     return ExitCode.OK
 
 
@@ -99,11 +107,11 @@ def _show_table(console: Console, table: Table, *, as_json: bool) -> None:
         )
         return
     console.table(table.header(), list(table.texts()))
-    console.line()
+    console.aside()
     for note in table.notes():
-        console.line(note)
+        console.aside(note)
     if table.as_of:
-        console.line(f"counted up to {table.as_of}")
+        console.aside(f"counted up to {table.as_of}")
 
 
 def _show_price(console: Console, price: Price, *, as_json: bool) -> None:

@@ -11,7 +11,14 @@ from typing import Any
 
 from qserver.cli.conditions import read_json
 from qserver.cli.console import Console, cost_text, interval_text, percent_text
-from qserver.cli.questions import SOURCES, show_cost, show_curve, show_price, show_remarks
+from qserver.cli.questions import (
+    SOURCES,
+    answer_rows,
+    show_cost,
+    show_curve,
+    show_price,
+    show_remarks,
+)
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
     add_looking,
@@ -59,7 +66,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
     add_only_this(parser)
     add_looking(parser, may_measure_anew=False)
     parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
-    add_server_options(parser, runtime, run_workload)
+    add_server_options(parser, runtime, run_workload, has_rows=True)
 
 
 def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -79,7 +86,7 @@ def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         again = reply_to(asked, args, runtime)
         merged = {**reply.document, "consistent": again.document.get("consistent")}
         reply = Reply(text=json.dumps(merged), document=merged)
-    return show_reply(reply, _show_answers, args, runtime)
+    return show_reply(reply, show_answers, args, runtime, rows=lambda a: answer_rows(a["answers"]))
 
 
 def _document(args: argparse.Namespace) -> dict[str, Any]:
@@ -119,7 +126,8 @@ def _with_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
+def show_answers(console: Console, answer: Mapping[str, Any]) -> None:
+    """The answers of a workload as a table, with what to know of them."""
     nearest = answer.get("consistent")
     rows = []
     for i, one in enumerate(answer["answers"]):
@@ -137,7 +145,7 @@ def _show_answers(console: Console, answer: Mapping[str, Any]) -> None:
     together = answer["simultaneous"]
     if together is not None:
         percent = percent_text(_rounded_down(together["confidence"]))
-        console.line(f"all at once with {percent} percent confidence ({together['method']})")
+        console.aside(f"all at once with {percent} percent confidence ({together['method']})")
     _show_looking(console, answer)
     show_remarks(console, answer)
     show_cost(console, answer)
@@ -150,11 +158,11 @@ def _show_looking(console: Console, answer: Mapping[str, Any]) -> None:
 
     chosen = chosen_text(selection_of_reply(answer["answers"][0].get("selected_from")))
     if chosen:
-        console.line(f"each{chosen}")
+        console.aside(f"each{chosen}")
     table = Table.of_workload(answer, [str(i + 1) for i in range(len(answer["answers"]))])
     for line in (table.looking, table.laws):
         if line:
-            console.line(line)
+            console.aside(line)
 
 
 def _rounded_down(probability: float) -> float:

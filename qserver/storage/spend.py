@@ -36,7 +36,11 @@ from qserver.storage.keys import AUDIT, DATASETS, Keys
 from qserver.storage.owner import OwnerOperations, snapshot_arguments
 from qserver.storage.queue import Ended, Endings, JobQueue
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
-from qserver.storage.server.durability import await_durable, check_durable
+from qserver.storage.server.durability import (
+    await_durable,
+    check_durable,
+    check_failover,
+)
 from qserver.storage.store import check_schema
 
 
@@ -62,13 +66,15 @@ class SpendingStore:
         """
         client = connect(settings.store_url, role="worker", single_connection=True)
         check_server(client)
-        check_durable(client, allow_volatile=settings.allow_volatile)
+        found = cls(client, settings)
+        found.check_durable()
         check_schema(client)
-        return cls(client, settings)
+        return found
 
     def check_durable(self) -> None:
         """Raise StoreNotDurableError unless the store still keeps acknowledged writes."""
         check_durable(self._client, allow_volatile=self._settings.allow_volatile)
+        check_failover(self._client, replicas=self._settings.replicas)
 
     def await_durable(self, *, own_writes: bool = True) -> None:
         """Return once writes are on disk and on the configured replicas.

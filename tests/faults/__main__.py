@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.faults import kills, races, restarts
+from tests.faults import failovers, kills, races, restarts
 
 
 def main() -> int:
@@ -43,6 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--workers", type=int, default=1)
     one.add_argument("--shared", action="store_true", help="both are of one population")
     one.set_defaults(run=_fairness)
+    one = commands.add_parser("failovers", help="let sentinels elect another primary under load")
+    one.add_argument("--failovers", type=int, default=100)
+    one.add_argument("--clients", type=int, default=2)
+    one.set_defaults(run=_failovers)
     one = commands.add_parser("restarts", help="kill a process of a demo every so many seconds")
     one.add_argument("--every", type=float, default=3.6)
     one.add_argument("--seconds", type=float, default=320.0)
@@ -76,6 +80,15 @@ def _fairness(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         folder, n_flood=arguments.flood, shared=arguments.shared, n_workers=arguments.workers
     )
     return asdict(found)
+
+
+def _failovers(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    return failovers.run(
+        folder,
+        seed=arguments.seed,
+        n_failovers=arguments.failovers,
+        n_clients=arguments.clients,
+    ).plain()
 
 
 def _restarts(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:

@@ -101,27 +101,27 @@ def run(
         port = site.settings.port
         with Crowd(port, datasets=names, n_clients=n_clients, seed=seed) as crowd:
             for trap in schedule(seed, n_kills, victims):
-                _let_answer(site, crowd)
+                let_answer(site, crowd)
                 if _spring(site, trap, rng, trap_s=trap_s):
                     places[f"{trap.when} {trap.step}"] += 1
                     fallen[trap.victim] += 1
                 else:
                     report.n_not_sprung += 1
             crowd.stop_asking()
-            _let_end(site, crowd, report)
+            let_end(site, crowd, report)
         report.sprung, report.by_victim = dict(sorted(places.items())), dict(fallen)
         report.questions = dict(Counter(s.state for s in crowd.memory.shown))
         report.done = dict(Counter(s.kind for s in crowd.memory.shown if s.state == "done"))
         report.failures, report.n_broken_connections = crowd.memory.codes(), crowd.memory.n_broken
         site.stop_workers()
-        _check(site, crowd, report)
+        check(site, crowd, report)
         report.deaths, report.odd_ends = site.deaths, site.odd_ends
         report.last_words = site.last_words()
     report.took_s = round(time.monotonic() - begun, 1)
     return report
 
 
-def _let_answer(site: Site, crowd: Crowd) -> None:
+def let_answer(site: Site, crowd: Crowd) -> None:
     """Let the site answer some questions between two kills, so that history and ledger grow."""
     enough = len(crowd.memory.shown) + _N_BETWEEN
     with contextlib.suppress(TimeoutError):
@@ -157,7 +157,7 @@ def _go_on(site: Site, *, after_s: float) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-def _let_end(site: Site, crowd: Crowd, report: Report) -> None:
+def let_end(site: Site, crowd: Crowd, report: Report) -> None:
     """Wait until every client heard of its question and the queues are empty."""
     try:
         site.wait_until(
@@ -169,7 +169,8 @@ def _let_end(site: Site, crowd: Crowd, report: Report) -> None:
         report.faults.append(f"{site.n_unfinished()} jobs did not end")
 
 
-def _check(site: Site, crowd: Crowd, report: Report) -> None:
+def check(site: Site, crowd: Crowd, report: Report) -> None:
+    """Compare the books of each population with what clients were shown and workers drew."""
     sizes = site.folder / "groups.txt"
     if sizes.exists():
         report.groups = dict(sorted(Counter(map(int, sizes.read_text().split())).items()))

@@ -21,6 +21,7 @@ from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.client import Pipeline
 from redis.commands.core import Script
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError, SentinelConnectionPool
 
 from qserver.errors import (
     ConfigError,
@@ -30,15 +31,25 @@ from qserver.errors import (
     StoreUnavailableError,
     StoreUnsupportedError,
 )
+from qserver.storage.server.sentinel import (
+    SENTINEL_OPTIONS,
+    SENTINEL_SCHEMES,
+    SentinelAddress,
+    n_replicas,
+)
 from qserver.storage.server.state_folder import StateFolder
 
 _OLDEST_REDIS = (7, 2)
 _OLDEST_VALKEY = (8, 0)
-_SCHEMES = ("unix", "redis", "rediss")
+_SCHEMES = ("unix", "redis", "rediss", *SENTINEL_SCHEMES)
 # An address may name a place, a user and, for TLS, certificates. Any other option would overrule
 # the promises of this module, since a query string wins over keyword arguments.
 _URL_OPTIONS = frozenset(
     {"db", "username", "password"} | {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile"}
+)
+_ADVICE = (
+    "A charge is one step on several keys, which a cluster cannot take. For another primary when "
+    "one dies, name sentinels: redis+sentinel://host:26379,host:26379/NAME"
 )
 _READS = frozenset(
     {"TIME", "INFO", "ROLE", "CONFIG GET", "SCRIPT EXISTS", "EVAL_RO", "EVALSHA_RO"}
@@ -73,6 +84,14 @@ class StoreClient(redis.Redis):
     def is_single_connection(self) -> bool:
         """Whether every command goes over one connection."""
         return self.connection is not None
+
+    def n_replicas(self) -> int | None:
+        """Replicas that sentinels know and may elect; None for a server that none watches."""
+        pool = self.connection_pool
+        if not isinstance(pool, SentinelConnectionPool):
+            return None
+        with translated_errors(self.where):
+            return n_replicas(pool)
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """The reply to one command; StoreError when the server cannot or will not serve."""
@@ -121,7 +140,9 @@ def connect(
 
     Args:
         url: `unix:///path`, `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS;
-            or `state:///path` for the embedded server that runs on that state folder.
+            `redis+sentinel://[user:password@]host[:port],.../NAME[/db]`, or `rediss+sentinel://`,
+            for the primary that sentinels name; or `state:///path` for the embedded server that
+            runs on that state folder.
         role: who connects, shown by CLIENT LIST: lower-case letters and dashes.
         timeout_s: limit for connecting and for each reply, in seconds. A blocking command must
             ask for less.
@@ -139,23 +160,35 @@ def connect(
         raise ConfigError("role", "be lower-case letters and dashes", role)
     where = public_address(url)
     with translated_errors(where):
-        made = StoreClient.from_url(
-            url,
-            decode_responses=True,
-            protocol=2,
-            client_name=f"qserver-{role}",
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            health_check_interval=30,
-            retry=Retry(NoBackoff(), 0),
-            single_connection_client=single_connection,
-        )
-    client = cast("StoreClient", made)
+        client = _made(url, role, timeout_s, single_connection=single_connection)
     client.where = where
     if client.connection is not None:
         connection: Any = client.connection  # its methods have no types
         connection.register_connect_callback(client._count_reconnect)
     return client
+
+
+def _made(url: str, role: str, timeout_s: float, *, single_connection: bool) -> StoreClient:
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "protocol": 2,
+        "client_name": f"qserver-{role}",
+        "health_check_interval": 30,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if urlsplit(url).scheme in SENTINEL_SCHEMES:
+        pool = SentinelAddress.read(url).pool(timeout_s=timeout_s, **options)
+        client = StoreClient(connection_pool=pool, single_connection_client=single_connection)
+        client.auto_close_connection_pool = True
+        return client
+    made = StoreClient.from_url(
+        url,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        single_connection_client=single_connection,
+        **options,
+    )
+    return cast("StoreClient", made)
 
 
 def public_address(url: str) -> str:
@@ -165,6 +198,8 @@ def public_address(url: str) -> str:
         return f"the store of {unquote(parts.path)}"
     if parts.scheme == "unix":
         return f"unix://{parts.path}"
+    if parts.scheme in SENTINEL_SCHEMES:
+        return str(SentinelAddress.read(url))
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or "localhost"
     return f"{parts.scheme}://{host}:{parts.port or 6379}{parts.path.rstrip('/')}"
 
@@ -185,9 +220,11 @@ def check_server(client: redis.Redis) -> None:
         raise StoreUnsupportedError(
             f"The server must be Redis 7.2 or later, or Valkey 8 or later, got {name} {version}."
         )
-    mode = info.get("server_mode", info.get("redis_mode", "standalone"))
+    mode = str(info.get("server_mode", info.get("redis_mode", "standalone")))
     if mode != "standalone":
-        raise StoreUnsupportedError(f"The server must run in standalone mode, got {mode}.")
+        raise StoreUnsupportedError(
+            f"The server must run in standalone mode, got {mode}. {_ADVICE}"
+        )
 
 
 class Scripts:
@@ -269,6 +306,10 @@ def _translate(error: redis.RedisError, where: str) -> StoreError | None:
     text = str(error).rstrip(".")
     if isinstance(error, redis.AuthenticationError):
         return StoreUnavailableError(f"Redis at {where} refused the credentials.")
+    if isinstance(error, MasterNotFoundError):
+        return StoreUnavailableError(
+            f"No sentinel of {where} answers and names a primary that is up under that name."
+        )
     if isinstance(error, redis.ConnectionError):
         return StoreUnavailableError(f"Redis at {where} cannot be used now: {text}.")
     if isinstance(error, redis.TimeoutError):
@@ -306,18 +347,21 @@ def _resolved(url: str) -> str:
 
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
-    form = "be a unix://, redis:// or rediss:// address"
+    form = "be a unix://, redis://, rediss://, redis+sentinel:// or rediss+sentinel:// address"
     if parts.scheme not in _SCHEMES:
         raise ConfigError("redis_url", form)
+    is_sentinel = parts.scheme in SENTINEL_SCHEMES
+    if is_sentinel:
+        SentinelAddress.read(url)
     if parts.scheme == "unix" and not parts.path.startswith("/"):
         raise ConfigError("redis_url", "name the socket by its full path, as unix:///path")
     try:
-        _ = parts.port
+        _ = is_sentinel or parts.port
     except ValueError as exc:
         raise ConfigError("redis_url", "hold a port from 0 to 65535") from exc
-    unknown = sorted(set(parse_qs(parts.query, keep_blank_values=True)) - _URL_OPTIONS)
-    if unknown:
-        raise ConfigError("redis_url", f"use no option but {', '.join(sorted(_URL_OPTIONS))}")
+    known = _URL_OPTIONS | SENTINEL_OPTIONS if is_sentinel else _URL_OPTIONS
+    if set(parse_qs(parts.query, keep_blank_values=True)) - known:
+        raise ConfigError("redis_url", f"use no option but {', '.join(sorted(known))}")
 
 
 def _version_pair(version: str) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Durability: the server keeps acknowledged writes, or nothing is spent.
 
-`check_durable` reads the settings before work starts. After a write, `await_durable` waits until
+`check_durable` reads the settings before work starts, and `check_failover` those of a store whose
+sentinels may elect another primary. After a write, `await_durable` waits until
 the server says that it is on disk. It does not trust the settings, which can change at any time.
 """
 
@@ -81,6 +82,39 @@ def check_durable(client: redis.Redis, *, allow_volatile: bool) -> None:
             _check_setting(rule, settings)
     if not allow_volatile:
         _check_last_writes(info)
+
+
+def check_failover(client: StoreClient, *, replicas: int) -> None:
+    """Check that a charge outlives its primary, where sentinels may elect another.
+
+    They elect any replica, by offsets that are some seconds old, while the old primary still takes
+    writes and its other replicas confirm them. So all must have a charge before anything is drawn.
+    And a primary that was cut off must refuse what it can tell nobody.
+
+    Args:
+        replicas: number of replicas that `await_durable` waits for.
+
+    Raises:
+        StoreNotDurableError: for too few of those that the sentinels know, or a primary that was
+            cut off would take writes.
+        StoreUnavailableError: neither answers.
+    """
+    n_known = client.n_replicas()
+    if n_known is None:
+        return
+    if replicas < max(1, n_known):
+        raise StoreNotDurableError(
+            f"`QSERVER_REPLICAS` must be {max(1, n_known)} with sentinels that may elect each of "
+            f"{n_known} replicas, got {replicas}: a charge must be on all. Where some are gone for "
+            "good, run on each sentinel: SENTINEL RESET NAME"
+        )
+    # INFO has this field where both settings are above 0, also on servers that forbid CONFIG.
+    if "min_slaves_good_slaves" not in client.info("replication"):
+        raise StoreNotDurableError(
+            "`min-replicas-to-write` and `min-replicas-max-lag` must be above 0 with sentinels: a "
+            "primary that was cut off would take writes that are lost. Run there and on each "
+            "replica: CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 10"
+        )
 
 
 def await_durable(
