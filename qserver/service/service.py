@@ -117,9 +117,9 @@ class Service:
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)
         self.notes = StatementNotes(store, self._datasets)
-        self._explained = LastUsed[tuple[str, Stamp, str], Explained[WorkloadExplanation]](
-            MOST_KEPT
-        )
+        self._explained = LastUsed[
+            tuple[str, Stamp, str, frozenset[int] | None], Explained[WorkloadExplanation]
+        ](MOST_KEPT)
         self.kept_statements = LastUsed[StatementKey, AnyStatement](MOST_KEPT)
 
     def datasets(self) -> list[DatasetStatus]:
