@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from typing import Literal
 
 import numpy as np
@@ -304,11 +305,11 @@ class RecordSource:
 
     Args:
         drawn_from: the distribution of the draws.
-        moved_to: the estimate to whose tables they are moved; None if they are drawn from it.
+        moved_to: the tables that they are moved towards; None if the estimate is exact.
     """
 
     drawn_from: DomainDistribution
-    moved_to: Estimate | None
+    moved_to: Targets | None
 
     def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
         """Records as codes, shape (n, attributes)."""
@@ -318,11 +319,32 @@ class RecordSource:
         return records
 
 
+@dataclass(frozen=True)
+class Targets:
+    """The tables that records are moved towards, of total one, flat by the layout.
+
+    They are those of the estimate and all pairs inside them: of a wide table the pairs tell more
+    than its own small cells, which noise rules.
+    """
+
+    layout: Layout
+    tables: FloatArray
+
+    @classmethod
+    def of(cls, found: Estimate) -> Targets:
+        """Those of an estimate."""
+        held = found.layout.scopes
+        pairs = dict.fromkeys(chain.from_iterable(combinations(s, 2) for s in held))
+        layout = layout_of(found.layout.sizes, [*held, *pairs])
+        tables = [found.distribution.marginal(s).ravel() for s in layout.scopes]
+        return cls(layout, np.concatenate(tables))
+
+
 def record_source(found: Estimate, *, max_cells: int = DRAW_CELLS) -> RecordSource:
     """The estimate's distribution if exact, else one fitted to its tables, followed by moves."""
     if found.fit.oracle == "exact":
         return RecordSource(found.distribution, None)
-    return RecordSource(tractable(found, max_cells=max_cells), found)
+    return RecordSource(tractable(found, max_cells=max_cells), Targets.of(found))
 
 
 def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> DomainDistribution:

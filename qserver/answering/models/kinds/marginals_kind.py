@@ -38,7 +38,7 @@ from qserver.models.marginals.estimate import (
 from qserver.models.marginals.fit.observations import Likelihood
 from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.selection import best_choice
+from qserver.models.marginals.selection import best_views
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS
@@ -174,7 +174,7 @@ class MarginalsKind:
             return tuple(WantedTable(s, epsilon / len(scopes), is_more=True) for s in scopes)
         known = {s: a / epsilon for s, a in measured(domain.sizes, measurements).items()}
         offered = candidates(domain.sizes, scopes)
-        choice = best_choice(domain.sizes, scopes, candidates=offered, known=known)
+        choice = best_views(domain.sizes, scopes, candidates=offered, known=known)
         return tuple(
             WantedTable(s, epsilon * float(share), is_more=True)
             for s, share in zip(choice.scopes, choice.shares, strict=True)
