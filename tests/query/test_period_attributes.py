@@ -126,6 +126,7 @@ def runs(condition: object) -> list[str]:
         ({"last": 99}, range(10, 18)),
         (["2024-W10", "2024-W11"], range(10, 12)),
         ("2024-W17", range(17, 18)),
+        ("2024-03-04", range(10, 11)),
     ],
 )
 def test_condition_of_json_selects_whole_weeks(condition: object, weeks: range) -> None:
@@ -141,7 +142,7 @@ def test_condition_of_json_selects_whole_weeks(condition: object, weeks: range) 
         ({"last": 0}, "last` must be a whole number > 0"),
         ({"last": "3"}, "last` must be a whole number > 0"),
         ({"between": ["2024-W12"]}, "between` must be a list of two periods [low, high]"),
-        ("2024-03-04", "week` must be a period of `week`, got '2024-03-04'. 2024-03-04 lies in"),
+        ("2024-03-05", "week` must be a period of `week`, got '2024-03-05'. 2024-03-05 lies in"),
         (["2024-W10", "2024-W30"], "week[1]` must be a period of `week`, got '2024-W30'. Its per"),
         ("week 10", "week` must be a week such as 2024-W10, or a date such as 2024-03-01, got"),
     ],
