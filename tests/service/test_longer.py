@@ -168,11 +168,12 @@ def test_an_average_says_nothing_of_the_lengths_of_its_parts(
 
 @pytest.mark.slow
 def test_groups_of_too_few_records_are_told_apart(town: Deployment) -> None:
-    """Of 500 people 167 are men, and nobody is of another sex."""
+    """Of 500 people 167 are men, and nobody is of another sex; noise may tell the men at once."""
     text = "SELECT sex, AVG(age) FROM people GROUP BY sex WITHIN 1 ASSUMING AT LEAST 300"
     [remark, *_] = answered(town, text).asked.statement.remarks
-    assert remark.startswith(
-        "2 of 3 numbers: too few records, surely under 300 (ASSUMING AT LEAST)"
+    assert remark[0] in "12"
+    assert remark[1:].startswith(
+        " of 3 numbers: too few records, surely under 300 (ASSUMING AT LEAST)"
     )
     assert remark.endswith("in place of ±1. A smaller ASSUMING AT LEAST measures more.")
 

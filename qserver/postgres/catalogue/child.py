@@ -85,7 +85,7 @@ class _Engine:
     def replies(self, request: dict[str, Any]) -> Iterator[tuple[bytes, bytes]]:
         """The columns of a statement, its rows unless it is only described, and its end."""
         import duckdb
-        from sqlglot.errors import SqlglotError
+        from sqlglot import ParseError, TokenError, UnsupportedError
 
         from qserver.errors import CapacityError, QServerError
         from qserver.postgres.wire.faults import NOT_SUPPORTED, TOO_LARGE, PostgresError
@@ -98,7 +98,7 @@ class _Engine:
             yield _error(TOO_LARGE, "The query of the catalogue takes too much memory.")
         except (duckdb.FatalException, duckdb.InternalException):
             raise  # this database is of no more use
-        except (duckdb.Error, QServerError, SqlglotError) as exc:
+        except (duckdb.Error, QServerError, ParseError, TokenError, UnsupportedError) as exc:
             first = str(exc).split("\n", 1)[0][:160]
             yield _error(NOT_SUPPORTED, f"The query is not supported here ({first}).")
         yield DONE, b""
