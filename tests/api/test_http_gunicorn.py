@@ -22,6 +22,13 @@ from qserver.config import Settings
 from qserver.program import limit_threads
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "HTTP that is asked to stop answers the questions at hand",
+    ),
+]
+
 TIMEOUT_S = 60
 BLOCKING_APP = """
 import os

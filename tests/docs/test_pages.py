@@ -22,10 +22,18 @@ from worker.parser import build_parser as worker_parser
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CHANGELOG = ROOT / "CHANGELOG.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-WRITTEN = {page.name: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
+WRITTEN = {
+    page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8")
+    for page in sorted(DOCS.rglob("*.md"))
+}
 PAGES = WRITTEN | {name: text for name, text in made().items() if name.endswith(".md")}
 SHOWN = sorted([*DOCS.glob("figures/*.svg"), DOCS / "tracing.svg"])
+_KEPT_TABLE = r"(?s)<!-- table: \w+ -->.*?<!-- end: \w+ -->"
+"""What a benchmark puts on its page."""
+_MOST_BYTES = 240_000
+"""Of all that is written by hand, so that somebody reads it."""
 
 
 def _anchors(text: str) -> set[str]:
@@ -47,6 +55,12 @@ def _broken(text: str, *, at: Path) -> list[str]:
         if led_to is None or (anchor and anchor not in _anchors(led_to)):
             found.append(f"{target}#{anchor}")
     return found
+
+
+def test_what_is_written_by_hand_can_be_read_in_a_day() -> None:
+    named = (README, *(f.read_text("utf-8") for f in (ROOT / "CONTRIBUTING.md", CHANGELOG)))
+    by_hand = (re.sub(_KEPT_TABLE, "", text) for text in (*WRITTEN.values(), *named))
+    assert sum(len(text.encode()) for text in by_hand) <= _MOST_BYTES
 
 
 def test_what_is_made_lies_in_no_checkout() -> None:
@@ -105,7 +119,7 @@ def test_every_page_stands_in_the_list_of_pages_and_of_the_site() -> None:
     index = WRITTEN["index.md"]
     site = (ROOT / "deploy" / "site" / "mkdocs.yml").read_text(encoding="utf-8")
     names = [name for name in PAGES if name != "index.md"]
-    assert [name for name in names if f"]({name})" not in index] == []
+    assert [name for name in names if f"]({name}" not in index] == []
     assert [name for name in names if f": {name}\n" not in site] == []
 
 

@@ -22,6 +22,14 @@ from worker.constants import WORKER
 from worker.noise.mechanism import release
 from worker.private.tables import RecordTable, table_from_columns
 
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "no value and no number of records makes a count fail or take more memory; a new draw "
+        "asks for the same coins whatever the count",
+    ),
+]
+
 SIZES = (12, 300, 5)
 CHUNK = WORKER.scan_chunk
 PER_NUMBER = 32
