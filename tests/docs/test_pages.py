@@ -158,12 +158,14 @@ def test_the_pages_build_a_site(tmp_path: Path) -> None:
     """A warning of the builder ends it, by `strict`."""
     config = str(ROOT / "deploy" / "site" / "mkdocs.yml")
     build(load_config(config, strict=True, site_dir=str(tmp_path / "site")))
-    assert "<table" in (tmp_path / "site" / "concepts.html").read_text(encoding="utf-8")
-    pages = {page.stem: page.read_text("utf-8") for page in (tmp_path / "site").glob("*.html")}
+    site = tmp_path / "site"
+    pages = {p.relative_to(site).as_posix(): p.read_text("utf-8") for p in site.rglob("*.html")}
+    assert "<table" in pages["concepts.html"]
     assert [name for name, text in pages.items() if "```" in text] == []
-    assert "plan_p99_ms" in pages["results"]
+    assert "plan_p99_ms" in pages["results.html"]
+    assert "selected_from" in pages["python-api.html"]
     for name in PAGES:
         title = re.search(r"(?m)^# (.+)$", PAGES[name])
         assert title is not None
-        assert title[1] in pages[Path(name).stem]
+        assert title[1] in pages[name.replace(".md", ".html")]
     assert json.loads((tmp_path / "site" / "domain.schema.json").read_text("utf-8"))["$id"]

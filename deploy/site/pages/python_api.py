@@ -10,10 +10,12 @@ _HEAD = """\
 Made from the docstrings when the site is built. [Python](python.md) has examples.
 """
 _FIRST = ("Client", "AsyncClient")
+_OF_THE_DRIVER = ("dbapi.connect", "dbapi.Cursor")
 _OF_CLIENTS = ("clients.Models", "clients.ModelPrices")
 
 
 def python_api() -> str:
     """The page, as Markdown of mkdocstrings."""
-    names = [*_FIRST, *_OF_CLIENTS, *(n for n in client.__all__ if n not in _FIRST), "dbapi"]
+    others = (name for name in client.__all__ if name not in _FIRST)
+    names = [*_FIRST, *_OF_CLIENTS, *others, *_OF_THE_DRIVER]
     return "\n".join([_HEAD, *(f"::: qserver.client.{name}\n" for name in names)])
