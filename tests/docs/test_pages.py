@@ -30,6 +30,7 @@ WRITTEN = {
 }
 PAGES = WRITTEN | {name: text for name, text in made().items() if name.endswith(".md")}
 SHOWN = sorted([*DOCS.glob("figures/*.svg"), DOCS / "tracing.svg"])
+_MOST_OF_A_PICTURE = 60_000
 _KEPT_TABLE = r"(?s)<!-- table: \w+ -->.*?<!-- end: \w+ -->"
 """What a benchmark puts on its page."""
 _MOST_BYTES = 240_000
@@ -71,6 +72,15 @@ def test_every_figure_is_shown_by_a_page() -> None:
     text = "".join(WRITTEN.values())
     names = [path.relative_to(DOCS).as_posix() for path in SHOWN]
     assert [name for name in names if f"]({name})" not in text] == []
+
+
+def test_twelve_pictures_are_small_and_each_is_in_the_gallery() -> None:
+    """`tests/browser/test_gallery.py` takes them."""
+    pictures = sorted((DOCS / "pictures").iterdir())
+    assert len(pictures) == 12
+    for path in pictures:
+        assert f"](pictures/{path.name})" in WRITTEN["gallery.md"]
+        assert path.stat().st_size <= _MOST_OF_A_PICTURE
 
 
 def test_the_figures_show_what_would_be_drawn_today_to_a_pixel() -> None:
