@@ -1,7 +1,7 @@
 """No value of the data makes a measurement fail: neither by itself nor by the memory that it takes.
 
 What is held to public bounds here: the memory of a scan and the coins of a new draw. That the
-machine has the memory is assumed of its owner (docs/guarantee.md, what is needed of the server).
+machine has the memory is assumed of its owner (docs/guarantee.md, 9).
 """
 
 from __future__ import annotations
