@@ -20,7 +20,8 @@ def test_every_dependency_names_the_lowest_version_and_the_first_major_one_not_t
     for extra in PROJECT["optional-dependencies"].values():
         named += extra
     assert len(named) > len(PROJECT["dependencies"])
-    assert [name for name in named if not _BOUNDS.fullmatch(name)] == []
+    others = [name for name in named if not name.startswith("qserver[")]  # an extra of our own
+    assert [name for name in others if not _BOUNDS.fullmatch(name)] == []
 
 
 @pytest.mark.slow

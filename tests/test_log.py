@@ -7,7 +7,16 @@ import logging
 import sys
 from typing import Any
 
+import pytest
+
 from qserver.program import formatter_of
+
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "metrics and logs tell no time finer than the slot",
+    ),
+]
 
 
 def record(message: str, **extra: Any) -> logging.LogRecord:

@@ -100,7 +100,7 @@ class WorkerConstants:
 
     lease_pause_s: float = 0.002
     """Seconds between two tries for a lease that another worker holds; a spend takes some 30 ms
-    (docs/benchmarks.md). Checked by `python -m tests.faults fairness`: docs/promises.md."""
+    (docs/benchmarks.md). Checked by `python -m tests.faults fairness`."""
 
     owner_lease_pause_s: float = 0.01
     """The same for a rotation, where nobody waits for an answer. Not measured."""

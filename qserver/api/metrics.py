@@ -30,6 +30,10 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 REQUESTS = Counter(
     "qserver_http_requests", "Requests that were answered.", ["method", "route", "status"]
 )
+SECONDS = (
+    "qserver_http_request_seconds",
+    "Times of requests, rounded up to whole publication slots.",
+)
 PROBLEMS = Counter("qserver_http_problems", "Problems that were sent, by code.", ["code"])
 
 
@@ -90,10 +94,5 @@ def _histogram(slot_s: float) -> Histogram:
         if _histograms:
             raise ValueError("one process has one slot")
         buckets = [slot_s * 2.0**i for i in range(_N_BUCKETS)]
-        _histograms[slot_s] = Histogram(
-            "qserver_http_request_seconds",
-            "Times of requests, rounded up to whole publication slots.",
-            ["route"],
-            buckets=buckets,
-        )
+        _histograms[slot_s] = Histogram(*SECONDS, ["route"], buckets=buckets)
     return _histograms[slot_s]

@@ -118,7 +118,7 @@ LIMITS = LedgerLimits()
 
 # The search for a claim's bound. None decides whether the bound holds: a smaller one may leave it
 # above the least, so that an answer is refused that need not be. All were set by eye on histories
-# of 100 to 5,000 rows (docs/limits.md).
+# of 100 to 5,000 rows (tests/benchmarks/studies/campaigns.md).
 MOST_CELLS: Final = 128
 """Most classes of cells of a linear program that is not over all of them."""
 MOST_ALL: Final = 1_000

@@ -7,7 +7,7 @@ no person has lost more than
     max over sets S of snapshots without a declared pair inside S of sum over S of share(s).
 
 A pair says nothing of a third snapshot: east and west may be disjoint, west and lab too, and yet
-east and lab hold the same people. The proof is in docs/guarantee.md, "Several datasets".
+east and lab hold the same people. The proof is in docs/guarantee.md, 5.
 
 The maximum is a heaviest independent set of the graph of pairs, found by branch and bound in each
 of its components. Past `LIMITS.population_nodes` nodes of a component an upper bound stands, which

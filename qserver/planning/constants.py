@@ -162,7 +162,7 @@ class PlannerConstants:
 
     learnt_worth: float = 0.7
     """Learnt levels are used if the rest of a base costs at most this part of what it costs on
-    the present ones. Not measured alone: docs/benchmarks.md has figures with and without."""
+    the present ones. Not measured alone: tests/benchmarks/studies/planner.md."""
 
     kept_lattices: int = 8
     """Lattices kept for reuse. Not measured: memory."""

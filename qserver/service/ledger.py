@@ -28,7 +28,7 @@ MAX_PAGE_CHARACTERS = 8 << 20
 """Most characters of the entries on one page of more than one entry."""
 
 _MOST_READERS = 256
-_MOST_SPEND_POINTS = 400
+MOST_SPEND_POINTS = 400
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class LedgerViews:
             points = tuple(SpendPoint(mark.at, mark.spent_nano) for mark in ledger.marks)
         now, budget = int(self._wall_clock()), stamp.budget
         return BurnDown(
-            points=thinned(points, _MOST_SPEND_POINTS),
+            points=thinned(points, MOST_SPEND_POINTS),
             now=now,
             limit_nano=budget.limit_nano,
             spent_nano=budget.spent_nano,

@@ -21,6 +21,15 @@ from qserver.answering.checkpoint import (
 )
 from qserver.records.state import State
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "a process that goes on from a checkpoint prices, plans and answers as one that replayed,"
+        " to the last bit; what came after is appended; one that is damaged, another's, of other "
+        "code or ahead of the store is ignored",
+    ),
+]
+
 KEY = b"k" * 32
 STATE = State(
     {"n": 3, "of": {"name": "umlaut ü"}},

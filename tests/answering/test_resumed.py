@@ -23,6 +23,15 @@ from qserver.records.charge import Relation
 from tests.sweeps import n_of
 from tests.worker.spending.dry import DryTown
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "a process that goes on from a checkpoint prices, plans and answers as one that replayed,"
+        " to the last bit; what came after is appended; one that is damaged, another's, of other "
+        "code or ahead of the store is ignored",
+    ),
+]
+
 SETTINGS = Settings()
 N_ASKED = n_of(24, share=12)
 KINDS: Sequence[tuple[tuple[int, ...], Relation, int, bool]] = (

@@ -25,6 +25,22 @@ from tests.api.fake_answers import MEASURED
 from tests.api.fake_service import FakeService
 from tests.api.quiet_server import QuietHandler
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "only a token in force gets in; revocation ends it within a second; kept answers lie "
+        "behind the gate",
+    ),
+    pytest.mark.promise(
+        "Accounts",
+        "nobody without a token learns a dataset's name",
+    ),
+    pytest.mark.promise(
+        "Accounts",
+        "rates hold over all processes, of IPv6 by network, and IPv4 however it is spelled",
+    ),
+]
+
 OWNERS = ("/v1/audit", "/v1/datasets/adult/audit", "/v1/datasets/adult/spending")
 READ = tuple(f"/v1/datasets{rest}" for rest in ("", "/adult", "/adult/history", "/adult/history/0"))
 NAMES = ("ann", "boss", "gone")

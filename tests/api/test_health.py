@@ -30,6 +30,19 @@ from tests.api.calls import Caller, Reply, assert_problem
 from tests.deployment import Deployment
 from worker.spending.loop import Heartbeat
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "a worker that is asked to stop ends its job first, hands back what it took, and is not "
+        "said to live any more",
+    ),
+    pytest.mark.promise(
+        "Operations",
+        "readiness tells of a store that hangs, is gone, may forget, or has a full disk, and of "
+        "workers that are gone or hang",
+    ),
+]
+
 DEADLINE_S = 120.0
 
 

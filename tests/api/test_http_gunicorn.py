@@ -23,6 +23,13 @@ from qserver.config import Settings
 from qserver.program import limit_threads
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem, chunk, n_segments
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "HTTP that is asked to stop answers the questions at hand",
+    ),
+]
+
 TIMEOUT_S = 60
 BLOCKING_APP = """
 import os

@@ -6,6 +6,13 @@ import pytest
 
 from tests.api.calls import ASK, QUESTION, Caller, Reply, assert_problem
 
+pytestmark = [
+    pytest.mark.promise(
+        "Hostile input",
+        "pages of other origins get nothing: no CORS, no framing, no sniffing",
+    ),
+]
+
 ELSEWHERE = {"Origin": "https://elsewhere.example"}
 PREFLIGHT = {
     **ELSEWHERE,

@@ -1,37 +1,24 @@
-"""Every route has a lane and stated limits: one line of docs/limits.md each."""
+"""Every route has a lane and stated limits: one line of the page of requests each."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 from flask import Flask
 
-from qserver.answering import consistency, explain
-from qserver.answering.models import correlated
-from qserver.answering.models.kinds import network_kind
+from deploy.site.pages.requests import requests_page, routes_of
 from qserver.api.ahead import FREE_BEFORE_KEY, lane_of
 from qserver.api.app import create_app
-from qserver.api.process import gunicorn, parking
-from qserver.api.routes.datasets import MAX_LIMIT
-from qserver.config import Settings
 from qserver.errors import CapacityError
-from qserver.planning.constants import PLANNER
-from qserver.portal import guard
 from qserver.portal.blueprint import Portal
-from qserver.query import domain, linear, partition, question
+from qserver.query import linear
 from qserver.query.domain import Attribute, Domain
-from qserver.query.sql import parser, tokens
-from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.query.structured import parse_query
-from qserver.service import history, ledger, models, statement_steps
-
-LIMITS = Path(__file__).parents[2] / "docs" / "limits.md"
-_LANES = {"": "short", "questions": "questions", "costly": "costly", "long": "long"}
 
 
 def the_app() -> Flask:
@@ -48,25 +35,11 @@ def routes() -> Iterator[tuple[str, str]]:
             yield method, path
 
 
-def stated() -> dict[tuple[str, str], list[str]]:
-    """The lines of the table of routes: lane, request, work, reply."""
-    found: dict[tuple[str, str], list[str]] = {}
-    text = LIMITS.read_text(encoding="utf-8")
-    for line in re.findall(r"(?m)^\| `((?:GET|POST) /.*) \|$", text):
-        named, *cells = [cell.strip() for cell in f"`{line}".split(" | ")]
-        for method, path in re.findall(r"`(GET|POST) ([^`]+)`", named):
-            assert (method, path) not in found, f"{method} {path} has two lines"
-            found[method, path] = cells
-    return found
-
-
-def test_every_route_has_a_line_with_its_lane_and_its_limits() -> None:
-    lines = stated()
-    assert set(lines) == set(routes())
-    for (_, path), cells in lines.items():
-        assert len(cells) == 4
-        assert all(cells), path
-        assert cells[0] == _LANES[lane_of({"PATH_INFO": path})], path
+def test_the_page_of_requests_has_every_route_once() -> None:
+    page = requests_page()
+    assert Counter(routes_of(page)) == Counter(f"{method} {path}" for method, path in routes())
+    assert "`GET /readyz` | short |" in page
+    assert f"{linear.MAX_TERMS:,} terms, {linear.MAX_FACTORS:,} conditions" in page
 
 
 @pytest.mark.parametrize(
@@ -94,41 +67,6 @@ def test_a_path_has_its_lane(path: str, lane: str) -> None:
 def test_what_was_free_before_is_short() -> None:
     environ = {"PATH_INFO": "/v1/datasets/people/query", FREE_BEFORE_KEY: True}
     assert lane_of(environ) == ""
-
-
-def test_the_bounds_that_the_page_states_are_those_of_the_code() -> None:
-    text = LIMITS.read_text(encoding="utf-8").replace("\n", " ")
-    for stated_bound in (
-        f"{parking.MOST_WAITING:,} requests and {parking.MOST_WAITING_BYTES:,} bytes of bodies",
-        f"at most {gunicorn.limit_request_line:,} bytes with "
-        f"{gunicorn.limit_request_fields} header fields",
-        f"`QSERVER_MAX_BODY_BYTES` ({Settings().max_body_bytes:,})",
-        f"{linear.MAX_TERMS:,} terms, {linear.MAX_FACTORS:,} weight vectors",
-        f"{linear.MAX_RUNS:,} runs of weights;",
-        f"{question.MAX_QUESTIONS:,} questions, {question.MAX_TERMS:,} terms in all",
-        f"{MAX_CHARACTERS:,} characters, {tokens.MAX_TOKENS:,} words, {parser.MAX_CELLS:,} numbers",
-        f"model: {question.MAX_SPECIFICATION:,} characters",
-        f"the domain file's {domain.MAX_VALUES_IN_ALL:,} values",
-        f"{MAX_LIMIT:,} items, {history.MAX_PAGE_RUNS:,} runs",
-        f"{partition.MAX_TABLE_CELLS:,} values, or {linear.MAX_RUNS:,} runs of one row",
-        f"{MAX_LIMIT:,} entries, {ledger.MAX_PAGE_CHARACTERS:,} characters",
-        f"of an attribute, {domain.MAX_VALUES:,}",
-        f"history answers: {Settings().max_rows:,} rows",
-        f"eight plans of {PLANNER.question_work:,.0f} units",
-        f"{consistency.MAX_STEPS:,} steps on {consistency.MAX_CELLS:,} cells",
-        f"{PLANNER.workload_work:,.0f} units for a plan",
-        f"{PLANNER.apart_work:,.0f} one by one",
-        f"prices one by one within {explain.APART_WORK:,.0f}",
-        f"takes at most {explain.CURVE_WORK:,.0f}",
-        f"{statement_steps.MOST_STEPS} steps for a ratio",
-        f"{models.MAX_MODELS:,} models",
-        f"{network_kind.MAX_ANSWER_CELLS:,} probabilities",
-        f"{models.MAX_RECORDS:,} records, drawn {network_kind._ROWS_AT_ONCE:,} at a time",
-        f"{correlated.MAX_VARIABLES} variables, {correlated.MAX_PAIR_CELLS:,} cells of pairs",
-        f"{guard.MAX_JOBS} jobs",
-        f"{ledger._MOST_SPEND_POINTS} points",
-    ):
-        assert stated_bound in text, stated_bound
 
 
 @pytest.mark.parametrize(("n_last", "is_refused"), [(2, False), (3, True)])

@@ -27,6 +27,18 @@ from qserver.config import Settings
 from tests.api.calls import Caller
 from tests.deployment import Deployment
 
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "metrics and logs tell no time finer than the slot",
+    ),
+    pytest.mark.promise(
+        "Operations",
+        "counts are summed over processes and outlive them; each request has a line with its id "
+        "and without what was asked",
+    ),
+]
+
 QUESTION = {"query": {"where": {"age": 20}}, "length": 400, "confidence": 0.95}
 LABELS = {"method", "route", "status", "code", "population", "le"}
 

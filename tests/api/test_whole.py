@@ -32,7 +32,13 @@ from tests.deployment import Deployment
 from tests.privacy.scan import count_secret, exposures
 
 # Programs that are killed are not waited for, so that their time is not counted.
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.promise(
+        "Privacy",
+        "nothing private reaches the store",
+    ),
+]
 
 N_WORKERS = 2
 # Whoever looks without a pause takes the processor from those that it waits for.

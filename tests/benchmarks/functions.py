@@ -7,7 +7,7 @@ the records, for the true numbers.
 at_most: what EXPLAIN says before. numbers: of all runs, of which `met` are as exact as asked; the
 others have surely too few records, and are measured no further. half_width: the longest of a run
 that is as short as asked, in the mean. held: the numbers whose interval holds the true one.
-prototype: the cost of a prototype's median run, see `docs/benchmarks.md`.
+prototype: the cost of a prototype's median run, see `studies/posteriors.md`.
 """
 
 from __future__ import annotations

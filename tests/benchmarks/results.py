@@ -22,8 +22,9 @@ def kept(name: str) -> Mapping[str, Any]:
 def full_text(document: Mapping[str, Any]) -> str:
     """A benchmark's results in Markdown: what it measures, its parameters, its whole table."""
     parameters = ", ".join(f"{name} {value}" for name, value in document["parameters"].items())
+    name, title = document["benchmark"], document["title"]
     return (
-        f"## {document['benchmark']}: {document['title']}\n\n{_about(document['benchmark'])}\n\n"
+        f"## {name}\n\n**{title}.** {_about(name)}\n\n"
         f"Parameters: {parameters}.\n\n{table_text(document['rows'])}\n"
     )
 

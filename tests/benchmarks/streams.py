@@ -1,7 +1,7 @@
 """The streams of questions of the published workloads, made from seeds.
 
 covid and citibike are the workloads of the Turbo cache's evaluation, apex the two of APEx; see
-docs/benchmarks.md for where the reference figures come from. No data is needed: only domain,
+docs/comparison.md for where the reference figures come from. No data is needed: only domain,
 number of records, pool and required error.
 """
 

@@ -222,7 +222,7 @@ def test_words_of_the_language_are_quoted() -> None:
 
 @pytest.mark.slow
 def test_the_example_of_the_page_runs(demo_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "python-db.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "python.md").read_text(encoding="utf-8")
     [example] = re.findall(r"(?ms)^```python\n(import pandas.*?)^```$", page)
     exec(example.replace("qserver://127.0.0.1:8000/adult", url_of(demo_url)), {})
     lines = capsys.readouterr().out.splitlines()

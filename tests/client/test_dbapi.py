@@ -140,7 +140,7 @@ def test_errors_of_the_way_are_operational() -> None:
 
 @pytest.mark.slow
 def test_the_examples_of_the_page_run(demo_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "python-db.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "python.md").read_text(encoding="utf-8")
     [example] = re.findall(r"(?ms)^```python\n(from qserver.client import dbapi.*?)^```$", page)
     exec(example.replace("http://127.0.0.1:8000", demo_url), {})
     [price, *rows, cost] = capsys.readouterr().out.splitlines()

@@ -22,10 +22,19 @@ from worker.parser import build_parser as worker_parser
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CHANGELOG = ROOT / "CHANGELOG.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-WRITTEN = {page.name: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
+WRITTEN = {
+    page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8")
+    for page in sorted(DOCS.rglob("*.md"))
+}
 PAGES = WRITTEN | {name: text for name, text in made().items() if name.endswith(".md")}
 SHOWN = sorted([*DOCS.glob("figures/*.svg"), DOCS / "tracing.svg"])
+_MOST_OF_A_PICTURE = 60_000
+_KEPT_TABLE = r"(?s)<!-- table: \w+ -->.*?<!-- end: \w+ -->"
+"""What a benchmark puts on its page."""
+_MOST_BYTES = 240_000
+"""Of all that is written by hand, so that somebody reads it."""
 
 
 def _anchors(text: str) -> set[str]:
@@ -49,6 +58,12 @@ def _broken(text: str, *, at: Path) -> list[str]:
     return found
 
 
+def test_what_is_written_by_hand_can_be_read_in_a_day() -> None:
+    named = (README, *(f.read_text("utf-8") for f in (ROOT / "CONTRIBUTING.md", CHANGELOG)))
+    by_hand = (re.sub(_KEPT_TABLE, "", text) for text in (*WRITTEN.values(), *named))
+    assert sum(len(text.encode()) for text in by_hand) <= _MOST_BYTES
+
+
 def test_what_is_made_lies_in_no_checkout() -> None:
     assert [name for name in made() if (DOCS / name).exists()] == []
 
@@ -57,6 +72,15 @@ def test_every_figure_is_shown_by_a_page() -> None:
     text = "".join(WRITTEN.values())
     names = [path.relative_to(DOCS).as_posix() for path in SHOWN]
     assert [name for name in names if f"]({name})" not in text] == []
+
+
+def test_twelve_pictures_are_small_and_each_is_in_the_gallery() -> None:
+    """`tests/browser/test_gallery.py` takes them."""
+    pictures = sorted((DOCS / "pictures").iterdir())
+    assert len(pictures) == 12
+    for path in pictures:
+        assert f"](pictures/{path.name})" in WRITTEN["gallery.md"]
+        assert path.stat().st_size <= _MOST_OF_A_PICTURE
 
 
 def test_the_figures_show_what_would_be_drawn_today_to_a_pixel() -> None:
@@ -105,7 +129,7 @@ def test_every_page_stands_in_the_list_of_pages_and_of_the_site() -> None:
     index = WRITTEN["index.md"]
     site = (ROOT / "deploy" / "site" / "mkdocs.yml").read_text(encoding="utf-8")
     names = [name for name in PAGES if name != "index.md"]
-    assert [name for name in names if f"]({name})" not in index] == []
+    assert [name for name in names if f"]({name}" not in index] == []
     assert [name for name in names if f": {name}\n" not in site] == []
 
 
@@ -144,12 +168,14 @@ def test_the_pages_build_a_site(tmp_path: Path) -> None:
     """A warning of the builder ends it, by `strict`."""
     config = str(ROOT / "deploy" / "site" / "mkdocs.yml")
     build(load_config(config, strict=True, site_dir=str(tmp_path / "site")))
-    assert "<table" in (tmp_path / "site" / "concepts.html").read_text(encoding="utf-8")
-    pages = {page.stem: page.read_text("utf-8") for page in (tmp_path / "site").glob("*.html")}
+    site = tmp_path / "site"
+    pages = {p.relative_to(site).as_posix(): p.read_text("utf-8") for p in site.rglob("*.html")}
+    assert "<table" in pages["concepts.html"]
     assert [name for name, text in pages.items() if "```" in text] == []
-    assert "plan_p99_ms" in pages["results"]
+    assert "plan_p99_ms" in pages["results.html"]
+    assert "selected_from" in pages["python-api.html"]
     for name in PAGES:
         title = re.search(r"(?m)^# (.+)$", PAGES[name])
         assert title is not None
-        assert title[1] in pages[Path(name).stem]
+        assert title[1] in pages[name.replace(".md", ".html")]
     assert json.loads((tmp_path / "site" / "domain.schema.json").read_text("utf-8"))["$id"]

@@ -1,4 +1,4 @@
-"""The page of promises names tests that are there, and each that it names tests something."""
+"""Promises stand on the files of tests that hold them, and what the proof names is there."""
 
 from __future__ import annotations
 
@@ -7,27 +7,33 @@ from pathlib import Path
 
 import pytest
 
+from deploy.site.pages.promises import SECTIONS, promises, promises_page
+
 ROOT = Path(__file__).parents[2]
-PAGES = ("promises.md", "guarantee.md", "accounts.md")
 NAMED = sorted(
     {
         path
-        for page in PAGES
-        for path in re.findall(r"`(tests/\S+\.py)`", (ROOT / "docs" / page).read_text())
+        for page in (ROOT / "docs").rglob("*.md")
+        for path in re.findall(r"`(tests/\S+\.py)(?:::\w+)?`", page.read_text(encoding="utf-8"))
     }
 )
 
 
 @pytest.mark.parametrize("path", NAMED)
-def test_a_test_that_a_promise_names_is_there(path: str) -> None:
-    text = (ROOT / path).read_text()
+def test_a_test_that_a_page_names_is_there(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
     is_of_tests = Path(path).name.startswith("test_")
     assert ("\ndef test_" in text) is is_of_tests
 
 
-def test_each_section_of_the_promises_names_tests() -> None:
-    sections = (ROOT / "docs" / "promises.md").read_text().split("\n## ")[1:-1]
-    assert len(sections) == 7
-    for section in sections:
-        assert re.search(r"`tests/\S+/test_\w+\.py`", section), section.splitlines()[0]
-    assert not re.search(r"\b[A-Z]+_[A-Z]+\b", "".join(sections)), "a figure was left out"
+def test_every_promise_has_a_section_and_every_section_has_promises() -> None:
+    found = list(promises())
+    assert len({promise.what for promise in found}) > 80
+    assert {promise.section for promise in found} == set(SECTIONS)
+
+
+def test_the_page_has_each_promise_once_with_all_of_its_tests() -> None:
+    page = promises_page()
+    for promise in promises():
+        [line] = [line for line in page.splitlines() if line.startswith(f"| {promise.what} |")]
+        assert f"`{promise.path}`" in line

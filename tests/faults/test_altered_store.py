@@ -13,6 +13,15 @@ from tests.faults.flips import Site, brought_back, replies_of, site_of
 from tests.sweeps import n_of, share, share_of_each
 from worker.owner.restore import restore
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "a byte changed in any kind of key of a store alters no reply: it is refused, and "
+        "`restore` brings back what the journal has, ledger, facts, charges, jobs and models "
+        "included",
+    ),
+]
+
 IN_NO_JOURNAL = {"qs:accounts", "qs:tokens", "allowances"}
 """These come back from a backup alone; so does the audit log's end after the last charge."""
 CHECKED = ("ledger", "charges", "reservations", "paid", "dataset", "job", "models", "estimators")

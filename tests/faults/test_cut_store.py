@@ -27,6 +27,22 @@ from tests.deployment import Deployment
 from tests.faults.checks import Books, faults
 from worker.private.registry import Registry
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "the ledger is the sum of the charges; each reservation is charged once",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "an answer that was acknowledged stays, bit for bit, also of a workload; a model that was"
+        " shown is kept",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "a store that lost the end of what it knew is refused, or brought up from the journal",
+    ),
+]
+
 N_CUTS = 10
 SEED = 7
 

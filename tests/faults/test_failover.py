@@ -23,6 +23,23 @@ from tests.faults.checks import Books, faults
 from tests.faults.site import paused
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "nothing is charged while the replicas are away, drawn before they hold the charge, or "
+        "shown before they hold the answer",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "a replica that took over and missed only the acknowledgement shows the same again, bit "
+        "for bit",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "a promoted replica that is behind is refused; one that is not goes on",
+    ),
+]
+
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 
 

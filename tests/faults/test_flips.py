@@ -10,6 +10,15 @@ import pytest
 
 from tests.faults.flips import Site, change_a_byte, files_of, make_site, verdict
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "a byte changed in any kind of key of a store alters no reply: it is refused, and "
+        "`restore` brings back what the journal has, ledger, facts, charges, jobs and models "
+        "included",
+    ),
+]
+
 N_CHANGES = 24
 
 

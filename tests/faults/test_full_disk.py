@@ -1,7 +1,7 @@
 """A disk that is full: nothing is charged, history is answered, and it goes on when there is room.
 
 The disk is a limit on the size of files, which a process can be given while it runs: a write past
-it fails as on a full disk. `docs/operations.md` tells of a run on a file system that was full.
+it fails as on a full disk.
 """
 
 from __future__ import annotations

@@ -24,6 +24,43 @@ from tests.faults.site import Site
 from tests.faults.steps import STEPS, Victim
 from worker.journal.witness import WitnessSettings
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "the ledger is the sum of the charges; each reservation is charged once",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "no answer is shown whose charge is not in the ledger",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "with a witness, each draw comes after the witness has its charge, and no answer is shown"
+        " that the witness has not seen",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "no reservation is drawn twice or has two answers",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "an answer that was acknowledged stays, bit for bit, also of a workload; a model that was"
+        " shown is kept",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "every accepted job ends, in an answer or a failure with a code",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "identical questions asked at once are charged once",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "different questions asked at once never pass the limit",
+    ),
+]
+
 SEED = 11
 VICTIMS: tuple[Victim, ...] = ("worker", "store", "http")
 N_KILLS = 3

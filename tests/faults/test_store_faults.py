@@ -26,6 +26,26 @@ from worker.spending.loop import Loop
 from worker.spending.rehearsal import rehearse
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "every accepted job ends, in an answer or a failure with a code",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "a worker that was held still until its lease passed on leaves its job to the new holder",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "a full disk, no memory, a read-only or slow or emptied store, a journal that cannot "
+        "grow, clocks that step: nothing is lost or spent twice",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "a worker whose lease passed on throws its draw away",
+    ),
+]
+
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 KEYS = Keys("town")
 PATIENCE_S = 120.0

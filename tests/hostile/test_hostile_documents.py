@@ -18,6 +18,17 @@ from qserver.query.structured import parse_query
 from tests.deployment import PEOPLE
 from tests.sweeps import examples
 
+pytestmark = [
+    pytest.mark.promise(
+        "Hostile input",
+        "whatever is sent as a question or a domain is read, or refused with its place",
+    ),
+    pytest.mark.promise(
+        "Hostile input",
+        "a small file cannot ask for a huge domain",
+    ),
+]
+
 _SETTINGS = settings(
     max_examples=examples(80),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

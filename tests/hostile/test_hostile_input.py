@@ -15,7 +15,23 @@ from tests.hostile.stage import Stage, running_stage
 from tests.hostile.trial import try_input
 from tests.sweeps import is_whole, share
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.promise(
+        "Hostile input",
+        "huge bodies, nesting, 10^5 terms, NaN, infinities, huge numbers, odd Unicode, unions "
+        "that explode: a 4xx that names the place, never a 5xx, no traceback, bounded memory",
+    ),
+    pytest.mark.promise(
+        "Hostile input",
+        "forms that no browser would send: a page, never a failure, and nothing typed becomes "
+        "part of it",
+    ),
+    pytest.mark.promise(
+        "Hostile input",
+        "schemathesis finds nothing in the OpenAPI document",
+    ),
+]
 
 MOST_GROWTH_MEGABYTES = 200
 

@@ -21,6 +21,14 @@ from qserver.records.charge import NANO, Charge, OpaqueCharge, TableCharge
 from qserver.records.claim import Claim
 from tests.sweeps import examples
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "nobody with a flat prior knows a claim better than its cap, whatever the answers; what "
+        "would pass it is refused by web and worker, also within a group",
+    ),
+]
+
 TENTH = NANO // 10
 """Alpha of noise 10, in nano-epsilon."""
 DRAWS = 40

@@ -23,6 +23,14 @@ from tests.ledger.table_losses_by_definition import greatest_loss, losses_of, op
 from tests.query.small_queries import cells
 from tests.sweeps import examples
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "a cell pays the greater of its row's and its table's alpha, and spent is never less than"
+        " any cell or pair loses",
+    ),
+]
+
 N_SETTINGS = 20
 seeds = st.integers(0, 2**32)
 ways = st.sampled_from(list(WAYS))

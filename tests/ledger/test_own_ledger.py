@@ -30,6 +30,14 @@ from tests.ledger.table_losses_by_definition import greatest_loss, random_dues
 from tests.planning.test_search import WIDE, a_row
 from tests.sweeps import examples
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "allowances and paces hold for the own ledger, by brute force; what only a loose bound "
+        "refuses is decided by a search",
+    ),
+]
+
 PAYERS = ("ann", "ben", "cyn")
 N_CHARGES = 9
 # A loss is rounded up to a unit, 1/4096 nano-epsilon, for each of its payments.

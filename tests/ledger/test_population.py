@@ -15,6 +15,14 @@ from qserver.ledger import population
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.population import Pair, PopulationLoss, pair, pairs_of
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "`spent` is what the worst person can have lost over datasets, snapshots and declared "
+        "pairs",
+    ),
+]
+
 NAMES = [f"s{i}" for i in range(8)]
 EVERY_PAIR = list(itertools.combinations(NAMES, 2))
 SHARES = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 9))

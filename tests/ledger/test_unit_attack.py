@@ -11,6 +11,14 @@ from tests.ledger.people_by_definition import People
 from tests.ledger.unit_attack import SIZES, charged, log_ratio, sequences
 from tests.worker.noise.test_mechanism import pmf_of
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "no transcript tells people of any unit of privacy apart better than the ledger charges, "
+        "and some tell as much; five faults are found out",
+    ),
+]
+
 N_SEQUENCES = 60
 ADDED = {
     "person-period, 2": People(SIZES, 0, 2, 2, one_period=True, same_period=True),

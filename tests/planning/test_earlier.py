@@ -23,6 +23,14 @@ from tests.benchmarks.streams import Asked
 from tests.benchmarks.synthetic_noise import Snapshot
 from tests.sweeps import share
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "a new snapshot plans for the questions paid for on the old one, also after a restore; a "
+        "demand that nobody attached is found",
+    ),
+]
+
 SIZE = 64
 LOOSE, TIGHT = Requirement(40.0, 0.95), Requirement(4.0, 0.95)
 

@@ -55,7 +55,7 @@ def _arm(folder: Path, name: str, fault: str, *, n_runs: int, seed: int) -> dict
 
 
 def markdown(findings: Sequence[Mapping[str, Any]]) -> str:
-    """What was proven of each scenario, as rows of the table in docs/promises.md."""
+    """What was proven of each scenario, as rows of a table of studies/campaigns.md."""
     faults = tuple(FAULTS)
     names = dict.fromkeys(f["scenario"] for f in findings)
     proven = {(f["scenario"], f["fault"]): f for f in findings}

@@ -27,6 +27,19 @@ from tests.statistical.test_noise import SeededEntropy
 from worker.spending.live import Live
 from worker.spending.measure import draw_all
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "what an attacker infers about one record stays within the ledger's figure: rows, "
+        "refinements, combined and adaptive plans, differences, tables",
+    ),
+    pytest.mark.promise(
+        "Privacy",
+        "the audit can say no: noise 20 percent too small is caught, and so is new noise in place"
+        " of refined noise",
+    ),
+]
+
 N_DRAWN = 5000
 N_DEPLOYMENTS = 70
 SEED = 4

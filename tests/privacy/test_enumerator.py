@@ -22,6 +22,17 @@ from worker.books.accountant import VERIFIED, Accountant
 from worker.spending import measure as measuring
 from worker.spending.live import Live
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "what a worker draws tells nobody apart better than the ledger charges, to the last unit "
+        "of 1e-9, at each step of random histories: questions, tables, SQL in steps, models, "
+        "several datasets, both relations, people with several records, data that arrive and "
+        "their units; too little noise, too small charges and people with more records than "
+        "declared are found",
+    ),
+]
+
 SHORT = {
     "questions": (("ask", "at once"), 2),
     "statements": (("sql",), 1),

@@ -1,7 +1,7 @@
 """No value of the data makes a measurement fail: neither by itself nor by the memory that it takes.
 
 What is held to public bounds here: the memory of a scan and the words of a new draw. That the
-machine has the memory is assumed of its owner (docs/guarantee.md, what is needed of the server).
+machine has the memory is assumed of its owner (docs/guarantee.md, 9).
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ from tests.query.dense_weights import scaled_weights
 from worker.constants import WORKER
 from worker.noise.mechanism import release
 from worker.private.tables import RecordTable, table_from_columns
+
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "no value and no number of records makes a count fail or take more memory; a new draw "
+        "asks for the same words whatever the count",
+    ),
+]
 
 SIZES = (12, 300, 5)
 CHUNK = WORKER.scan_chunk

@@ -28,6 +28,14 @@ from tests.privacy.neighbours import Site
 from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import table_from_columns
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "released answers, first and refined, follow the exact discrete Laplace law from question"
+        " to publication; a scale off by 20 percent is caught",
+    ),
+]
+
 SIDE = 64
 LIMIT_NANO = 10 * NANO
 FIRST, SECOND = 2 * NANO, 5 * NANO

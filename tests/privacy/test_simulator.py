@@ -25,6 +25,15 @@ from tests.privacy.histories import N_WEEKS, STEPS
 from tests.privacy.simulator import CHECKPOINT, SMALL, SMALL_WEEK, Rows, Stage, first_difference
 from worker.spending import measure as measuring
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "replies, prices, refusals, jobs, pages, the store's keys and the worker's checkpoint are"
+        " the same to the last character on two very different private files, once each draw is a"
+        " number that a seed gives; a price or a failure that tells of the records is found",
+    ),
+]
+
 SHORT = {
     "questions": (("ask", "at once", "probability"), 2),
     "what is refused": (("refused", "wrong", "read"), 3),

@@ -21,6 +21,14 @@ from tests.privacy.test_timing import StoppedClock, taking_time
 from worker.private.tables import RecordTable, Tables
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "with a declared capacity the number of records changes no time of publication; without "
+        "it a scan of several slots does",
+    ),
+]
+
 SLOT_MS = 5
 PER_RECORD_S = 8e-6
 CAPACITY = 600_000

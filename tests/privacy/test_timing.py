@@ -27,6 +27,18 @@ from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import Tables
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "with the slot, one matching record more or other noise changes no time of publication; "
+        "without it both show",
+    ),
+    pytest.mark.promise(
+        "Time",
+        "a measurement that fails takes whole slots too",
+    ),
+]
+
 SLOT_MS = 100
 N_ANSWERS = 8
 N_MATCHING = 8

@@ -88,7 +88,7 @@ def least_shift_us(one: Times, other: Times, *, seed: int) -> int | None:
 
 
 def markdown(findings: Sequence[Mapping[str, Any]]) -> str:
-    """The findings as rows of the table in docs/promises.md."""
+    """The findings as rows of a table of studies/campaigns.md."""
     rows = []
     for f in findings:
         arm = f"slot of {f['slot_ms']} ms" if f["slot_ms"] else f["arm"]

@@ -9,6 +9,13 @@ import pytest
 from qserver.errors import ConfigError
 from qserver.records.account import Account, Allowance, Token, TokenRecord
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "the store keeps a salted slow hash and no token; secrets are compared in constant time",
+    ),
+]
+
 
 def test_a_token_is_read_back_from_its_text() -> None:
     token = Token.new()

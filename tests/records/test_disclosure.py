@@ -13,6 +13,13 @@ from hypothesis import strategies as st
 from qserver.errors import ConfigError
 from qserver.records.claim import MAX_CAP, MIN_CAP, guard_nano, known_at_most
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "nobody with a flat prior knows a count better than the cap; the bound is attained",
+    ),
+]
+
 LOSSES = (Fraction(1, 2), Fraction(1), Fraction(5, 2))
 REACH = 60
 

@@ -11,6 +11,13 @@ from hypothesis import strategies as st
 from qserver.errors import RequirementError
 from qserver.records.noise_step import lattice_step
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "a step coarser than the unit leaks; ours does not",
+    ),
+]
+
 units = st.fractions(min_value=Fraction(1, 10**9), max_value=1, max_denominator=10**9)
 limits = st.integers(min_value=1, max_value=10**15)
 owned = st.integers(min_value=1, max_value=10**6)

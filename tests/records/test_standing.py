@@ -12,6 +12,14 @@ from qserver.errors import StoreError
 from qserver.ledger.population import Pair, PopulationLoss
 from qserver.records.charge import Standing
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "`spent` is what the worst person can have lost over datasets, snapshots and declared "
+        "pairs",
+    ),
+]
+
 NAMES = [f"s{i}" for i in range(6)]
 SHARES = st.fixed_dictionaries({name: st.integers(0, 40) for name in NAMES})
 PAIRS = st.sets(st.sampled_from(list(itertools.combinations(NAMES, 2)))).map(frozenset)

@@ -18,6 +18,14 @@ from tests.deployment import Deployment
 from tests.until_tables import LENGTH, next_that_buys
 from tests.until_tables import asked as paid
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "an independent answer is a new measurement alone, charged in full each time, and the "
+        "books agree beside tables and refinements of the same row",
+    ),
+]
+
 CONFIDENCE = 0.95
 WOMEN: dict[str, Any] = {"sex": "Female"}
 TOP = Looking(Selection(64, "largest"))

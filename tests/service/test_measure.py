@@ -16,6 +16,14 @@ from tests.deployment import Deployment
 from tests.sweeps import share
 from tests.until_tables import LENGTH, asked, explained, next_that_buys, ranges
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "the worker measures under the choice that was quoted, only this question or later ones "
+        "too, also if the owner's default changes meanwhile",
+    ),
+]
+
 
 def kinds(town: Deployment) -> list[str]:
     changes = Store.open(town.settings).changes(town.meta, Cursor(), shown_only=False)

@@ -13,6 +13,13 @@ from tests.statistical.coverage_designs import (
     fixed_designs,
 )
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "intervals cover as often as stated",
+    ),
+]
+
 SEED = 20_240_511
 N_HISTORIES = 4000
 N_SEARCHES = 400

@@ -20,6 +20,13 @@ from scipy import stats
 from worker.noise.mechanism import discrete_laplace, refine, release
 from worker.noise.randomness import SystemEntropy
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "the sampler has its exact law, and refining keeps it; 10 percent either way is caught",
+    ),
+]
+
 SEED = 20_201_130
 N_DRAWS = 20_000
 FALSE_ALARM = 1e-6

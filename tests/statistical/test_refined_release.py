@@ -21,6 +21,13 @@ from tests.statistical.test_noise import SeededEntropy
 from worker.spending.live import Origin
 from worker.spending.measure import draw_answers
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "the sampler has its exact law, and refining keeps it; 10 percent either way is caught",
+    ),
+]
+
 N_DRAWS = 6000
 N_HISTORIES = 2500
 FALSE_ALARM = 1e-6

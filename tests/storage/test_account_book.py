@@ -15,6 +15,13 @@ from qserver.storage.audit import AuditLog
 from qserver.storage.keys import DATASETS
 from qserver.storage.server.connection import StoreClient
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "the store keeps a salted slow hash and no token; secrets are compared in constant time",
+    ),
+]
+
 
 @pytest.fixture
 def book(redis_client: StoreClient) -> AccountBook:

@@ -24,6 +24,14 @@ from tests.deployment import Deployment
 from tests.until_tables import ranges
 from worker.owner.attach import MAX_PHI, MIN_PHI
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "the web's user of the store is refused each write that is not its own, and doctor tells "
+        "a user that may do more",
+    ),
+]
+
 RULES = Path(__file__).parents[2] / "deploy" / "redis-users.acl"
 KEYS = Keys("town")
 

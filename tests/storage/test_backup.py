@@ -15,6 +15,13 @@ from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import LOG, Deployment
 from worker.owner.restore import restore
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "a backup has every write acknowledged before it, loads, and is refused once changed",
+    ),
+]
+
 
 def last_file(folder: Path) -> Path:
     return max((folder / "redis" / "appendonlydir").glob("*.incr.aof"))

@@ -13,6 +13,13 @@ from qserver.storage.constants import STORE
 from qserver.storage.keys import rate_key
 from qserver.storage.server.connection import Scripts, StoreClient
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "rates hold over all processes, of IPv6 by network, and IPv4 however it is spelled",
+    ),
+]
+
 
 def passes(limiter: RateLimiter, whose: str, *, rate: int, n: int) -> int:
     """How many of `n` requests pass."""

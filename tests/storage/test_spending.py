@@ -43,6 +43,13 @@ from tests.storage.one_dataset import (
     submit,
 )
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "different questions asked at once never pass the limit",
+    ),
+]
+
 
 def test_attach_registers_the_dataset_and_the_limit(reader: Store) -> None:
     assert reader.datasets() == {"people": "town"}

@@ -18,6 +18,18 @@ from worker.private.registry import Registry
 from worker.spending.group.spends import Spends
 from worker.spending.loop import Loop
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "every accepted job ends, in an answer or a failure with a code",
+    ),
+    pytest.mark.promise(
+        "Guard rails",
+        "a worker that runs measures what was rotated or attached meanwhile; commands at once "
+        "lose nothing of its registry",
+    ),
+]
+
 NEW_ROWS = [(20 + i % 5, "Male") for i in range(900)]
 
 

@@ -4,5 +4,5 @@ An accountant that shares no code with ledger, planner, worker or store: numpy a
 library are all that it uses. Begin with `accountant`. `lines` reads the journal, `functions` has
 rows and tables, `chains` replays what was drawn, and `losses` finds the greatest loss. Snapshots
 that may hold the same person are added up, and it is asked whether the numbers of an attach are
-those of its unit. The theorem is in docs/guarantee.md, "The books".
+those of its unit. The theorem is in docs/guarantee.md, 7.
 """

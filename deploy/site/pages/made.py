@@ -10,6 +10,11 @@ from unittest.mock import MagicMock
 from deploy.site.pages.command_line import command_line
 from deploy.site.pages.domain_keys import domain_keys
 from deploy.site.pages.http import http_page
+from deploy.site.pages.notebook import notebook_files
+from deploy.site.pages.promises import promises_page
+from deploy.site.pages.python_api import python_api
+from deploy.site.pages.requests import requests_page
+from deploy.site.pages.signals import signals_page
 from qserver.api.app import create_app
 from qserver.api.openapi import openapi_document
 from qserver.cli.console import Console
@@ -29,7 +34,12 @@ def made() -> dict[str, str]:
         "domain-keys.md": domain_keys(),
         "domain.schema.json": json.dumps(domain_schema(), indent=2) + "\n",
         "http.md": http_page(openapi()),
+        "promises.md": promises_page(),
+        "python-api.md": python_api(),
+        "requests.md": requests_page(),
         "results.md": results_page(),
+        "signals.md": signals_page(),
+        **notebook_files(),
     }
 
 

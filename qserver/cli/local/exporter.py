@@ -25,8 +25,9 @@ from qserver.storage.server.connection import connect
 from qserver.storage.server.durability import check_durable
 
 _NANO = 1e9
+STORE_READY = "qserver_store_ready", "Whether the store answers and keeps what it acknowledges."
 # Name, help, value.
-_GAUGES: tuple[tuple[str, str, Callable[[PopulationGauges], float]], ...] = (
+GAUGES: tuple[tuple[str, str, Callable[[PopulationGauges], float]], ...] = (
     ("budget_limit_epsilon", "The population's limit.", lambda g: g.limit_nano / _NANO),
     ("budget_spent_epsilon", "What is spent of it.", lambda g: g.spent_nano / _NANO),
     ("ledger_version", "Number of the last charge.", lambda g: g.n_charged),
@@ -70,9 +71,8 @@ class StoreCollector(Collector):
                 client.close()
         except QServerError:
             found, is_ready = [], 0
-        text = "Whether the store answers and keeps what it acknowledges."
-        yield GaugeMetricFamily("qserver_store_ready", text, value=is_ready)
-        for name, text, value_of in _GAUGES:
+        yield GaugeMetricFamily(*STORE_READY, value=is_ready)
+        for name, text, value_of in GAUGES:
             family = GaugeMetricFamily(f"qserver_{name}", text, labels=["population"])
             for gauges in found:
                 family.add_metric([gauges.population], float(value_of(gauges)))

@@ -17,7 +17,7 @@ Here A is the rent of all questions, and R that of the questions about the attri
 that is bought; where others are asked, too, of those that came before this one. Where the base has
 settled for the questions of one scope alone, phi takes the place of .85. If nothing is bought and
 one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
-the row does not fit into the limit, any blocks that do are bought. `docs/concepts.md` says what is
+the row does not fit into the limit, any blocks that do are bought. docs/comparison.md says what is
 proven of this rule, and what is measured.
 
 **What returns among what never does.** If no class has settled for all questions, the same is asked

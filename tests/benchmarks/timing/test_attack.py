@@ -7,6 +7,13 @@ import pytest
 
 from tests.benchmarks.timing.attack import Times, attack, told, told_by_many
 
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "the attack that measures this learns what shows, and guesses where nothing does",
+    ),
+]
+
 SLOT_S = 0.005
 
 

@@ -25,6 +25,15 @@ from qserver.records.history import Measurement
 from tests.benchmarks.workloads import QuerySource, measurements_of
 from tests.inference.corners.rows_on_trial import Trial, trial
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "a process that goes on from a checkpoint prices, plans and answers as one that replayed,"
+        " to the last bit; what came after is appended; one that is damaged, another's, of other "
+        "code or ahead of the store is ignored",
+    ),
+]
+
 SIZES = (6, 5, 4)
 
 

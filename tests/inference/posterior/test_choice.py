@@ -23,6 +23,15 @@ from qserver.inference.posterior.posterior import Posterior
 from qserver.query.looking import RULES, Rule, Selection
 from tests.sweeps import examples
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "the stated interval of the largest, the least, the first k or any of many numbers holds "
+        "as often as stated, also after the largest was refined; that of one number alone does "
+        "not",
+    ),
+]
+
 Array = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95

@@ -14,6 +14,13 @@ from qserver.errors import InputError
 from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
 from qserver.records.charge import NANO
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "a secret sample costs no more than its charge, and nothing of it is kept",
+    ),
+]
+
 TENTH = Fraction(1, 10)
 RATES = st.fractions(min_value=Fraction(1, 1000), max_value=1, max_denominator=1000)
 NANOS = st.integers(min_value=1, max_value=10**6 * NANO)

@@ -31,6 +31,14 @@ from worker.journal.records import (
     Reserved,
 )
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "a second accountant, which shares no code with the ledger, finds each person's exact "
+        "loss in the journal, and nothing is charged that it does not agree with",
+    ),
+]
+
 SIZES = (3, 2)
 BY_FIRST = product_partition(SIZES, {0: [0, 1, 2]})
 LIMIT = 1000

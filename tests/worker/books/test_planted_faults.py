@@ -24,6 +24,14 @@ from tests.worker.books.histories import Numbering, Town
 from worker.books.lines import BookFaultError
 from worker.spending.live import Live, Origin
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "a second accountant, which shares no code with the ledger, finds each person's exact "
+        "loss in the journal, and nothing is charged that it does not agree with",
+    ),
+]
+
 N_HISTORIES = 40
 Patch = pytest.MonkeyPatch
 Fault = Callable[[Patch], None]

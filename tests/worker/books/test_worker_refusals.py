@@ -26,6 +26,14 @@ from worker.owner.checks.population import WorkerFinding
 from worker.spending.group import ahead, spends
 from worker.spending.reservation import reservation_of
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "who changes k, relation, domain, guard, limit, pairs or spending in the store, or cuts "
+        "the journal, gets no answer for it",
+    ),
+]
+
 KEYS = Keys("town")
 DATASET = KEYS.dataset("people")
 CLAIMS = claims_from_plain(

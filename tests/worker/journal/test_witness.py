@@ -13,6 +13,14 @@ from worker.journal.journal import Journal
 from worker.journal.records import Burnt
 from worker.journal.witness import Witness, WitnessAwayError, WitnessSettings
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "a witness that is missing, a folder, full, read-only, changed, torn, or another's is "
+        "refused or mended, and says what to do",
+    ),
+]
+
 KEY = b"k" * 32
 
 

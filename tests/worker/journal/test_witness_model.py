@@ -20,6 +20,14 @@ from worker.journal.journal import Journal
 from worker.journal.records import Attached, Burnt, ChargeLine, Released, ReleasedRow, Reserved
 from worker.journal.witness import Witness, WitnessSettings
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "with a witness no older copy of journal and store is spent on: each draw has its charge "
+        "there, and each shown answer is there, through crashes and copies put back at every step",
+    ),
+]
+
 N_TOWNS, N_MOVES = n_of(8, share=4), 60
 SEEDS = (11, 12, 13)
 LIMIT = 10**12

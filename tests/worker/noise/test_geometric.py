@@ -15,6 +15,11 @@ from tests.statistical.test_noise import FALSE_ALARM, SeededEntropy
 from worker.noise.geometric import _Tries, geometrics
 from worker.noise.randomness import SystemEntropy
 
+pytestmark = pytest.mark.promise(
+    "Privacy",
+    "the sampler has its exact law, and refining keeps it; 10 percent either way is caught",
+)
+
 TOP = 2**64 - 1
 N_WORDS = 256
 

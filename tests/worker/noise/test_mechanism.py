@@ -18,6 +18,13 @@ from worker.noise import mechanism, randomness
 from worker.noise.mechanism import discrete_laplace, refine, release, release_refined
 from worker.noise.randomness import Entropy, SystemEntropy
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "the sampler has its exact law, and refining keeps it; 10 percent either way is caught",
+    ),
+]
+
 NANO = 10**9
 
 

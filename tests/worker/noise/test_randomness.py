@@ -13,6 +13,13 @@ import pytest
 from qserver.errors import MeasurementError
 from worker.noise.randomness import WORD_BITS, SystemEntropy
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "noise comes from the operating system alone, never from a seeded source",
+    ),
+]
+
 
 def bytes_from(values: Iterator[int], taken: list[int]) -> Callable[[int], bytes]:
     """A reader of given bytes that notes how many were asked for each time."""

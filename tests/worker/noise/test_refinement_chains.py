@@ -10,6 +10,14 @@ import pytest
 
 from tests.worker.noise.test_mechanism import branch_kernel, pmf_of
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "an answer and its refinements together cost what the last of them costs; two draws from "
+        "one answer would cost more, and a plan that makes them is refused whole",
+    ),
+]
+
 A1, A2, A3 = Fraction(4, 5), Fraction(2, 3), Fraction(1, 2)
 B1, B2 = Fraction(3, 4), Fraction(1, 4)
 Chain = Callable[[int, int, Fraction, Fraction], Fraction]

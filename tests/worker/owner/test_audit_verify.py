@@ -24,6 +24,14 @@ from worker.cli import main
 from worker.owner.checks.audit import audit
 from worker.spending.bookkeeper import Bookkeeper
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "an auditor's one command holds a log against the journal and the books, also where "
+        "ledger and verifier share a fault",
+    ),
+]
+
 KEYS = Keys("town")
 
 

@@ -22,6 +22,14 @@ from worker.owner.capacity import slot_finding
 from worker.owner.rotate import RotateRequest, rotate
 from worker.spending.slot import reads_of, slot_of_group, slots_of
 
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "more records than the capacity, or a slot that does not hold a scan of so many, are "
+        "refused on the owner's terminal",
+    ),
+]
+
 CAPACITY = 4 * len(ROWS)
 
 

@@ -25,6 +25,14 @@ from worker.owner.changes import detach, top_up
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "`spent` is what the worst person can have lost over datasets, snapshots and declared "
+        "pairs",
+    ),
+]
+
 DAY_S = 86_400
 
 

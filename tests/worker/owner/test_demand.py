@@ -26,6 +26,14 @@ from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "a new snapshot plans for the questions paid for on the old one, also after a restore; a "
+        "demand that nobody attached is found",
+    ),
+]
+
 YOUNG, OLD = {"age": {"below": 25}}, {"age": {"at_least": 25}}
 RANGES = [{"age": {"between": [a, b]}} for a in range(20, 29) for b in range(a + 1, 30, 2)]
 PHI = 0.4

@@ -29,6 +29,14 @@ from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
 from worker.owner.rotate import RotateRequest, rotate
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "the worker measures under the choice that was quoted, only this question or later ones "
+        "too, also if the owner's default changes meanwhile",
+    ),
+]
+
 
 @pytest.fixture
 def town(tmp_path: Path, store_url: str) -> Deployment:

@@ -23,6 +23,18 @@ from worker.owner.changes import top_up
 from worker.owner.checks.audit import examine
 from worker.owner.rotate import RotateRequest, rotate
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "a changed, moved, added or removed entry of the audit log is found, also when linked anew",
+    ),
+    pytest.mark.promise(
+        "Guard rails",
+        "a limit is raised by the owner alone, never lowered, and never paid from before the "
+        "journal allows it",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 
 

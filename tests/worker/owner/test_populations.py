@@ -26,6 +26,14 @@ from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import Declared, declare_disjoint, detach
 from worker.owner.rotate import RotateRequest, rotate
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "`spent` is what the worst person can have lost over datasets, snapshots and declared "
+        "pairs",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 
 

@@ -26,6 +26,18 @@ from worker.owner.restore import Recovery, restore
 from worker.owner.rotate import RotateRequest, rotate
 from worker.spending.spend import Trusted
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "a restored or emptied store gets every charge, answer and entry of the log back from the"
+        " journal, bit for bit, before anything is drawn",
+    ),
+    pytest.mark.promise(
+        "Operations",
+        "without the journal the restore says what it cannot know and needs the owner's word",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 # What a store may have more or less of without knowing more or less of what was released.
 PASSING = ("lease", "alive", "jobs", "queues", "asked", "estimators", "remembered", "idempotency")

@@ -34,6 +34,14 @@ from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "a rotation freezes the old history and carries over what was spent, also where it dies "
+        "at any step",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 NEW_ROWS = [(20 + i % 5, "Male") for i in range(900)]
 

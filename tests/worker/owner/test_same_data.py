@@ -22,6 +22,14 @@ from worker.owner.changes import detach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.content import Content
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "the same file, records or people under another population are refused unless the owner "
+        "says that they are other people, which is repeated and journalled",
+    ),
+]
+
 BY_AGE = Domain((PEOPLE.attributes[0],))
 
 

@@ -21,6 +21,14 @@ from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import top_up
 from worker.owner.checks.audit import examine
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "a limit is raised by the owner alone, never lowered, and never paid from before the "
+        "journal allows it",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 
 

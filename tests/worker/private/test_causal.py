@@ -15,6 +15,14 @@ from qserver.errors import ConfigError
 from worker.private.people import People
 from worker.private.truncation import Kept, PeriodRule, kept_by_period, kept_records, ranked
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "of data with periods m records of a person stay in a period and k in all; what comes "
+        "later changes no earlier period, and nobody else's records",
+    ),
+]
+
 KEY = b"k" * 32
 Record = tuple[str, int, int]
 """Person, period and value."""

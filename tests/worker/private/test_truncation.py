@@ -21,6 +21,14 @@ from worker.owner.domains.draft import infer_domain_document
 from worker.private.people import People
 from worker.private.truncation import PersonRule, kept_records
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "of each person k records stay at most, whatever the file's order and whoever else is in "
+        "it",
+    ),
+]
+
 RECORDS = st.lists(
     st.tuples(st.sampled_from(["", "ann", "bob", "eve"]), st.integers(0, 2), st.integers(0, 1)),
     max_size=24,

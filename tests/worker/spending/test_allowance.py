@@ -19,6 +19,14 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "allowances and paces hold for the own ledger, by brute force; what only a loose bound "
+        "refuses is decided by a search",
+    ),
+]
+
 NOON = 1_800_000_000
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 OLD: dict[str, object] = {"age": {"at_least": 25}}

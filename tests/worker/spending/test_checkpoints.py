@@ -19,6 +19,15 @@ from tests.deployment import Deployment
 from worker.constants import WORKER
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "a process that goes on from a checkpoint prices, plans and answers as one that replayed,"
+        " to the last bit; what came after is appended; one that is damaged, another's, of other "
+        "code or ahead of the store is ignored",
+    ),
+]
+
 N_BEFORE = 6
 
 

@@ -27,6 +27,14 @@ from tests.worker.spending.test_cell_chains import PARTITIONS, ROWS, SIZES, STEP
 from worker.spending import measure as measuring
 from worker.spending.live import Live
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "an answer and its refinements together cost what the last of them costs; two draws from "
+        "one answer would cost more, and a plan that makes them is refused whole",
+    ),
+]
+
 G = Fraction(1, 8)
 BY_A, COARSE, BOTH, TOTAL = PARTITIONS
 N_TOWNS = n_of(150, share=60)

@@ -13,6 +13,13 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import Deployment
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "nobody with a flat prior knows a count better than the cap; the bound is attained",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 OLD = {"age": {"at_least": 25}}
 CAP = 0.1

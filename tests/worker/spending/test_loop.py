@@ -26,6 +26,18 @@ from worker.spending.group import ahead
 from worker.spending.loop import Loop
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "one dataset's flood keeps no other waiting, in the same population or another",
+    ),
+    pytest.mark.promise(
+        "Operations",
+        "a worker that is asked to stop ends its job first, hands back what it took, and is not "
+        "said to live any more",
+    ),
+]
+
 
 @pytest.fixture
 def town(tmp_path: Path, store_url: str) -> Deployment:

@@ -27,6 +27,14 @@ from worker.spending.live import Live, Origin
 from worker.spending.measure import draw_all, draw_table
 from worker.spending.slot import slot_end_s, slot_of_group, slots_of
 
+pytestmark = [
+    pytest.mark.promise(
+        "Time",
+        "the worker is awake for the last millisecond of a slot: asleep to its end it would be "
+        "woken the later the more it had counted",
+    ),
+]
+
 G = Fraction(1, 1 << 20)
 SIZES = (4,)
 BY_A = product_partition(SIZES, {0: [0, 1, 2, 3]})

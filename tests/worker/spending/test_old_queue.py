@@ -14,6 +14,14 @@ from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
 from worker.spending.loop import Heartbeat, Loop
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "open jobs of an older store, with one queue for all datasets of a population, are worked"
+        " off too",
+    ),
+]
+
 KEYS = Keys("town")
 ASKED: tuple[dict[str, object], ...] = ({"sex": "Male"}, {"age": 20}, {"age": {"below": 25}})
 

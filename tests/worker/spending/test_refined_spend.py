@@ -24,6 +24,13 @@ from tests.deployment import Deployment, Relation
 from tests.worker.crashes import STEPS, die_at
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "a crash in the middle of a refinement wastes its difference at most",
+    ),
+]
+
 YOUNG: dict[str, object] = {"age": {"below": 25}}
 SURE = Requirement(40, 0.95)
 

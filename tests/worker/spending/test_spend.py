@@ -26,6 +26,13 @@ from worker.noise.randomness import SystemEntropy
 from worker.private.tables import Tables
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "no reservation is drawn twice or has two answers",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 N_YOUNG = sum(age < 25 for age, _ in ROWS)
 

@@ -23,6 +23,14 @@ from tests.deployment import Deployment
 from tests.ledger.table_losses_by_definition import cell_in
 from tests.worker.by_hand import ALPHA, BY_BOTH, BY_SEX, LABELS, LIMIT_NANO, STEP, ByHand, sex_row
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "allowances and paces hold for the own ledger, by brute force; what only a loose bound "
+        "refuses is decided by a search",
+    ),
+]
+
 NEW = PlannedTable(BY_SEX, ALPHA, STEP)
 
 

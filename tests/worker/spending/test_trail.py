@@ -24,6 +24,13 @@ from worker.journal.records import ChargeLine, Reserved, read_line, write_line
 from worker.owner.changes import detach
 from worker.spending.trail import ChargePayment, Trail
 
+pytestmark = [
+    pytest.mark.promise(
+        "Accounts",
+        "a changed, moved, added or removed entry of the audit log is found, also when linked anew",
+    ),
+]
+
 CHARGES = Keys("town").charges
 Tamper = Callable[[StoreClient], object]
 

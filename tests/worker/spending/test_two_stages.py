@@ -30,6 +30,13 @@ from worker.spending import two_stages
 from worker.spending.measure import draw_table
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Privacy",
+        "a secret sample costs no more than its charge, and nothing of it is kept",
+    ),
+]
+
 FIRST = {"arxiv": 2, "icml": 4}
 VERSIONS = pytest.mark.parametrize("version", ["arxiv", "icml"])
 

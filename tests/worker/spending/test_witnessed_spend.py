@@ -16,6 +16,14 @@ from worker.journal.witness import WitnessAwayError, WitnessSettings
 from worker.owner.checks.audit import examine
 from worker.private.registry import Registry
 
+pytestmark = [
+    pytest.mark.promise(
+        "Operations",
+        "with a witness no older copy of journal and store is spent on: each draw has its charge "
+        "there, and each shown answer is there, through crashes and copies put back at every step",
+    ),
+]
+
 WHERE = {"sex": "Male"}
 
 

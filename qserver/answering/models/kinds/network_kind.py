@@ -175,7 +175,7 @@ MAX_SUBSETS = 70_000
 """Most pairs of a set of a family's variables and a set within it, over all families."""
 MAX_CELLS = 1 << 17
 """Most cells of all families together: each costs some tens of microseconds at every use."""
-_ROWS_AT_ONCE = 10_000
+ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -363,8 +363,8 @@ class LearntNetwork:
     def records(self, n: int, generator: np.random.Generator) -> Iterator[tuple[str, ...]]:
         """Records by ancestral sampling, some thousands at a time."""
         labels = [np.array(v.labels, dtype=object) for v in self.network.structure.variables]
-        for start in range(0, n, _ROWS_AT_ONCE):
-            drawn = draw_records(self.network, min(_ROWS_AT_ONCE, n - start), generator)
+        for start in range(0, n, ROWS_AT_ONCE):
+            drawn = draw_records(self.network, min(ROWS_AT_ONCE, n - start), generator)
             columns = [labels[i][drawn[:, i]] for i in range(len(labels))]
             yield from zip(*columns, strict=True)
 

@@ -12,6 +12,14 @@ from tests.growing import Growing, Row, week
 from tests.sweeps import share
 from worker.owner.checks.audit import audit
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "of data with periods m records of a person stay in a period and k in all; what comes "
+        "later changes no earlier period, and nobody else's records",
+    ),
+]
+
 N_WEEKS = 5
 # Everybody comes twice each week.
 VISITS: dict[int, list[Row]] = {

@@ -25,6 +25,14 @@ from tests.worker.learn_models import learn
 from worker.owner.attach import AttachRequest, attach
 from worker.spending.spend import Spender
 
+pytestmark = [
+    pytest.mark.promise(
+        "Guard rails",
+        "nobody with a flat prior knows a claim better than its cap, whatever the answers; what "
+        "would pass it is refused by web and worker, also within a group",
+    ),
+]
+
 YOUNG = {"age": {"below": 25}}
 OLD = {"age": {"at_least": 25}}
 EDGE = {"network": {"edges": [["sex", "age"]]}}

@@ -32,6 +32,19 @@ from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.group.planned import Spend
 from worker.spending.group.spends import Spends
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "jobs that are spent for together come to what they would have come to one by one, to the"
+        " last bit: answers, refusals, charges",
+    ),
+    pytest.mark.promise(
+        "Faults and races",
+        "a crash at any step burns a group or shows all of it; a draw that fails burns its job "
+        "and those after it; a refusal fails alone",
+    ),
+]
+
 N_JOBS = n_of(30, share=16)
 STEPS = [
     # step, after it, whether the answers are to come

@@ -19,6 +19,15 @@ from tests.deployment import Deployment
 from worker.constants import WORKER
 from worker.spending.group import ahead
 
+pytestmark = [
+    pytest.mark.promise(
+        "Faults and races",
+        "a worker that goes on for a dead one uses its plan for the same request on the same "
+        "state alone, and rehearses and judges it like one just made; one that is damaged or "
+        "sealed by another is made anew",
+    ),
+]
+
 
 class DiedError(BaseException):
     """As if the process were killed there."""
