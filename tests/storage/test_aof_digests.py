@@ -16,7 +16,7 @@ from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.server.state_folder import StateFolder
 
-N_BYTES = 200
+N_BYTES = 40
 
 
 @pytest.fixture
