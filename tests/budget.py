@@ -4,9 +4,10 @@ A whole run makes all of every sweep, so it has none.
 
 Time that others take from the processor does not count, nor do fixtures that several tests share.
 A test is held to a loop that is timed when it seems too dear: what a slow or busy machine adds to
-the test it adds to the loop. As much again is left for what the loop does not feel (caches, another
-processor on the same core) and for tests that draw what they try. The collector of cycles, which
-looks through what all tests before left, is on nobody's account.
+the test it adds to the loop. A run fails only above four times the budget: one test has taken half
+a second on one machine and 1.2 on the next, since the loop does not feel caches, disks and another
+processor on the same core. The collector of cycles, which looks through what all tests before
+left, is on nobody's account.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pytest
 from tests.sweeps import is_whole
 
 BUDGET_S = 0.5
-ROOM = 2.0
+ROOM = 4.0
 OF_STAGE = ("slow", "whole", "engines", "tools", "spark")
 """Marks of what the README's command does not run."""
 _TURNS = 400_000

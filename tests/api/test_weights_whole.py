@@ -77,6 +77,7 @@ def test_the_probability_of_an_event_is_that_of_the_large_weight(site: Site, par
     assert found["probability"] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.01, 0.1, 0.5, 0.95])
 def test_what_history_answers_is_not_measured_again(site: Site, confidence: float) -> None:
     before = site.spent()

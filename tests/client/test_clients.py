@@ -91,6 +91,7 @@ def test_a_reply_that_gets_lost_is_asked_for_again_and_charged_once(
     assert served.spent_nano() == round(answer.cost.charged * 1e9) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_lost", [0, 2])
 def test_a_statement_says_what_all_of_its_steps_cost(served: Served, n_lost: int) -> None:
     """Each step becomes a job at once, and the statement is sent again for the next."""

@@ -148,6 +148,7 @@ def test_the_same_question_is_kept_once_with_its_new_title(browser: Browser) -> 
     assert "Two</h3>" in card
 
 
+@pytest.mark.slow
 def test_only_so_many_are_kept_and_none_that_is_too_long(browser: Browser) -> None:
     saved, meta = browser.town.service().saved, "people"
     for i in range(STORE.saved_questions):

@@ -225,6 +225,7 @@ def test_an_average_has_its_interval_and_may_know_of_how_many_records(browser: B
     assert [float(s) for s in shown] == [pytest.approx(found.estimate, abs=0.05)]
 
 
+@pytest.mark.slow
 def test_an_average_that_was_there_at_once_says_what_it_cost_to_whom_paid_alone(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

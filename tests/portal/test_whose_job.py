@@ -90,6 +90,7 @@ def test_waiting_for_anothers_job_shows_nothing_of_it(town: Town) -> None:
     assert (reply.status_code, reply.get_json()["code"]) == (404, "not_found")
 
 
+@pytest.mark.slow
 def test_the_list_of_a_browser_leaves_out_jobs_of_another_account(town: Town) -> None:
     """The list is a cookie, which whoever sits at the browser can write."""
     job = town.ask("ann")
@@ -99,6 +100,7 @@ def test_the_list_of_a_browser_leaves_out_jobs_of_another_account(town: Town) ->
         assert (job in browser.text("/portal/jobs")) == is_shown
 
 
+@pytest.mark.slow
 def test_the_same_question_of_two_accounts_is_a_job_of_each(town: Town) -> None:
     mine, other = town.ask("ann"), town.ask("ben")
     assert mine != other

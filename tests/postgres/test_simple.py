@@ -132,6 +132,7 @@ def test_explain_never_refuses_for_want_of_a_length(town: Deployment, client: Ra
     assert "measures nothing" in client.query(f"EXPLAIN ANALYZE {BY_SEX}").error["H"]
 
 
+@pytest.mark.slow
 def test_a_length_for_each_kind_of_number(town: Deployment, client: RawClient) -> None:
     """As if each was typed behind its number, unless another is."""
     asked = "EXPLAIN SELECT COUNT(*) AS n{}, AVG(age){} AS a FROM people"
@@ -145,6 +146,7 @@ def test_a_length_for_each_kind_of_number(town: Deployment, client: RawClient) -
         assert client.query(f"SET qserver.within = '{wrong}'").error["C"] == "22023"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worker")
 def test_a_connection_spends_no_more_than_it_said(town: Deployment) -> None:
     with connected(town.service()) as client:

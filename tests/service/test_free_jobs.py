@@ -101,6 +101,7 @@ def test_a_job_that_failed_keeps_nobody_from_the_answer(
     assert isinstance(answered(town.service(), asked), WorkloadAnswer)
 
 
+@pytest.mark.slow
 def test_an_answer_of_an_earlier_state_is_not_taken_for_that_of_a_later_one(
     town: Deployment, asked: Workload
 ) -> None:

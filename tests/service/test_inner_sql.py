@@ -139,6 +139,7 @@ def test_the_same_select_gives_the_same_behind_in_and_not_in(town: Deployment) -
     assert low <= sum(SIZES) <= high < low + 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("least", "within"), [(30, 300), (140, 100)])
 def test_a_choice_with_too_many_groups_in_doubt_is_not_told(
     town: Deployment, least: int, within: int

@@ -97,6 +97,7 @@ def values(found: StatementAnswer) -> list[float | None]:
     return [x for n in numbers for x in (n.estimate, n.interval.low, n.interval.high)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [SMOOTH, ORDER])
 def test_a_long_look_is_a_job_and_the_statement_sent_again_is_free_and_the_same(
     town: Deployment, service: Service, held: Held, text: str
@@ -118,6 +119,7 @@ def test_a_long_look_is_a_job_and_the_statement_sent_again_is_free_and_the_same(
     assert None not in values(found)[:6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "more"),
     [

@@ -180,6 +180,7 @@ def test_columns_are_as_exact_as_each_says(town: Deployment) -> None:
     assert (body["confidence"], body["confidences"]) == (0.999998, [0.999998, 0.999999])
 
 
+@pytest.mark.slow
 def test_two_percent_of_a_count_cost_less_than_at_worst(town: Deployment) -> None:
     text = f"SELECT COUNT(*) FROM people WITHIN 10 PERCENT ASSUMING AT LEAST 100 {SURE}"
     price = explained(town, text)

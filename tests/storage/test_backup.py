@@ -27,6 +27,7 @@ def last_file(folder: Path) -> Path:
     return max((folder / "redis" / "appendonlydir").glob("*.incr.aof"))
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_running_store_brings_it_back(tmp_path: Path) -> None:
     """The whole way: backup, more spends, disaster, restore, journal; then nothing is missing."""
     state = tmp_path / "state"

@@ -10,6 +10,7 @@ from qserver.query.sql.tables.catalogue import catalogue_statement
 from tests.query.sql.people import DOMAIN, read
 
 
+@pytest.mark.slow
 def test_a_chain_of_withs_that_each_add_a_condition_is_bounded() -> None:
     steps = ", ".join(f"w{i + 1} AS (SELECT * FROM w{i} WHERE age <> {i})" for i in range(900))
     text = f"WITH w0 AS (SELECT * FROM people), {steps} SELECT COUNT(*) FROM w900"

@@ -50,6 +50,7 @@ def is_clean(town: Deployment) -> bool:
     return all(check.ok for check in check_export(exported(town)))
 
 
+@pytest.mark.slow
 def test_snapshots_that_never_reached_the_store_are_in_no_pair(town: Deployment) -> None:
     """The store refuses another relation once the journal has the line."""
     for _ in range(4):

@@ -133,6 +133,7 @@ def test_an_answer_is_refined_until_it_is_as_short_as_asked(
     assert again.high - again.low <= LENGTH
 
 
+@pytest.mark.slow
 def test_the_asker_waits_for_all_rounds(town: Deployment, noisy: Spender) -> None:
     job = first_round(town, noisy)
     store = Store.open(town.settings)
@@ -147,6 +148,7 @@ def test_the_asker_waits_for_all_rounds(town: Deployment, noisy: Spender) -> Non
     assert length_of(town.service().job(job)) <= LENGTH
 
 
+@pytest.mark.slow
 def test_a_request_sent_again_under_its_key_gets_the_refined_answer(
     town: Deployment, noisy: Spender
 ) -> None:

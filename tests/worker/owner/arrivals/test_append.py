@@ -68,6 +68,7 @@ def test_a_running_worker_counts_a_new_week_without_a_restart(town: Growing) -> 
     assert abs(result.estimate - 200) < 30
 
 
+@pytest.mark.slow
 def test_a_question_that_waited_is_answered_as_it_was_asked(town: Growing) -> None:
     """It was clipped to three weeks when it came in; the fourth comes before it is drawn."""
     waiting = town.submit({}, length=8)

@@ -167,6 +167,7 @@ def test_a_changed_rest_is_not_served(town: Growing, where: str) -> None:
     assert any("missing or cannot be read" in text for text in faults(town))
 
 
+@pytest.mark.slow
 def test_nothing_tells_how_many_records_an_arrival_or_a_retirement_has(
     tmp_path: Path, store_url: str, redis_client: StoreClient
 ) -> None:
