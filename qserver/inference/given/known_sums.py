@@ -232,12 +232,18 @@ def _sizes(weights: FloatArray) -> FloatArray:
 
 def _reached(mixing: FloatArray, weights: FloatArray) -> tuple[Places, Places]:
     """The dependent and the basis errors that share sums with an error of W."""
+    dependent, basis = _parts(mixing)
+    used = basis[weights != 0.0]
+    return np.flatnonzero(np.isin(dependent, used)), np.flatnonzero(np.isin(basis, used))
+
+
+def _parts(mixing: FloatArray) -> tuple[Places, Places]:
+    """A label of each dependent and of each basis error, equal where sums link them."""
     k, r = mixing.shape
     rows, columns = np.nonzero(mixing)
     links = csr_array((np.ones(len(rows)), (rows, k + columns)), shape=(k + r, k + r))
-    _, part = connected_components(links, directed=False)
-    used = np.isin(part, part[k:][weights != 0.0])
-    return np.flatnonzero(used[:k]), np.flatnonzero(used[k:])
+    found = connected_components(links, directed=False)[1].astype(np.intp)
+    return found[:k], found[k:]
 
 
 _SWEEPS = 6
@@ -311,6 +317,7 @@ class ManyRows:
     def __init__(self, rows: NoisyRows) -> None:
         self._rows = rows
         self.ids = frozenset(rows.ids.tolist())
+        self._known = dict[int | None, _Part]()
 
     @cached_property
     def work(self) -> int:
@@ -334,29 +341,45 @@ class ManyRows:
         return order.astype(np.intp), values, np.asarray(mixing)
 
     @cached_property
-    def _all(self) -> Reduced:
-        """The errors of all rows, of which W has none."""
-        order, values, mixing = self._solved
-        nothing = np.zeros(0)
-        return Reduced(nothing, np.zeros(len(order)), values, mixing, nothing, self._counts)
+    def _parts(self) -> tuple[Places, Places]:
+        return _parts(self._solved[2])
 
-    @cached_property
-    def _normal(self) -> NormalLaw:
-        return normal_law(self._all)
-
-    @property
-    def _counts(self) -> FloatArray:
-        return self._rows.counts[self._solved[0]]
+    def _part(self, label: int | None) -> _Part:
+        """The rows of one label, or all."""
+        if label not in self._known:
+            order, values, mixing = self._solved
+            chosen = [np.flatnonzero((one == label) | (label is None)) for one in self._parts]
+            dependent, basis = chosen
+            counts = self._rows.counts[order[np.append(basis, mixing.shape[1] + dependent)]]
+            nothing, found = np.zeros(0), mixing[np.ix_(dependent, basis)]
+            law = Reduced(nothing, np.zeros(len(counts)), values[dependent], found, nothing, counts)
+            self._known[label] = _Part(basis, replace(law, normal=normal_law(law)))
+        return self._known[label]
 
     def along(self, weights: Sequence[Mapping[int, float]]) -> Reduced:
-        """The law of errors W by weights on these rows, each by measurement id."""
+        """The law of errors W by weights on these rows, each by measurement id.
+
+        Of rows that no sum links to any of W nothing is left, where one label has all the others.
+        """
         order, values, mixing = self._solved
         ids, scales = self._rows.ids, self._rows.scales
         full = np.array([[of.get(i, 0.0) for i in ids.tolist()] for of in weights]) * scales
         basis, others = np.split(full[:, order], [mixing.shape[1]], axis=1)
-        on_basis = np.concatenate([basis + others @ mixing, np.zeros_like(others)], axis=1)
-        shift, nothing = others @ values, np.zeros((len(full), 0))
-        return Reduced(shift, on_basis, values, mixing, nothing, self._counts, self._normal)
+        on_basis, shift = basis + others @ mixing, others @ values
+        labels = set(self._parts[1][on_basis.any(axis=0)].tolist())
+        part = self._part(labels.pop() if len(labels) == 1 else None)
+        on_part = on_basis[:, part.basis]
+        padded = np.pad(on_part, ((0, 0), (0, part.law.n_disagreements)))
+        nothing = np.zeros((len(full), 0))
+        return replace(part.law, shift=shift, weights=padded, rest=nothing)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows: their places in the basis, and the law of their errors, of which W has none."""
+
+    basis: Places
+    law: Reduced
 
 
 @dataclass(frozen=True, eq=False)

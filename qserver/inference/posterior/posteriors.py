@@ -22,7 +22,6 @@ from qserver.inference.posterior.by_rows import (
 )
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
-    MOST_MERGED,
     NearPeriods,
     cells_as_rows,
     chosen,
@@ -125,7 +124,7 @@ class Posteriors:
 
     def _kind(self, row: LinearQuery, ids: tuple[int, ...]) -> Hashable:
         """Equal for questions that are alike; None where nothing is merged for them."""
-        if self._apart is not None or self._size <= MOST_MERGED:
+        if self._apart is not None or self._size <= MOST_CELLS:
             return None
         shapes = self._shapes_of(ids)
         return (ids, shapes.key(row)) if shapes.are_usable else None
@@ -270,12 +269,14 @@ class Posteriors:
         return CellsAndRows(make, self._rows.most_records)
 
     def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[_Cells]:
-        """Cells and rows: merged for the questions where they are many, and then as they are.
+        """Cells and rows as they are; where they are too many, first merged for the questions.
 
-        Where they are too many as they are, merged less far; then the cells of the finest table.
+        As they are they serve all questions of a history, factored once, and nothing of what they
+        disagree about is left out. Where the used ones alone are too many as they are, merged less
+        far; then the cells of the finest table.
         """
         ways, ids = list[_Cells](), None
-        if self._size > MOST_MERGED:
+        if self._size > MOST_CELLS:
             ways.append(self._made(self._merged(rows, used)))
         if self._size <= MOST_CELLS or self._uses_tables(used):
             ids = chosen(self._measurements, used)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -9,12 +10,15 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import law_given
+from qserver.inference.posterior import by_rows
+from qserver.inference.posterior.by_rows import rows_in_play
 from qserver.inference.posterior.posterior import GivenPosterior, Stated
+from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
-from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from tests.inference.given.references import Design
 from tests.inference.histories import STEP, dense, measured
 
@@ -169,6 +173,30 @@ def test_cells_bear_on_an_estimate_by_rows_alone() -> None:
     assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.1)
 
 
+def test_cells_and_rows_are_factored_once_for_all_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A table of 300 cells and eight ranges: more than are merged for one question."""
+    made = list[int]()
+
+    def counted(rows: Sequence[Measurement], most: int) -> RowsInPlay:
+        made.append(len(rows))
+        return rows_in_play(rows, most)
+
+    monkeypatch.setattr(by_rows, "rows_in_play", counted)
+    partition = product_partition((300,), {0: np.arange(300)})
+    table = TableMeasurement(0, partition, 10**8, STEP, tuple(range(300)))
+    asked = [_rows(30 * i, 30 * i + 20, 300) for i in range(8)]
+    ranges = [
+        measured(i, row, scale=Fraction(20), answer=Fraction(600 * i + 200))
+        for i, row in enumerate(asked, start=1)
+    ]
+    engine = _engine((300,), table, *ranges)
+    told = [_stated(engine, row).statement for row in asked]
+    assert [(one.law, one.disagreements) for one in told] == [("posterior", 1)] * 8
+    assert made == [308]
+
+
 @pytest.mark.parametrize("size", [150, 990, 3_000])
 def test_a_large_table_disagrees_with_a_row(size: int) -> None:
     """Ten cells and their sum: all others are merged, and have nothing to say."""
@@ -196,8 +224,7 @@ def test_tables_that_tell_too_much_apart_keep_the_law_of_the_error(
     query = linear_query(SIZES, [(1, {0: interval(4, 0, 2)}), (1, {1: interval(3, 0, 1)})])
     tables = (_table(0, 0, values=np.arange(4.0)), _table(1, 1, values=np.arange(3.0)))
     assert _stated(_engine(SIZES, *tables), query).statement.law == "posterior"
-    for module in ("posteriors", "cells_as_rows"):
-        monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_MERGED", 2)
+    monkeypatch.setattr("qserver.inference.posterior.cells_as_rows.MOST_MERGED", 2)
     for module in ("posteriors", "cells_as_rows"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", 2)
     assert _stated(_engine(SIZES, *tables), query).statement.law == "estimator"
@@ -212,7 +239,6 @@ def test_what_an_estimate_uses_may_be_as_many_merged_cells_as_cells(
     row = _rows(0, 10, 40)
     events = (table, measured(1, row, scale=Fraction(20), answer=Fraction(30)))
     expected = _stated(_engine((40,), *events), row)
-    monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_MERGED", 1)
     monkeypatch.setattr("qserver.inference.posterior.cells_as_rows.MOST_MERGED", 1)
     monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_CELLS", 0)
     found = _stated(_engine((40,), *events), row)

@@ -88,7 +88,6 @@ def test_intervals_by_refined_classes_cover_as_stated(monkeypatch: pytest.Monkey
     """Where cells are too many to be taken as they are."""
     for module in ("posteriors", "cells_as_rows"):
         monkeypatch.setattr(f"qserver.inference.posterior.{module}.MOST_CELLS", 10)
-    monkeypatch.setattr("qserver.inference.posterior.posteriors.MOST_MERGED", 2)
     rng, n, inside = np.random.default_rng(12), n_of(2_000, share=80), 0
     row = primitive(of_range(0, 3))
     for _ in range(n):
