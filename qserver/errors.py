@@ -78,11 +78,14 @@ class InputError(QServerError):
     """
 
     code = "invalid_input"
+    subject = "`{}`"
+    """What must meet the condition; {} stands for the field."""
 
     def __init__(self, name: str, condition: str, value: object = ..., *, hint: str = "") -> None:
         self.name, self.condition, self.hint = printable(name), condition, hint
         shown = "" if value is ... else f", got {short_text(value)}"
-        super().__init__(f"`{self.name}` must {condition}{shown}." + (f" {hint}" if hint else ""))
+        subject = self.subject.format(self.name)
+        super().__init__(f"{subject} must {condition}{shown}." + (f" {hint}" if hint else ""))
 
     def under(self, prefix: str) -> InputError:
         """The same error, its field placed below `prefix`."""
@@ -118,6 +121,7 @@ class SqlError(QueryError):
     """
 
     code = "invalid_sql"
+    subject = "The statement"
 
     def __init__(
         self,

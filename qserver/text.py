@@ -231,8 +231,8 @@ def laws_text(laws: Sequence[str], *, error: float, disagreements: int) -> str:
     if disagreements:
         plural = "" if disagreements == 1 else "s"
         found.append(
-            f"The posterior given up to {disagreements} disagreement{plural} among released "
-            f"answers; each probability within {part_text(error)}."
+            f"Up to {disagreements} disagreement{plural} among released answers are counted in; "
+            f"each probability is within {part_text(error)}."
         )
     elif error > _NO_ERROR:
         found.append(f"Each probability is within {part_text(error)}.")

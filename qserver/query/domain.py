@@ -390,6 +390,12 @@ def check_n_values(n_values: int) -> None:
         raise DomainError("attributes", f"have at most {MAX_VALUES_IN_ALL:,} values in all")
 
 
+def steps_text(attribute: Attribute) -> str:
+    """What a refusal adds to a numeric attribute's name: its step, where all bins are as wide."""
+    widths = {high - low for low, high in pairwise(attribute.edges)}
+    return f", which is stored in steps of {decimal_text(*widths)}" if len(widths) == 1 else ""
+
+
 def decimal_text(value: Fraction) -> str:
     """`value` as a plain decimal where it has one, else as `p/q`."""
     if value.denominator == 1:

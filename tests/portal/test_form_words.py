@@ -233,7 +233,7 @@ def builder() -> FormFields:
     [
         (
             {"age": {"between": [5, 25]}},
-            "“age” must not cut through a bin of `age`. "
+            "“age” must not cut through a bin of `age`, which is stored in steps of 10. "
             "The nearest that fit: 0 to 29 and 10 to 19.",
         ),
         (

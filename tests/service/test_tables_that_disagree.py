@@ -80,10 +80,10 @@ def test_a_table_says_what_its_intervals_are_statements_of(town: Deployment) -> 
     most = max(law.disagreements for law in laws if law is not None)
     statement = parse_statement(BY_AGE, PEOPLE, dataset="people")
     view = known_view(town.service(), "people", statement, query="")
-    assert view.laws.startswith(f"The posterior given up to {most} disagreement")
+    assert view.laws.startswith(f"Up to {most} disagreement")
     reply = town.web().post("/v1/datasets/people/sql", json={"sql": BY_AGE}).get_json()
     table = Table.of(reply["table"])
-    assert f"given up to {most} disagreement" in "\n".join(table.notes())
+    assert f"Up to {most} disagreement" in "\n".join(table.notes())
     assert [c.statement and c.statement.error for (c,) in table.cells] == [
         law and law.error for law in laws
     ]

@@ -224,7 +224,7 @@ def test_a_length_of_counts_asks_for_those_of_averages(town: Deployment) -> None
     text = "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM people GROUP BY sex"
     typed = refused(town, f"{text} WITHIN 20")
     shown = f"{text.replace('AS a', 'AS a WITHIN 0.45')} WITHIN 20 ASSUMING AT LEAST 1000"
-    assert str(typed).endswith(f"send it so to pay that: {shown}")
+    assert str(typed).endswith(f"To pay that, send {shown}")
     assert typed.words == "a WITHIN 0.45 ASSUMING AT LEAST 1000"
     assert explained(town, shown).price_nano == typed.price_nano > 0
     run = partial(Statements(town.service()).run, "people", text, wait_s=0)

@@ -144,8 +144,8 @@ def not_spending(statement: Statement, *, price_nano: int, remaining_nano: int) 
     """The error of a statement with lengths that may not spend, and would cost this."""
     price, left = price_nano, remaining_nano
     refused = statement.source.refuse(
-        "cost nothing, since it was sent so that it does not spend",
+        "be free here: this connection may not spend budget",
         statement.source.end,
-        hint=f"It {costs(price, left)}. Nothing was spent: allow it to spend to pay that.",
+        hint=f"It {costs(price, left)}. Nothing was spent. To pay that, allow spending.",
     )
     return UnconfirmedError(refused, price_nano=price, remaining_nano=left, words="")

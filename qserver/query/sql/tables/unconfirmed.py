@@ -156,10 +156,10 @@ def unconfirmed(
         is_known: whether history gives all of its numbers, so that its price alone is asked for.
     """
     words, text = _words(statement, full), _typed(statement, full)
-    hint = f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent: send it so "
+    hint = f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent. To pay that"
     refused = statement.refuse(
         _WITHOUT_EXPLAIN if is_known else _condition(statement),
-        f"{hint}to pay that{f': {text}' if text else '.'}",
+        f"{hint}, send {text or f'it with {words}.'}",
     )
     return UnconfirmedError(
         refused, price_nano=price_nano, remaining_nano=remaining_nano, words=words
