@@ -22,7 +22,6 @@ LAYERS = {
     if contract["type"] == "layers"
 }
 _LEAST_TASKS = 12
-_KNOWN_CIRCLES = (("qserver.query.sql.combined.function", "qserver.query.sql.statement"),)
 
 
 def test_every_path_on_the_page_exists() -> None:
@@ -80,11 +79,8 @@ def test_no_folder_and_no_file_outgrows_its_room() -> None:
 
 @pytest.mark.slow
 def test_no_two_files_import_one_another_even_for_their_annotations() -> None:
-    """But for one circle of annotations that is known: a type of it should stand lower."""
     known = modules()
     uses = {name: _uses(path, set(known)) for name, path in known.items()}
-    for name, other in _KNOWN_CIRCLES:
-        uses[name].discard(other)
     try:
         TopologicalSorter(uses).prepare()
     except CycleError as exc:

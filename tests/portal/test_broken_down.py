@@ -19,8 +19,9 @@ from qserver.query.calendar.units import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.labels import Level
 from qserver.query.linear import query_from_document
+from qserver.query.sql.combined.function import Binning
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.statement import Binning, Ratio
+from qserver.query.sql.statement import Ratio
 from qserver.query.structured import parse_query
 from qserver.records.history import HistoryRow
 from tests import deployment

@@ -13,7 +13,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN
 from qserver.query.measure import Measure
 from qserver.query.sql.clauses import UNSAID, Clauses, Exactness
-from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.combined.function import Binning, Combined
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.shaping.shape import PLAIN, Shape
@@ -23,20 +23,6 @@ from qserver.query.sql.text import SqlText
 
 MAX_CELLS = 1000
 """Most numbers that a text asks."""
-
-
-@dataclass(frozen=True)
-class Binning:
-    """The error of bins: an attribute has the value of its bin's middle.
-
-    Args:
-        error: most distance of the true value from the value by the middles of bins.
-        of: which value: of each `record`, of each record of the `numerator`, the `average`
-            itself, or the `value` itself.
-    """
-
-    error: Fraction
-    of: Literal["record", "numerator", "average", "value"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,22 @@ from numpy.typing import NDArray
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.thresholds import QuantileOf
 
-if TYPE_CHECKING:
-    from qserver.query.sql.statement import Binning
-
-
 STATED_COUNT = Fraction(100)
 """The half-width of a count that a statement without WITHIN is priced at."""
+
+
+@dataclass(frozen=True)
+class Binning:
+    """The error of bins: an attribute has the value of its bin's middle.
+
+    Args:
+        error: most distance of the true value from the value by the middles of bins.
+        of: which value: of each `record`, of each record of the `numerator`, the `average`
+            itself, or the `value` itself.
+    """
+
+    error: Fraction
+    of: Literal["record", "numerator", "average", "value"]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import UNSAID, Clauses
-from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.combined.function import Binning, Combined
 from qserver.query.sql.combined.meaning import Item, Linear, Several
 from qserver.query.sql.engine.run import run_typed
 from qserver.query.sql.shaping.ranks import Rank
@@ -36,7 +36,6 @@ from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, c
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import (
     MAX_CELLS,
-    Binning,
     Bounds,
     Cell,
     Course,
