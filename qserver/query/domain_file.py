@@ -19,7 +19,7 @@ from qserver.query.domain import (
     check_n_values,
     decimal_text,
 )
-from qserver.query.files.keys import ALL, KEYS, NAMES
+from qserver.query.domain_keys import ALL, KEYS, NAMES
 from qserver.query.labels import Cells, Level, code_text
 from qserver.query.numbers import exact_number
 

@@ -25,7 +25,7 @@ from worker.owner.arrivals.append import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import read_part
 from worker.owner.attached_line import DemandOf, attached_record, demand_of_dataset, public_row
-from worker.owner.capacity import MAX_CAPACITY, check_capacity, check_slot
+from worker.owner.checks.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.checks.population import (
     MAX_LIMIT,
     check_name,

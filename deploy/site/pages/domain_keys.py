@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qserver.query.files.keys import ALL, KEYS, Key
+from qserver.query.domain_keys import ALL, KEYS, Key
 
 _HEAD = """\
 # Keys of the domain file

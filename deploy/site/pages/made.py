@@ -20,7 +20,7 @@ from qserver.api.openapi import openapi_document
 from qserver.cli.console import Console
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
-from qserver.query.files.keys import domain_schema
+from qserver.query.domain_keys import domain_schema
 from tests.benchmarks.results import results_page
 from worker.parser import build_parser as worker_parser
 

@@ -27,7 +27,7 @@ from qserver.errors import DomainError
 from qserver.query.calendar.units import EXAMPLES
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, nearest_key
-from qserver.query.files.keys import NAMES
+from qserver.query.domain_keys import NAMES
 
 MAX_BYTES = 64 << 20
 BLANKS = " \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000"

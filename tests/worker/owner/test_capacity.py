@@ -16,9 +16,9 @@ from qserver.records.plan import PlannedTable
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment, write_people
 from worker.constants import WORKER
-from worker.owner import capacity as module
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.capacity import slot_finding
+from worker.owner.checks import capacity as module
+from worker.owner.checks.capacity import slot_finding
 from worker.owner.rotate import RotateRequest, rotate
 from worker.spending.slot import reads_of, slot_of_group, slots_of
 
@@ -183,7 +183,7 @@ def test_a_large_capacity_is_reckoned_from_fewer_records(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A millisecond for the timed records, of which the capacity has a thousand times as many."""
-    monkeypatch.setattr("worker.owner.capacity.WORKER", replace(WORKER, timed_records=1000))
+    monkeypatch.setattr("worker.owner.checks.capacity.WORKER", replace(WORKER, timed_records=1000))
     capacity = 1_000_000
     slot_ms = slot_of_reads(2, capacity) * 5
     with pytest.raises(ConfigError, match=r"takes 1000\.0 ms here") as found:

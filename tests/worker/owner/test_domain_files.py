@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files.keys import domain_schema
+from qserver.query.domain_keys import domain_schema
 from worker.cli import main
 from worker.owner.domains.draft import attribute_name, draft_text
 from worker.owner.domains.fitting import Seen, kind_of_type

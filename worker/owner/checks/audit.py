@@ -25,7 +25,7 @@ from worker.books.lines import BookFaultError, UnknownFactsError
 from worker.constants import WORKER
 from worker.journal.journal import Journal
 from worker.journal.records import Adopted, Reserved
-from worker.owner.capacity import slot_finding
+from worker.owner.checks.capacity import slot_finding
 from worker.owner.checks.population import (
     WorkerFinding,
     books_finding,

@@ -27,7 +27,7 @@ from qserver.errors import ConfigError, DomainError, PrivateDataError
 from qserver.query.calendar.units import number_of, text_of
 from qserver.query.domain import MAX_VALUES, Domain, check_name
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files.keys import domain_schema
+from qserver.query.domain_keys import domain_schema
 from worker.coding.names import as_read, kind_read, name_sql
 from worker.owner.domains.fitting import (
     MOST_VALUES,

@@ -42,10 +42,10 @@ from worker.spending.group.planned import (
     SpendGroup,
     has_room,
 )
+from worker.spending.group.rehearsal import Rehearsed, rehearse
 from worker.spending.group.replicas import Replicas
 from worker.spending.live import Live
 from worker.spending.presence import while_held
-from worker.spending.rehearsal import Rehearsed, rehearse
 from worker.spending.reservation import charges_of, reservation_of
 from worker.spending.slot import slots_of_job
 from worker.spending.trail import ChargePayment, Trails
