@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qserver.query.measure import Measure
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import Measure, Requirement
 from qserver.records.answer import Explanation, JobStatus
 from tests.deployment import Deployment
 

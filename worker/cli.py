@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
     with loading():
-        from qserver.query.measure import measure_of
+        from qserver.query.requirement import measure_of
         from qserver.records.people import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.checks.population import parse_limit
@@ -273,7 +273,7 @@ def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
-    from qserver.query.measure import measure_of
+    from qserver.query.requirement import measure_of
     from worker.owner.changes import set_measure
 
     chosen = measure_of(arguments.measure)

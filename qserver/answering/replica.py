@@ -28,10 +28,9 @@ from qserver.planning.ways import OnFault, WayFault
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
-from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import Measure, Requirement
 from qserver.records.audit_chain import relinked
 from qserver.records.charge import Standing, charge_from_json
 from qserver.records.claim import Claim

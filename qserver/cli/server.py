@@ -13,7 +13,7 @@ from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError, InputError
 from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading, prior_of
 from qserver.query.looking import RULES, Selection
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 
 if TYPE_CHECKING:
     from qserver.client.clients import SyncDriver

@@ -28,7 +28,7 @@ from qserver.client.tables import Table
 from qserver.errors import ConfigError
 from qserver.query.asking.reading import Method
 from qserver.query.looking import Selection
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.query.sql.plain import dataset_of, explains
 
 P = ParamSpec("P")

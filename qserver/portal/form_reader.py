@@ -18,9 +18,8 @@ from qserver.portal.question import FormQuestion, mark_of, statement_of
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
-from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.clauses import Clauses, Exactness
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement, Sum

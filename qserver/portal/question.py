@@ -31,9 +31,8 @@ from qserver.errors import InputError, QueryError, RequirementError
 from qserver.query.asking.reading import Method, Reading, prior_of
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.query.looking import Looking, Rule, Selection
-from qserver.query.measure import Measure, measure_of
 from qserver.query.numbers import exact_number
-from qserver.query.requirement import MIN_DELTA, Requirement
+from qserver.query.requirement import MIN_DELTA, Measure, Requirement, measure_of
 from qserver.query.sql.tokens import written_name
 from qserver.query.structured import attribute_of
 

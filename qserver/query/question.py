@@ -10,9 +10,8 @@ from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking, Selection
-from qserver.query.measure import Measure
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.requirement import MIN_DELTA, Requirement
+from qserver.query.requirement import MIN_DELTA, Measure, Requirement
 
 MAX_QUESTIONS = 1000
 """Most questions of a workload."""

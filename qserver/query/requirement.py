@@ -1,15 +1,27 @@
-"""The requirement on an answer: the length of its interval and the confidence."""
+"""What is asked of an answer: the length of its interval, the confidence, what may be measured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log1p
+from typing import Literal, get_args
 
-from qserver.errors import RequirementError
+from qserver.errors import InputError, RequirementError
 
 MIN_DELTA = 1e-9
 MIN_LENGTH = 1e-9
 MAX_LENGTH = 1e15
+
+Measure = Literal["auto", "only_this"]
+"""`auto`: the planner may buy tables that later questions use as well. `only_this`: rows for this
+question alone, with the help of whatever was released before."""
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+
+DEFAULT_PHI = 0.4
+"""Least waste by single rows, as a part of a base's price, at which its blocks are bought.
+
+And the part of own rows' price that is risked for blocks which settled within one scope alone.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,3 +72,15 @@ def check_confidence(confidence: float) -> None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def measure_of(value: object) -> Measure:
+    """The choice that a text names.
+
+    Raises:
+        InputError: it names none.
+    """
+    for known in MEASURES:
+        if value == known:
+            return known
+    raise InputError("measure", "be `auto` or `only_this`", value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from qserver.query.looking import Ends, Selection
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.records.claim import ClaimStatus
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import OF_ESTIMATOR, Law, Simultaneous, Statement

@@ -10,7 +10,7 @@ from typing import Final
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.measure import DEFAULT_PHI, Measure, measure_of
+from qserver.query.requirement import DEFAULT_PHI, Measure, measure_of
 from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
 from qserver.records.people import check_together

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from qserver.query.linear import LinearQuery, query_from_document
-from qserver.query.measure import Measure, measure_of
 from qserver.query.primitive import Primitive, primitive
+from qserver.query.requirement import Measure, measure_of
 
 Base = tuple[tuple[tuple[tuple[int, int], ...], float], ...]
 """Blocks with their alphas in epsilon per record. A block gives the number of parts, with phantoms,

@@ -9,7 +9,7 @@ from functools import partial
 
 from qserver.answering.workload import KnownNumber
 from qserver.query.looking import Ends
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.query.sql.cells import (
     CellQuestions,
     CellValue,

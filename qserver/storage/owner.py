@@ -14,7 +14,7 @@ from typing import Any
 
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
 from qserver.ledger.population import Pair, pair
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.records.audit_chain import Links, relinked
 from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta

@@ -9,7 +9,7 @@ from typing import Any
 
 from qserver.errors import NotFoundError, StoreCorruptError
 from qserver.ledger.population import PopulationLoss, pair
-from qserver.query.measure import Measure, measure_of
+from qserver.query.requirement import Measure, measure_of
 from qserver.records.charge import Standing
 from qserver.records.claim import Claim, claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta

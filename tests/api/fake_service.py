@@ -17,9 +17,8 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
-from qserver.query.measure import Measure
 from qserver.query.question import Question, Workload
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.parser import query_of
 from qserver.query.structured import parse_query
 from qserver.records.account import HERE, Allowance, Caller, Role

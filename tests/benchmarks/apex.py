@@ -12,8 +12,8 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.workloads.simultaneous import plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.question import Question
+from qserver.query.requirement import DEFAULT_PHI
 from qserver.records.charge import NANO
 from tests.benchmarks.synthetic_noise import question_of
 

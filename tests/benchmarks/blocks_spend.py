@@ -19,8 +19,8 @@ import numpy as np
 
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
 from qserver.query.linear import linear_query
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.primitive import primitive
+from qserver.query.requirement import DEFAULT_PHI
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Relation
 from tests.benchmarks.synthetic_noise import question_of

@@ -21,9 +21,8 @@ from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import plan_answer
 from qserver.query.linear import LinearQuery
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.primitive import Primitive
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import Charge
 from qserver.records.history import Estimator, Measurement
 from qserver.records.noise_step import lattice_step

@@ -16,8 +16,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.query.measure import DEFAULT_PHI
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import NANO, Charge
 from qserver.records.history import Estimator, Measurement
 from qserver.records.noise_step import lattice_step

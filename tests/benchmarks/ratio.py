@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from statistics import mean, median
 
-from qserver.query.measure import DEFAULT_PHI
+from qserver.query.requirement import DEFAULT_PHI
 
 from .best_blocks import hindsight_price
 from .blocks_spend import STREAMS, Stream, alone_at

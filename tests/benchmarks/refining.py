@@ -18,8 +18,8 @@ from pathlib import Path
 
 from qserver.errors import NotFoundError
 from qserver.query.domain import Attribute, Domain
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.question import AnyAsked, Question
+from qserver.query.requirement import DEFAULT_PHI
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, WorkloadAnswer
 from qserver.service.statements import Statements
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json

@@ -16,7 +16,7 @@ from itertools import islice
 from statistics import median
 
 from qserver.planning.blocks.earlier import EarlierDemand
-from qserver.query.measure import DEFAULT_PHI
+from qserver.query.requirement import DEFAULT_PHI
 from qserver.records.charge import Relation
 from qserver.records.paid_question import PaidQuestion
 

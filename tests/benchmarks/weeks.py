@@ -17,9 +17,8 @@ from itertools import product
 import numpy as np
 
 from qserver.query.linear import linear_query
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.primitive import primitive
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.query.weights import Weights, indicator, interval
 from qserver.records.charge import NANO
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.query.linear import linear_query
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Relation
 from tests.benchmarks.play import snapshot_for

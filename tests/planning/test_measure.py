@@ -10,10 +10,9 @@ import pytest
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
-from qserver.query.measure import Measure
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import Measure, Requirement
 from qserver.query.weights import interval
 from qserver.records.paid_question import PaidQuestion
 from tests.benchmarks.synthetic_noise import Snapshot

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.query.measure import MEASURES
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import MEASURES, Requirement
 from qserver.records.answer import JobStatus
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.store import Store

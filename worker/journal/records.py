@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from qserver.errors import JournalError
 from qserver.ledger.population import pair
-from qserver.query.measure import MEASURES
+from qserver.query.requirement import MEASURES
 
 _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
 

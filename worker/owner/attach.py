@@ -13,7 +13,7 @@ from qserver.config import Settings
 from qserver.errors import ConfigError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from qserver.query.measure import DEFAULT_PHI, Measure
+from qserver.query.requirement import DEFAULT_PHI, Measure
 from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
 from qserver.records.dataset import DatasetMeta, Growth

@@ -16,7 +16,7 @@ from fractions import Fraction
 from qserver.config import Settings
 from qserver.errors import ConfigError, JournalError
 from qserver.ledger.population import pair
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.records.charge import NANO, epsilon_text
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

@@ -23,7 +23,7 @@ from qserver.errors import (
     StoreCorruptError,
 )
 from qserver.ledger.population import pair
-from qserver.query.measure import measure_of
+from qserver.query.requirement import measure_of
 from qserver.records.charge import epsilon_text
 from qserver.records.claim import claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta

@@ -38,7 +38,7 @@ from qserver.api.bodies.requests import (
 from qserver.api.wire import epsilon, wire_integer, wire_value
 from qserver.query.asking.reading import Method, PriorKind
 from qserver.query.looking import Rule
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.records.answer import PlanKind, Source
 from qserver.records.statement import Law
 from qserver.records.unit import Protects, Replaced

@@ -38,9 +38,8 @@ from qserver.query.asking.reading import (
 )
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import MOST_AMONG, RULES, Looking, Rule, Selection
-from qserver.query.measure import Measure, measure_of
 from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
-from qserver.query.requirement import MIN_DELTA, Requirement
+from qserver.query.requirement import MIN_DELTA, Measure, Requirement, measure_of
 
 # Marks a reference to a component; the document writes it as `$ref`.
 JSON_REF = "x-component"

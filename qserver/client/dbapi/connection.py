@@ -29,7 +29,7 @@ from qserver.client.frames import Column, Framed, Kind
 from qserver.client.results import Price
 from qserver.client.tables import Table
 from qserver.errors import SqlError
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.query.sql.plain import dataset_of, explains, pieces
 from qserver.query.sql.text import SqlText
 

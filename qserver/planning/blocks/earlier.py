@@ -44,8 +44,8 @@ from qserver.planning.blocks.star import Star, everything, fit_star, fitting, se
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.question import Question
+from qserver.query.requirement import DEFAULT_PHI
 from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
 

@@ -56,8 +56,8 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
-from qserver.query.measure import DEFAULT_PHI
 from qserver.query.question import Question
+from qserver.query.requirement import DEFAULT_PHI
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from qserver.records.state import State
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from qserver.query.linear import LinearQuery
-from qserver.query.measure import Measure
 from qserver.query.question import Question
-from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
+from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Measure, Requirement
 from qserver.query.sql.combined.asked import OfSeveral, several_confidence
 from qserver.query.sql.combined.function import Combined, FunctionOfSums, KnownPart, public_range
 from qserver.query.sql.combined.smooth import function_cells

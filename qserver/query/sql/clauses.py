@@ -31,9 +31,8 @@ from qserver.errors import InputError, QueryError, SqlError
 from qserver.query.asking.reading import AS_EVER, Prior, Reading
 from qserver.query.domain import decimal_text
 from qserver.query.looking import NOTHING_SEEN, Looking, Rule, Selection
-from qserver.query.measure import Measure
 from qserver.query.numbers import exact_number
-from qserver.query.requirement import MIN_DELTA
+from qserver.query.requirement import MIN_DELTA, Measure
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import CHOICES, READINGS, TokenizedSql
 

@@ -11,7 +11,7 @@ from qserver.errors import SqlError
 from qserver.query.asking.reading import AS_EVER
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.query.sql.clauses import UNSAID, Clauses, Exactness
 from qserver.query.sql.combined.function import Binning, Combined
 from qserver.query.sql.shaping.ranks import Rank

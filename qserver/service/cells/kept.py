@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from qserver.query.measure import Measure
+from qserver.query.requirement import Measure
 from qserver.query.sql.clauses import UNSAID, Exactness
 from qserver.service.statement_answers import AnyStatement, StatementAnswer
 from qserver.storage.standings import Stamp

@@ -16,9 +16,8 @@ from qserver.errors import InputError
 from qserver.query.asking.reading import Reading
 from qserver.query.linear import query_from_document
 from qserver.query.looking import Looking
-from qserver.query.measure import measure_of
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import Requirement, measure_of
 from qserver.records.answer import Source
 from qserver.records.charge import Standing
 from qserver.records.history import Estimator

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import ConfigError, NotFoundError
-from qserver.query.measure import DEFAULT_PHI
+from qserver.query.requirement import DEFAULT_PHI
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from tests.deployment import LOG, PEOPLE, Deployment

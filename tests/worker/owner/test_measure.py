@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NotFoundError
-from qserver.query.measure import Measure
-from qserver.query.requirement import Requirement
+from qserver.query.requirement import Measure, Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.cursor import Cursor
