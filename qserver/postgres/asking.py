@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from qserver.errors import QServerError
+from qserver.postgres.ends import with_ends
 from qserver.postgres.places import types_of
 from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
@@ -82,6 +83,14 @@ class Asker:
 
     def plan(self, dataset: str, text: Text) -> Plan:
         """What a statement about a dataset would give."""
+        if self.session.names_ends:
+            domain = self.service.domain(dataset)
+            found = with_ends(text, domain, lambda of: self._plan(dataset, of))
+            if found is not None:
+                return found
+        return self._plan(dataset, text)
+
+    def _plan(self, dataset: str, text: Text) -> Plan:
         return Plan(
             lambda: self._columns(dataset, text),
             lambda asked: self._run(dataset, text, asked),

@@ -31,22 +31,28 @@ def chosen(text: Text, plan_of: Callable[[Text], Plan]) -> Plan | None:
     if not rest or (limit and (rest[1].upper != "LIMIT" or not limit[-1].isdecimal())):
         return None
     of = plan_of(text.part(parts[i + 1].stop, parts[close].start))
-    most = int(limit[1]) if limit else None
+    return picked(of, lambda told: _places(told, names), int(limit[1]) if limit else None)
 
-    def columns() -> tuple[Column, ...]:
-        told = of.columns() or ()
-        return tuple(told[k] for k in _places(told, names))
+
+Picks = Callable[[Sequence[Column]], Sequence[tuple[int, str]]]
+
+
+def picked(of: Plan, picks: Picks, most: int | None = None) -> Plan:
+    """The plan of some columns of another's, by their places, with the names that they get."""
+
+    def named(told: Sequence[Column]) -> tuple[Column, ...]:
+        return tuple(replace(told[k], name=name) for k, name in picks(told))
 
     def run(asked: Asked) -> Result:
         if len(set(asked.formats)) > 1:
             raise PostgresError(NOT_SUPPORTED, "All columns must have one format here.")
         found = of.run(replace(asked, formats=tuple(asked.formats[:1])))
         told = found.columns or ()
-        places = _places(told, names)
+        places = [k for k, _ in picks(told)]
         rows = [_row(values_of(row), places) for row in found.rows[:most]]
-        return replace(found, columns=tuple(told[k] for k in places), rows=rows)
+        return replace(found, columns=named(told), rows=rows)
 
-    return Plan(columns, run, types=of.types)
+    return Plan(lambda: named(of.columns() or ()), run, types=of.types)
 
 
 def _names(parts: Sequence[Piece]) -> list[str] | None:
@@ -66,12 +72,12 @@ def _closing(words: Sequence[str], i: int) -> int:
     return 0
 
 
-def _places(told: Sequence[Column], names: Sequence[str]) -> list[int]:
+def _places(told: Sequence[Column], names: Sequence[str]) -> list[tuple[int, str]]:
     """Where the named columns are; PostgresError."""
     of = {column.name: k for k, column in enumerate(told)}
     if missing := [name for name in names if name not in of]:
         raise PostgresError("42703", f"There is no column `{missing[0][:60]}` in the result.")
-    return [of[name] for name in names]
+    return [(of[name], name) for name in names]
 
 
 def _row(values: Sequence[bytes | None], places: Sequence[int]) -> bytes:

@@ -13,6 +13,7 @@ from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
 from qserver.postgres.commands import command
 from qserver.postgres.copying import copying
+from qserver.postgres.ends import ends_of
 from qserver.postgres.held import Held
 from qserver.postgres.places import types_of
 from qserver.postgres.results import Asked, Plan, Result, given
@@ -106,9 +107,11 @@ class Router:
         tables = list[Table]()
         for status in service.datasets():
             try:
-                tables.append(Table(status.name, columns_of_domain(service.domain(status.name))))
+                domain = service.domain(status.name)
             except NotFoundError:
                 continue  # detached between the two readings
+            ends = ends_of(domain) if session.names_ends else ()
+            tables.append(Table(status.name, columns_of_domain(domain), ends))
         settings = tuple(session.all().items())
         return Names(session.database, session.user, self._process, tuple(tables), settings)
 

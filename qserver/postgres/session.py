@@ -17,6 +17,7 @@ WITHIN: Final = "qserver.within"
 CONFIDENCE: Final = "qserver.confidence"
 MOST: Final = "qserver.most"
 INTERVALS: Final = "qserver.intervals"
+COLUMNS: Final = "columns"
 ROUNDED: Final = "qserver.rounded"
 _OWN: Final = (SPEND, MOST, WITHIN, CONFIDENCE, INTERVALS, ROUNDED)
 _SWITCHES: Final = (SPEND, INTERVALS, ROUNDED)
@@ -129,7 +130,12 @@ class Session:
     @property
     def has_intervals(self) -> bool:
         """Whether columns with intervals stand beside the numbers, and what else is measured."""
-        return self._values[INTERVALS] == "on"
+        return self._values[INTERVALS] in ("on", COLUMNS)
+
+    @property
+    def names_ends(self) -> bool:
+        """Whether ends of intervals are columns of the catalogue, too, and named in statements."""
+        return self._values[INTERVALS] == COLUMNS
 
     @property
     def rounds(self) -> bool:
@@ -253,8 +259,8 @@ def _unknown(name: str) -> PostgresError:
 
 
 def _checked(name: str, value: str) -> str:
-    if name == INTERVALS and value.strip().lower() == "columns":
-        return "on"
+    if name == INTERVALS and value.strip().lower() == COLUMNS:
+        return COLUMNS
     if name == WITHIN and "=" in value:
         _by_kind(value)
         return value.strip()

@@ -16,6 +16,7 @@ _TIME: Final = re.compile(
     r"'(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)"
     r"\s*(?:Z|[+-]\d\d(?::?\d\d)?|UTC|GMT|[A-Za-z]+/[A-Za-z_/]+)?'"
 )
+_LAST_SECOND: Final = "23:59:59"
 _NOW: Final = ("CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "NOW")
 _FORMATTED: Final = ("TO_TIMESTAMP", "TO_DATE", "STRPTIME")
 _ZONES: Final = (["WITH", "TIME", "ZONE"], ["WITHOUT", "TIME", "ZONE"])
@@ -39,7 +40,7 @@ def days_of(text: Text, domain: Domain) -> Days:
     names = {a.name.lower(): a for a in domain.attributes if a.kind in ("date", "period")}
     if not names:
         return Days()
-    sealed = [day for a in names.values() if a.sealed and (day := first_and_last(last_sealed(a)))]
+    sealed = [day for a in names.values() if (day := first_and_last(last_sealed(a)))]
     now = sealed[0][1].isoformat() if sealed else ""
     edits = [*_edits(text, [*names], now)]
     said = any(edit.text.startswith("DATE") for edit in edits)
@@ -56,7 +57,7 @@ def _edits(text: Text, names: Sequence[str], now: str) -> Iterator[Edit]:
     parts, words = text.pieces, [piece.upper for piece in text.pieces]
     for i, piece in enumerate(parts):
         if piece.kind == "text" and words[max(i - 2, 0) : i - 1] not in ([w] for w in _FORMATTED):
-            yield from _midnight(text, piece, names)
+            yield from _midnight(text, i, names)
         elif words[i] in _NOW and now and (words[i] != "NOW" or words[i + 1 : i + 2] == ["("]):
             called = words[i + 1 : i + 3] == ["(", ")"]
             yield Edit(piece.start, parts[i + 2 * called].stop, f"DATE '{now}'")
@@ -70,10 +71,13 @@ def _edits(text: Text, names: Sequence[str], now: str) -> Iterator[Edit]:
             yield Edit(parts[last - 1].start, parts[last].stop, "")
 
 
-def _midnight(text: Text, piece: Piece, names: Sequence[str]) -> Iterator[Edit]:
-    if _TIME.fullmatch(piece.text) is None:
+def _midnight(text: Text, i: int, names: Sequence[str]) -> Iterator[Edit]:
+    piece = text.pieces[i]
+    found = _TIME.fullmatch(piece.text)
+    if found is None:
         return
-    day = day_of(piece.text)
+    ends_day = found[2].startswith(_LAST_SECOND) and _is_upper(text, i)
+    day = f"'{found[1]}'" if ends_day else day_of(piece.text)
     if day == piece.text:
         raise PostgresError(
             SYNTAX,
@@ -82,6 +86,12 @@ def _midnight(text: Text, piece: Piece, names: Sequence[str]) -> Iterator[Edit]:
             position=text.start + piece.start + 1,
         )
     yield Edit(piece.start, piece.stop, day)
+
+
+def _is_upper(text: Text, i: int) -> bool:
+    """Whether the last instant of a day means all of it there: after `<=`, or as an upper end."""
+    words = [piece.upper for piece in text.pieces[max(i - 4, 0) : i]]
+    return words[-2:] == ["<", "="] or (words[-1:] == ["AND"] and "BETWEEN" in words)
 
 
 def _cast_column(parts: Sequence[Piece], words: Sequence[str], i: int, names: Sequence[str]) -> int:

@@ -36,6 +36,17 @@ def _told(rows: Sequence[Row], columns: str) -> set[tuple[str, ...]]:
     return {tuple(str(row[name]) for name in columns.split()) for row in rows}
 
 
+def test_what_is_of_postgresql_says_so_with_its_licence() -> None:
+    """Its notice and its two paragraphs go with each copy; each file of data is spoken of."""
+    text = (real.FILE.parent / "ATTRIBUTION.md").read_text(encoding="utf-8")
+    own = {"ATTRIBUTION.md", "http-examples.json"}
+    names = {path.name for path in real.FILE.parent.iterdir() if path.is_file()} - own
+    assert [name for name in names if f"`{name}`" not in text] == []
+    licence = text[text.index(f"`{real.FILE.name}`") :]
+    for words in ("PostgreSQL Global Development Group", "without fee", "IN NO EVENT", "AS IS"):
+        assert words in licence
+
+
 def test_types_of_the_wire_are_those_of_postgresql() -> None:
     """Number, name, size, and the array of each, by the facts that were read from it."""
     told = {int(row["oid"]): row for row in facts()["types"]}

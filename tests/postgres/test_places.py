@@ -72,6 +72,11 @@ def test_a_parameter_has_the_type_of_its_place(text: str, types: str) -> None:
         ),
         ("d > CURRENT_DATE - INTERVAL '7 days'", "d > DATE '2024-03-10' - INTERVAL '7 days'"),
         ("d > now()", "d > DATE '2024-03-10'"),
+        ("d <= '2024-03-05T23:59:59.999Z'", "d <= '2024-03-05'"),
+        (
+            "d BETWEEN '2024-03-01' AND '2024-03-05 23:59:59'",
+            "d BETWEEN '2024-03-01' AND '2024-03-05'",
+        ),
     ],
 )
 def test_times_are_days(text: str, day: str) -> None:
@@ -82,10 +87,19 @@ def test_times_are_days(text: str, day: str) -> None:
     assert bool(found.notices) == ("DATE '" in day)
 
 
+def test_today_of_data_that_are_complete_is_their_last_day() -> None:
+    found = days_of(Text.of("d > CURRENT_DATE"), DAYS)
+    assert [edit.text for edit in found.edits] == ["DATE '2024-04-09'"]
+    assert found.notices == ("Today is 2024-04-09, the last sealed day of the data.",)
+
+
 def test_what_cuts_through_a_day_is_refused_where_it_stands() -> None:
     text = "SELECT COUNT(*) FROM t WHERE d > '2024-03-05 12:00:00'"
     with pytest.raises(PostgresError, match="A day is the finest time of `d`") as caught:
         days_of(Text.of(text), DAYS)
     assert text[caught.value.position - 1 :].startswith("'2024-03-05 12")
+    for condition in ("d >= '2024-03-05 23:59:59'", "d < '2024-03-05 23:59:59.999'"):
+        with pytest.raises(PostgresError, match="A day is the finest time of `d`"):
+            days_of(Text.of(f"SELECT COUNT(*) FROM t WHERE {condition}"), DAYS)
     nothing = Domain((Attribute("a", "labels", labels=("x",)),))
     assert days_of(Text.of(text), nothing).edits == ()

@@ -39,10 +39,18 @@ class Table:
 
     Args:
         columns: names with the names of their types.
+        ends: names of further columns: the ends of the intervals of numbers.
     """
 
     name: str
     columns: tuple[tuple[str, str], ...]
+    ends: tuple[str, ...] = ()
+
+    @property
+    def numbered(self) -> list[tuple[int, str, str]]:
+        """All columns with their numbers and types."""
+        found = [*self.columns, *((name, "float8") for name in self.ends)]
+        return [(k, *column) for k, column in enumerate(found, start=1)]
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,10 @@ class Names:
     def from_json(cls, text: str) -> Names:
         """What `json.dumps` made of the fields of one."""
         found = json.loads(text)
-        tables = (Table(t["name"], tuple(map(tuple, t["columns"]))) for t in found.pop("tables"))
+        tables = (
+            Table(t["name"], tuple(map(tuple, t["columns"])), tuple(t["ends"]))
+            for t in found.pop("tables")
+        )
         settings = tuple(map(tuple, found.pop("settings")))
         return cls(**found, tables=tuple(tables), settings=settings)
 
@@ -156,7 +167,7 @@ def _classes(names: Names) -> Iterable[Row]:
             "reltuples": -1.0,
             "relpersistence": "p",
             "relkind": "r",
-            "relnatts": len(table.columns),
+            "relnatts": len(table.numbered),
             "relispopulated": True,
             "relreplident": "n",
             "relacl": ["=r/" + "".join(c for c in names.user if c.isalnum() or c in "_-")],
@@ -166,7 +177,7 @@ def _classes(names: Names) -> Iterable[Row]:
 def _attributes(names: Names) -> Iterable[Row]:
     types = {row["typname"]: row for row in facts()["types"]}
     for oid, table in names.numbered:
-        for k, (name, kind) in enumerate(table.columns, start=1):
+        for k, name, kind in table.numbered:
             yield {
                 "attrelid": oid,
                 "attname": name,
@@ -179,7 +190,7 @@ def _attributes(names: Names) -> Iterable[Row]:
                 "attalign": types[kind]["typalign"],
                 "attstorage": types[kind]["typstorage"],
                 # Every record has a label of every attribute, be it that for a missing value.
-                "attnotnull": True,
+                "attnotnull": name not in table.ends,
                 "attislocal": True,
                 "attstattarget": -1,
             }
@@ -188,12 +199,12 @@ def _attributes(names: Names) -> Iterable[Row]:
 def _columns(names: Names) -> Iterable[Row]:
     types = {row["typname"]: facts()["type_names"][row["oid"]] for row in facts()["types"]}
     for table in names.tables:
-        for k, (name, kind) in enumerate(table.columns, start=1):
+        for k, name, kind in table.numbered:
             yield {
                 **_table_of(names, table),
                 "column_name": name,
                 "ordinal_position": k,
-                "is_nullable": "NO",
+                "is_nullable": "YES" if name in table.ends else "NO",
                 "data_type": types[kind],
                 "udt_catalog": names.database,
                 "udt_schema": "pg_catalog",

@@ -63,7 +63,7 @@ _AGGREGATES = (
 )
 NODES = frozenset((*_QUERIES, *_EXPRESSIONS, *_NUMBERS, *_TEXTS, *_DAYS, *_AGGREGATES))
 """Kinds of nodes, each by its own class, and by none that is derived from it."""
-NAMES = frozenset({"DATE_PART", "ISODOW", "MAKE_DATE", "REGEXP_MATCHES", "STRFTIME"})
+NAMES = frozenset({"DATE_PART", "ISODOW", "MAKE_DATE", "REGEXP_MATCHES", "STRFTIME", "TIME_BUCKET"})
 """Functions that the parser has no class for."""
 TYPES = frozenset(
     {exp.DType.BOOLEAN, exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.INT128}

@@ -13,22 +13,15 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from qserver.errors import SqlError
-from qserver.query.calendar.units import UNITS, unit_of
+from qserver.query.calendar.units import UNITS
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
+from qserver.query.sql.rewriting.days import day_written
 from qserver.query.sql.rewriting.written import PLACE, keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
-from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK
 
-_MIDNIGHT = re.compile(
-    r"(\d{4}-\d{2}-\d{2})(?:[ T]00:00(?::00(?:\.0{1,9})?)?(?:Z|\+00(?::?00)?)?)?"
-)
-_TIMES = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
-_TO_DATES = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
-_LENGTHS = re.compile(r"(\d{1,6})(?: +([a-z]+))?", re.IGNORECASE)
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 _TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring),
@@ -83,13 +76,11 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
         case exp.Anonymous() if node.name.upper() in _SPREADS and len(node.expressions) == 1:
             return _SPREADS[node.name.upper()](this=node.expressions[0])
         case exp.DateTrunc():
-            return _turned(node, names)
-        case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
-            return _moved(node, names)
+            return _turned(node, names) or day_written(node, names)
     if isinstance(node, _TEXTS) and not node.find(exp.Column, exp.AggFunc, exp.Query):
         text = fixed(node, names)
         return exp.null() if text is None else exp.Literal.string(str(text))
-    return _cut_at(node, names) or _part(node) or _day(node) or _geometric(node)
+    return _cut_at(node, names) or _part(node) or day_written(node, names) or _geometric(node)
 
 
 def _geometric(node: exp.Expr) -> exp.Expr | None:
@@ -149,53 +140,6 @@ def _turned(node: exp.DateTrunc, names: Names) -> exp.Expr | None:
         return None
     column = exp.Column(this=_at(exp.to_identifier(first.name), second.this))
     return exp.TimestampTrunc(this=column, unit=exp.var(second.name.upper()))
-
-
-def _day(node: exp.Expr) -> exp.Expr | None:
-    """A day that is written as a time at midnight, or by a function of texts."""
-    if isinstance(node, exp.Cast) and node.args["to"].this in _TIMES:
-        of = node.this
-    elif isinstance(node, exp.Anonymous) and node.name.upper() in _TO_DATES and node.expressions:
-        of = node.expressions[0]
-    elif isinstance(node, exp.StrToDate | exp.StrToTime | exp.TsOrDsToDate | exp.Date):
-        of = node.this
-    else:
-        return None
-    found = _MIDNIGHT.fullmatch(of.name) if is_text(of) else None
-    return None if found is None else exp.Literal.string(found[1])
-
-
-def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
-    """A day so many days, weeks, months or years before or after another one.
-
-    Months are those of the calendar: a day that the month has not is its last one.
-    """
-    start, interval = node.this.unnest(), node.expression
-    if start.find(exp.Column):
-        raise names.source.refuse(
-            "move days that are written out, not those of a record",
-            node,
-            hint="Nearest: move the other side: d >= DATE '2024-03-31' - INTERVAL '1 month'.",
-        )
-    if not is_text(start) or unit_of(start.name) != "day":
-        raise names.source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
-    said = _LENGTHS.fullmatch(interval.this.name if interval.this is not None else "")
-    unit = interval.args.get("unit")
-    word = "" if said is None else str(said[2] or ("" if unit is None else unit.name))
-    word = word.lower().removesuffix("s")
-    if said is None or word not in UNITS:
-        raise names.source.refuse(
-            "move days by days, weeks, months, quarters or years",
-            node,
-            hint="Nearest: INTERVAL '28 days'.",
-        )
-    day = exp.Cast(this=start.copy(), to=exp.DataType.build("DATE"))
-    length = exp.Interval(this=exp.Literal.string(said[1]), unit=exp.var(word.upper()))
-    moved = exp.Cast(this=type(node)(this=day, expression=length), to=exp.DataType.build("DATE"))
-    try:
-        return exp.Literal.string(str(fixed(moved, names)))
-    except (SqlError, ValueError) as exc:
-        raise names.source.refuse("name days of the calendar", node) from exc
 
 
 def _at(node: exp.Expr, before: exp.Expr) -> exp.Expr:

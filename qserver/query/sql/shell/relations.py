@@ -47,6 +47,7 @@ class Value:
         column: the column that it is, by its number; None where it is calculated.
         together: the column that says whether all values of it are together; None for none.
         course: all periods that it can be, in the order of time.
+        is_period: whether it is periods in whatever order, as in a UNION.
         digits: how it is rounded once it is released.
         rank: it is no column of the engine, but this rank.
         order: the place of the grouping that it is.
@@ -59,6 +60,7 @@ class Value:
     column: int | None = None
     together: int | None = None
     course: tuple[str, ...] = ()
+    is_period: bool = False
     digits: Rounding | None = None
     rank: Ranked | None = None
     order: int | None = None
@@ -69,7 +71,15 @@ class Value:
     @property
     def alone(self) -> Value:
         """The same as part of an expression, which has no name and no order of its own."""
-        return replace(self, column=None, together=None, course=(), order=None, digits=None)
+        return replace(
+            self,
+            column=None,
+            together=None,
+            course=(),
+            is_period=False,
+            order=None,
+            digits=None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,7 +156,7 @@ class Tables:
         is_text = isinstance(said, exp.Cast) and said.is_type(*exp.DataType.TEXT_TYPES)
         if is_text or isinstance(said, exp.ToChar):
             return "text"
-        if column.course:
+        if column.course or column.is_period:
             truncates = isinstance(said, exp.TimestampTrunc | exp.DateTrunc)
             return "time" if truncates else "day"
         kind = _KINDS.get(rows.kind(column.id), "text")

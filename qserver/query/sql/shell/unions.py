@@ -63,6 +63,7 @@ class _Union:
                 node=exp.column(called(ids[k])),
                 together=totals.get(k),
                 course=(),
+                is_period=_are_periods(parts, k),
                 digits=digits[k],
                 order=None,
                 is_merged=False,
@@ -182,6 +183,10 @@ class _Union:
         place = exp.Add(this=exp.column(PLACE, table=alias), expression=exp.Literal.number(i << 40))
         inner = aliased(one.query, alias)
         return exp.Select(expressions=[*parts, exp.alias_(place, PLACE)]).from_(inner)
+
+
+def _are_periods(parts: Sequence[Relation], k: int) -> bool:
+    return all(one.is_period or one.course for one in (listed_of(part)[k] for part in parts))
 
 
 def listed_of(relation: Relation) -> list[Column]:

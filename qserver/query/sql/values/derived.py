@@ -18,7 +18,7 @@ from qserver.query.labels import Level
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.values.found import Beside, Derived, from_keys
-from qserver.query.sql.values.grid import PARTS, Near, is_point, on_grid
+from qserver.query.sql.values.grid import EPOCH, PARTS, Near, is_point, on_grid
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
 FUNCTIONS: dict[type[exp.Expr], Unit] = {
@@ -96,10 +96,10 @@ def derived(
         return _of_level(*level, names)
     if isinstance(node, exp.Extract):
         part = str(node.this.name).lower()
-        if part not in PARTS:
-            choices = ", ".join(one.upper() for one in PARTS)
+        if part not in (*PARTS, EPOCH):
+            choices = ", ".join(one.upper() for one in (*PARTS, EPOCH))
             raise names.source.refuse(f"EXTRACT one of {choices}", node)
-        _dates(node, node.expression.unnest(), PARTS[part], part, names)
+        _dates(node, node.expression.unnest(), PARTS.get(part, "year"), part, names)
     if is_of_calendar(node):
         return _of_calendar(node, names)
     if not _is_calculated(node, names):

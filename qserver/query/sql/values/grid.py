@@ -50,6 +50,8 @@ PARTS: dict[str, Unit] = {
     "isodow": "day",
 }
 """Per part of EXTRACT the unit of time within which it does not change."""
+EPOCH = "epoch"
+"""The part of EXTRACT that is the seconds from 1970 to the first day of a period."""
 _UNITS = (exp.Year, exp.Quarter, exp.Month, exp.Monthname, exp.Week)
 _OF_TEXTS = (
     *(exp.Upper, exp.Lower, exp.Initcap, exp.Trim, exp.Left, exp.Right, exp.Substring, exp.Reverse),
@@ -181,9 +183,12 @@ def _of_attribute(column: exp.Column, names: Names) -> _Column:
         return _Column(axis, f"level {level[1].name}", "VARCHAR", [*texts, *rest])
     beside = n if rest and not null else None
     periods = attribute.periods
-    if periods is not None and UNITS.index(unit_of_part(column)) >= UNITS.index(periods.every):
+    by_first = counts_by_first_day(above(column))
+    unit = unit_of_part(column)
+    if periods is not None and (by_first or UNITS.index(unit) >= UNITS.index(periods.every)):
         # A week is where its Thursday is.
-        days = [first_day("day", day + 3 * (periods.every == "week")) for day in periods.edges[:-1]]
+        later = 3 * (periods.every == "week" and not by_first)
+        days = [first_day("day", day + later) for day in periods.edges[:-1]]
         return _Column(axis, "own", "DATE", [*days, *rest], beside)
     if not is_point(column, names):
         raise _wide(column, attribute, names)
@@ -206,6 +211,15 @@ def _of_step(node: exp.Expr, names: Names, regions: Regions) -> _Column:
                 values[i] = int(number) if is_whole else float(number)
     kind, has_other = "BIGINT" if is_whole else "DOUBLE", len(found.regions) > len(found.places)
     return _Column(axis, node.sql(), kind, values, size - 1 if has_other else None)
+
+
+def counts_by_first_day(node: exp.Expr | None) -> bool:
+    """Whether what is calculated of a period is so of its first day: seconds, moves and steps."""
+    if isinstance(node, exp.Extract):
+        return str(node.this.name).lower() == EPOCH
+    if isinstance(node, exp.Add | exp.Sub):
+        return isinstance(node.expression, exp.Interval)
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "TIME_BUCKET"
 
 
 def unit_of_part(column: exp.Column) -> Unit:

@@ -1,0 +1,198 @@
+"""Ends of intervals by name: of a number `x` the columns `x_low` and `x_high` in an item of SELECT.
+
+`SELECT AVG(age), AVG(age_low), AVG(age_high) FROM people` are a number and the ends of its
+interval, for tools that make each of their numbers from a column of the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from qserver.postgres.chosen import picked
+from qserver.postgres.results import Plan
+from qserver.postgres.wire.faults import SYNTAX, PostgresError
+from qserver.postgres.wire.texts import Piece, Text, pieces
+from qserver.postgres.wire.values import Column
+from qserver.query.domain import Domain
+from qserver.query.sql.plain import explains
+
+ENDS: Final = ("_low", "_high")
+
+
+_CLAUSES: Final = frozenset(
+    ["WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "WITHIN", "UNION"]
+)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An item of SELECT.
+
+    Args:
+        end: which end of its number it is; '' for the number itself, or a group.
+        name: what it is called in the text, or the text itself.
+        of: its words without its name, as they are of the number itself.
+    """
+
+    parts: Sequence[Piece]
+    end: str
+    name: str
+    of: tuple[str, ...]
+
+
+def ends_of(domain: Domain) -> tuple[str, ...]:
+    """The names of the ends of the numeric attributes; an attribute of such a name stands alone."""
+    taken = {*domain.names, *domain.level_names}
+    numbers = [a.name for a in domain.attributes if a.is_numeric]
+    return tuple(f"{name}{end}" for name in numbers for end in ENDS if f"{name}{end}" not in taken)
+
+
+def with_ends(text: Text, domain: Domain, plan_of: Callable[[Text], Plan]) -> Plan | None:
+    """What a text that names ends would do; None for one that names none. PostgresError."""
+    aliases = {piece.name for before, piece in pairwise(text.pieces) if before.upper == "AS"}
+    known = {*ends_of(domain), *(f"{name}{end}" for name in aliases for end in ENDS)}
+    known = {name.lower() for name in known - {*domain.names, *domain.level_names}}
+    if not any(_is_end(piece, known) for piece in text.pieces):
+        return None
+    items = [_item(text, parts, known) for parts in _items(text.pieces)]
+    inside = {piece.start for item in items for piece in item.parts}
+    names = {item.name for item in items if item.end}
+    for piece in text.pieces:
+        if piece.start not in inside and (_is_end(piece, known) or piece.name in names):
+            raise _misplaced(text, piece)
+    asked = [_asked(items, item) for item in items]
+    of = plan_of(_of_numbers(text, items, asked, known))
+    if explains(text.text):
+        return of
+    return picked(of, lambda told: _picks(told, items, asked))
+
+
+def _is_end(piece: Piece, known: Collection[str]) -> bool:
+    return piece.kind in ("word", "name") and piece.name.lower() in known
+
+
+def _items(parts: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """The items of the outermost SELECT, which is the first in no parentheses."""
+    item, begun = list[Piece](), False
+    for depth, piece in _deep(parts):
+        if depth == 0 and begun and piece.upper in (",", "FROM"):
+            yield item
+            item = []
+            if piece.upper == "FROM":
+                return
+        elif begun:
+            item.append(piece)
+        begun |= depth == 0 and piece.upper == "SELECT"
+
+
+def _deep(parts: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:
+    """Each part with how many parentheses it is in."""
+    depth = 0
+    for piece in parts:
+        depth += {"(": 1, ")": -1}.get(piece.text, 0) if piece.kind == "sign" else 0
+        yield depth, piece
+
+
+def _item(text: Text, parts: Sequence[Piece], known: Collection[str]) -> _Item:
+    """What an item is; PostgresError where it is calculated with an end."""
+    if not parts:
+        return _Item(parts, "", "", ())
+    said, own = text.text[parts[0].start : parts[-1].stop], parts
+    before = parts[-2].upper if len(parts) > 2 else ""
+    if before in ("AS", ")") and parts[-1].kind in ("word", "name"):
+        said, own = parts[-1].name, parts[: -2 if before == "AS" else -1]
+    of = [piece for piece in own if _is_end(piece, known)]
+    # Nothing is calculated with an end: minus a lower end is an upper one.
+    mixes = len(of) > 1 or any(p.kind == "sign" and p.text not in "().:" for p in own)
+    if (of and mixes) or own[-1].text == "*":
+        raise _misplaced(text, (of or own)[0])
+    end = next((end for p in of for end in ENDS if p.name.lower().endswith(end)), "")
+    words = [replace(p, text=_short(p).strip()) if p in of else p for p in own]
+    return _Item(parts, end, said, tuple(word.upper for word in words))
+
+
+def _short(piece: Piece) -> str:
+    """The name of the number itself, as long as that of its end."""
+    end = next(end for end in ENDS if piece.name.lower().endswith(end))
+    quote = piece.text[-1:] if piece.kind == "name" else ""
+    short = piece.text[: len(piece.text) - len(end) - len(quote)]
+    return short + quote + " " * len(end)
+
+
+def _asked(items: Sequence[_Item], item: _Item) -> _Item:
+    """The item that asks for the same number: what is asked twice would be paid twice."""
+    alike = [one for one in items if one.of == item.of]
+    return item if not item.end else min(alike, key=lambda one: one.end != "")
+
+
+def _misplaced(text: Text, piece: Piece) -> PostgresError:
+    name = piece.name[:60]
+    return PostgresError(
+        SYNTAX,
+        f"`{name}` must be the end of one number, in an item of SELECT alone.",
+        hint="Such as AVG(x), AVG(x_low), AVG(x_high); order and choose by AVG(x).",
+        position=text.start + piece.start + 1,
+    )
+
+
+def _of_numbers(
+    text: Text, items: Sequence[_Item], asked: Sequence[_Item], known: Collection[str]
+) -> Text:
+    """The text about the numbers themselves, each once and each character where it was."""
+    edits = [(piece.start, _short(piece)) for piece in text.pieces if _is_end(piece, known)]
+    kept, places = list[_Item](), dict[str, int]()
+    for i, (item, one) in enumerate(zip(items, asked, strict=True)):
+        if one is item:
+            kept.append(item)
+            places |= {} if item.end else {str(i + 1): len(kept)}
+            continue
+        start = items[i - 1].parts[-1].stop if kept else item.parts[0].start
+        stop = item.parts[-1].stop if kept else items[i + 1].parts[0].start
+        edits.append((start, " " * (stop - start)))
+    for piece in _positions(text.pieces):
+        if piece.text not in places:
+            raise _misplaced(text, piece)
+        edits.append((piece.start, str(places[piece.text]).ljust(len(piece.text))))
+    found = text.text
+    for at, words in edits:
+        found = found[:at] + words + found[at + len(words) :]
+    return Text(found, text.start, tuple(pieces(found)))
+
+
+def _positions(parts: Sequence[Piece]) -> Iterator[Piece]:
+    """The numbers of items behind GROUP BY and ORDER BY."""
+    clause, last = "", ""
+    for depth, piece in _deep(parts):
+        if depth == 0 and piece.upper in _CLAUSES:
+            clause = piece.upper
+        is_one = piece.kind == "number" and last in ("BY", ",") and depth == 0
+        if is_one and clause in ("GROUP", "ORDER"):
+            yield piece
+        last = piece.upper
+
+
+def _picks(
+    told: Sequence[Column], items: Sequence[_Item], asked: Sequence[_Item]
+) -> list[tuple[int, str]]:
+    """The columns that the items are; PostgresError where an end is not of a number."""
+    places, k = dict[int, int](), 0
+    for item, one in zip(items, asked, strict=True):
+        if one is not item:
+            continue
+        places[id(item)] = k
+        name = told[k].name if k < len(told) else ""
+        k += 3 if [c.name for c in told[k + 1 : k + 3]] == [name + end for end in ENDS] else 1
+        while k < len(told) and told[k].name == f"{name}_consistent":
+            k += 1
+    found = list[tuple[int, str]]()
+    for item, one in zip(items, asked, strict=True):
+        at = places[id(one)]
+        if item.end:
+            at += 1 + ENDS.index(item.end)
+            if at >= len(told) or told[at].name != told[places[id(one)]].name + item.end:
+                raise PostgresError(SYNTAX, f"`{item.name[:60]}` must be the end of a number.")
+        found.append((at, item.name if item.end else told[at].name))
+    return found

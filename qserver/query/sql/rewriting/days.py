@@ -1,0 +1,186 @@
+"""Days that are written in other ways, moved on the calendar, or joined to equal steps of days.
+
+`TIMESTAMP '2024-03-01 00:00:00'`, `TO_TIMESTAMP(1709251200)`, `d + INTERVAL '1 month'`,
+`TIME_BUCKET('7 days', d)` and `DATE_BIN('7 days', d, '2024-01-01')`.
+A longer period counts by its first day where it is moved or joined.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from fractions import Fraction
+from typing import Final
+
+from sqlglot import exp
+
+from qserver.errors import SqlError
+from qserver.query.calendar.units import UNITS, unit_of
+from qserver.query.sql.attributes import Names
+from qserver.query.sql.logic import is_text
+from qserver.query.sql.values.grid import fixed
+from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK
+
+_MIDNIGHT: Final = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[ T]00:00(?::00(?:\.0{1,9})?)?(?:Z|\+00(?::?00)?)?)?"
+)
+_DAYS: Final = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
+_TO_DATES: Final = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
+_LENGTH: Final = re.compile(r"([+-]?\d{1,9})(?:\.0+)? *([a-z]+)?", re.IGNORECASE)
+_SECONDS: Final = {"s": 1, "second": 1, "sec": 1, "m": 60, "minute": 60, "min": 60}
+_SECONDS_OF: Final = {**_SECONDS, "h": 3600, "hour": 3600}
+_DAY_S: Final = 86_400
+_EPOCH: Final = {"year": 1970, "month": 1, "day": 1}
+_LAST_DAY: Final = (date.max - date(**_EPOCH)).days
+_FINEST: Final = "name whole days: a day is the finest time"
+_STEPS: Final = ("TIME_BUCKET", "DATE_BIN")
+
+
+def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
+    """A day, or a function of days, in the words that the rest reads; None for anything else.
+
+    Raises:
+        SqlError: it is no whole day, or depends on the clock.
+    """
+    if isinstance(node, exp.Add | exp.Sub):
+        return _moved(node, names)
+    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
+        return _evaluated(node, names) if _text_of(node.this) else None
+    if isinstance(node, exp.DateBin) or _called(node) in _STEPS:
+        return _step(node, names)
+    if _called(node) == "TO_TIMESTAMP" and len(node.expressions) == 1:
+        return _of_seconds(node, names)
+    return _literal(node)
+
+
+def _called(node: exp.Expr) -> str:
+    return node.name.upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def _literal(node: exp.Expr) -> exp.Expr | None:
+    """A day that is written as a time at midnight, or by a function of texts."""
+    if isinstance(node, exp.Cast) and node.to.this in _DAYS - {exp.DType.DATE}:
+        of = node.this
+    elif _called(node) in _TO_DATES and node.expressions:
+        of = node.expressions[0]
+    elif isinstance(node, exp.StrToDate | exp.StrToTime | exp.TsOrDsToDate | exp.Date):
+        of = node.this
+    else:
+        return None
+    found = _MIDNIGHT.fullmatch(of.name) if is_text(of) else None
+    return None if found is None else exp.Literal.string(found[1])
+
+
+def _of_seconds(node: exp.Expr, names: Names) -> exp.Expr | None:
+    """The day of so many seconds since 1970, which are a number or follow from an attribute."""
+    [of] = node.expressions
+    if isinstance(of, exp.Literal) and not of.is_string:
+        days, rest = divmod(Fraction(of.name), _DAY_S)
+        if rest or days > _LAST_DAY:
+            raise names.source.refuse(_FINEST, node)
+        return exp.Literal.string(str(date(**_EPOCH) + timedelta(days)))
+    if not of.find(exp.Column):
+        return None
+    first = exp.DateFromParts(**{k: exp.Literal.number(n) for k, n in _EPOCH.items()})
+    n_days = exp.Floor(this=exp.Div(this=of.copy(), expression=exp.Literal.number(_DAY_S)))
+    return exp.cast(exp.Add(this=first, expression=exp.cast(n_days, "INT")), "TIMESTAMP")
+
+
+def _date(text: str) -> exp.Cast:
+    return exp.cast(exp.Literal.string(text), "DATE")
+
+
+def _text_of(node: exp.Expr) -> str:
+    """The day that is written out, perhaps within casts to a day; '' for none."""
+    node = node.unnest()
+    while isinstance(node, exp.Cast) and node.to.this in _DAYS:
+        node = node.this.unnest()
+    return node.name if is_text(node) and unit_of(node.name) == "day" else ""
+
+
+def _evaluated(node: exp.Expr, names: Names) -> exp.Literal:
+    """The day that a function of a written one is."""
+    found = node.copy()
+    found.set("this", _date(_text_of(node.this)))
+    try:
+        return exp.Literal.string(str(fixed(exp.cast(found, "DATE"), names)))
+    except (SqlError, ValueError) as exc:
+        raise names.source.refuse("name days of the calendar", node) from exc
+
+
+def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
+    """A day so many days, weeks, months or years before or after another one.
+
+    Months are those of the calendar: a day that the month has not is its last one.
+    """
+    start, by = node.this.unnest(), node.expression.unnest()
+    is_number = isinstance(by, exp.Literal) and by.is_int and bool(_text_of(start))
+    if not (is_number or _is_length(by)):
+        return None
+    length = _length(exp.Literal.string(f"{by.name} days") if is_number else by)
+    columns = list(start.find_all(exp.Column))
+    of_days = [names.is_known(c) and names.domain.attributes[names.any_axis(c)] for c in columns]
+    if not all(a and a.periods for a in of_days):
+        raise names.source.refuse(
+            "move days, not other values",
+            node,
+            hint="Nearest: move the other side: d >= DATE '2024-03-31' - INTERVAL '1 month'.",
+        )
+    if not columns and not _text_of(start):
+        raise names.source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
+    if length is None:
+        raise names.source.refuse(
+            "move days by days, weeks, months, quarters or years",
+            node,
+            hint="Nearest: INTERVAL '28 days'.",
+        )
+    node.set("expression", length)
+    return None if columns else _evaluated(node, names)
+
+
+def _is_length(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Interval) or (
+        isinstance(node, exp.Cast) and node.to.is_type(exp.DType.INTERVAL)
+    )
+
+
+def _length(node: exp.Expr) -> exp.Interval | None:
+    """A length of time in whole days or longer units; None for another."""
+    said = _LENGTH.fullmatch(node.this.name.strip() if not is_text(node) else node.name.strip())
+    unit = None if is_text(node) else node.args.get("unit")
+    if said is None:
+        return None
+    word = (said[2] or ("" if unit is None else unit.name)).lower()
+    word, n = word if word in _SECONDS_OF else word.removesuffix("s"), int(said[1])
+    if word in _SECONDS_OF:
+        n, rest = divmod(n * _SECONDS_OF[word], _DAY_S)
+        word = "" if rest else "day"
+    if word not in UNITS:
+        return None
+    return exp.Interval(this=exp.Literal.string(str(n)), unit=exp.var(word.upper()))
+
+
+def _step(node: exp.Expr, names: Names) -> exp.Expr:
+    """Equal steps of days, by their first days; of a month, quarter or year those of the calendar.
+
+    Raises:
+        SqlError: a step is no whole days.
+    """
+    if isinstance(node, exp.DateBin):
+        width, of, origin = node.this, node.expression, node.args.get("unit")
+    else:
+        width, of, *others = [*node.expressions, exp.null()]
+        origin = others[0] if len(others) > 1 else None
+    length = _length(width)
+    if length is None or int(length.name) <= 0:
+        raise names.source.refuse("join whole days", node, hint="Nearest: '1 day'.")
+    unit = length.args["unit"].name
+    if origin is None and length.name == "1" and unit in ("MONTH", "QUARTER", "YEAR"):
+        return exp.TimestampTrunc(this=of, unit=exp.var(unit))
+    parts: list[exp.Expr] = [length, of]
+    if origin is not None:
+        found = _MIDNIGHT.fullmatch(_text_of(origin) or origin.unnest().name)
+        if found is None:
+            raise names.source.refuse("begin steps at a day that is written out", node)
+        parts.append(exp.cast(exp.Literal.string(found[1]), "TIMESTAMP"))
+    return exp.Anonymous(this="TIME_BUCKET", expressions=parts)
