@@ -259,11 +259,8 @@ class _Task:
         )
         fit = self._fit(oracle, "consensus", found.value, seen, found.gap, found.rounds)
         warmed = Warm(oracle, "consensus", layout, state=found.state)
-        return self._relaxed(layout, found.tables, fit, warmed)
-
-    def _relaxed(self, layout: Layout, tables: FloatArray, fit: Fit, warm: Warm) -> Estimate:
-        distribution = RelaxedDistribution(self.sizes, layout, tables)
-        return Estimate(distribution, self.total, layout, tables, fit, warm)
+        distribution = RelaxedDistribution(self.sizes, layout, found.tables, seen.unit)
+        return Estimate(distribution, self.total, layout, found.tables, fit, warmed)
 
     def _seen(self, layout: Layout) -> Observations:
         inside = [m for m in self.measurements if m.scope]
