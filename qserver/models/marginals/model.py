@@ -3,10 +3,11 @@
 There are two kinds with one interface: an exact model holds a distribution, a relaxed model holds
 tables that agree.
 
-*A table for a scope that is in no table of a model* is one of least violation, then of most
-entropy. The tables of a relaxed model agree on shared parts but need not come from one
-distribution. So no table may agree with all of them. Of the tables with the least violation, in
-squares, this is the one of most entropy.
+*A table for a scope that is in no table of a model* is one of little violation and much entropy.
+The tables of a relaxed model agree on shared parts but need not come from one distribution. So no
+table may agree with all of them. And they are noisy: agreement beyond the noise is worth nothing.
+The squares of the violation are weighed against entropy by the scale of the noise. With noise near
+zero this is the table of most entropy among those of least violation.
 
 Random records of a model: drawn attribute by attribute, and moved until they have its tables.
 
@@ -29,14 +30,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 
 import numpy as np
 
 from qserver.errors import CapacityError
-from qserver.models.marginals.fit.descent import descend
-from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
 from qserver.models.marginals.graph.junction_tree import JunctionTree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout, Scope, check_scope
 
@@ -98,6 +97,12 @@ _ROUNDS = 2
 _BATCHES = 256
 _BATCH_WORK = 1 << 20
 _LEAST_GAIN = 0.1
+
+
+def moved_part(layout: Layout, n: int, max_work: int) -> float:
+    """The part of the moves of n records that so much work is enough for; may be above one."""
+    work = sum(layout.sizes[a] for scope in layout.scopes for a in scope)
+    return max_work / max(_ROUNDS * n * work, 1)
 
 
 def move_towards(
@@ -232,9 +237,11 @@ def _union(scopes: Iterable[Scope]) -> Scope:
     return tuple(sorted({a for scope in scopes for a in scope}))
 
 
-_SWEEPS = 60
-_AGREED = 1e-9
-_MAX_CALLS = 400
+_SWEEPS = 40
+_SETTLED = 0.3
+"""A sweep that changes no known cell by more than this part of the softness is the last."""
+
+_NO_MASS = 1e-300
 
 
 @dataclass(frozen=True)
@@ -251,40 +258,47 @@ class KnownPart:
     n: int = 1
 
 
-def least_violation(shape: Sequence[int], known: Sequence[KnownPart]) -> FloatArray:
-    """Proportions of this shape that violate the known parts least; of these, most entropy."""
-    shape = tuple(shape)
-    held = [k for k in known if k.part]
-    largest = [k for k in held if not any(set(k.part) < set(o.part) for o in held)]
-    table, agreed = _fitted(shape, largest)
-    if agreed:
-        return table
-    return _nearest(shape, held)
+def least_violation(
+    shape: Sequence[int], known: Sequence[KnownPart], *, softness: float
+) -> FloatArray:
+    """Proportions of this shape that violate the known parts little, and depend on little else.
 
+    They minimise 1/2 sum n (part - known)^2 + softness KL, the divergence from independent
+    attributes; with the single attributes given, that is the loss of entropy. One part after
+    another is brought to its minimum by one factor per cell.
 
-def _fitted(shape: tuple[int, ...], known: Sequence[KnownPart]) -> tuple[FloatArray, bool]:
-    """Iterative proportional fitting from the uniform table, and whether it converged."""
-    table = np.full(shape, 1.0 / int(np.prod(shape)))
+    Args:
+        softness: > 0; the Laplace scale of the noise, as a proportion, or less.
+    """
+    from scipy.special import wrightomega  # loads long, and not at a start
+
+    parts = [k for k in known if k.part]
+    table = _independent(shape, parts)
+    logs = [np.zeros(k.table.shape) for k in parts]
     for _ in range(_SWEEPS):
-        worst = 0.0
-        for k in known:
-            axes = tuple(i for i in range(len(shape)) if i not in k.part)
-            sums = table.sum(axis=axes, keepdims=True)
-            wanted = k.table.reshape(sums.shape)
-            worst = max(worst, float(np.abs(sums - wanted).max()))
-            table = table * np.divide(wanted, sums, out=np.zeros_like(sums), where=sums > 0)
-        if worst <= _AGREED:
-            return table, True
-    return table, False
+        furthest = 0.0
+        for i, k in enumerate(parts):
+            left_out = tuple(a for a in range(len(shape)) if a not in k.part)
+            sums = np.maximum(table.sum(axis=left_out, keepdims=True), _NO_MASS)
+            unit, before = softness / k.n, sums.reshape(k.table.shape)
+            # The new sums z have (z - known) / unit + log(z / before) + log of the last factor = 0.
+            after = unit * wrightomega(k.table / unit - logs[i] + np.log(before / unit))
+            furthest = max(furthest, float(np.abs(after - before).max()))
+            table *= after.reshape(sums.shape) / sums
+            logs[i] = (k.table - after) / unit
+        if furthest <= _SETTLED * softness:
+            break
+    return np.asarray(table / table.sum())
 
 
-def _nearest(shape: tuple[int, ...], known: Sequence[KnownPart]) -> FloatArray:
-    whole = tuple(range(len(shape)))
-    oracle = JunctionTree(shape, [whole, *(k.part for k in known)])
-    said = [NoisyMarginal(k.part, k.table, np.array(k.n**-0.5)) for k in known]
-    observations = Observations(oracle.layout, said, total=1.0)
-    found = descend(oracle, observations, gap=_AGREED, max_calls=_MAX_CALLS)
-    return oracle.layout.table(found.tables, oracle.layout.index[whole]).copy()
+def _independent(shape: Sequence[int], known: Sequence[KnownPart]) -> FloatArray:
+    """The product of the single attributes, each by the smallest part that has it."""
+    singles = list[FloatArray]()
+    for a, n in enumerate(shape):
+        having = [k for k in known if a in k.part]
+        k = min(having, key=lambda k: len(k.part), default=KnownPart((a,), np.full(n, 1.0 / n)))
+        singles.append(k.table.sum(axis=tuple(i for i, b in enumerate(k.part) if b != a)))
+    return np.asarray(reduce(np.multiply.outer, singles, np.ones(())))
 
 
 class DomainDistribution(ABC):
@@ -381,11 +395,16 @@ class ExactDistribution(DomainDistribution):
 
 @dataclass(frozen=True)
 class RelaxedDistribution(DomainDistribution):
-    """Tables that agree on shared parts; they need not come from one distribution."""
+    """Tables that agree on shared parts; they need not come from one distribution.
+
+    Args:
+        noise: least Laplace scale of what they were fitted to, as a proportion.
+    """
 
     sizes: tuple[int, ...]
     layout: Layout
     tables: FloatArray
+    noise: float
 
     def marginal(self, scope: Scope) -> FloatArray:
         """Proportions of the cells of a scope, one axis per attribute; CapacityError."""
@@ -394,7 +413,7 @@ class RelaxedDistribution(DomainDistribution):
         if held is not None:
             return self._part(held, scope)
         known = self._known(scope, {})
-        return least_violation([self.sizes[a] for a in scope], known)
+        return least_violation([self.sizes[a] for a in scope], known, softness=self.noise)
 
     def holds(self, scope: Scope) -> bool:
         """Whether a table of the model holds the scope."""
@@ -410,7 +429,8 @@ class RelaxedDistribution(DomainDistribution):
         classes = {a: np.unique(weights[a], return_inverse=True) for a in scope}
         known = self._known(scope, {a: c[1].ravel() for a, c in classes.items()})
         shape = [len(classes[a][0]) for a in scope]
-        return _weighed(least_violation(shape, known), [classes[a][0] for a in scope])
+        found = least_violation(shape, known, softness=self.noise)
+        return _weighed(found, [classes[a][0] for a in scope])
 
     def draw(self, n: int, generator: np.random.Generator) -> IndexArray:
         """Records as codes, shape (n, attributes)."""

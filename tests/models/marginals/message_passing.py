@@ -213,5 +213,5 @@ def estimate_by_messages(
         steps=found.calls,
         inconsistency=found.inconsistency,
     )
-    distribution = RelaxedDistribution(tuple(sizes), layout, tables)
+    distribution = RelaxedDistribution(tuple(sizes), layout, tables, own.unit)
     return Estimate(distribution, total, layout, tables, fit, Warm(oracle, "messages", layout))

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import lsq_linear, minimize
+from scipy.optimize import minimize
 
 from qserver.errors import CapacityError
 from qserver.models.marginals.estimate import estimate
@@ -21,7 +21,7 @@ N_DRAWN = 200_000
 ERRORS = 6.0
 
 
-def model(oracle):
+def model(oracle, scale=0.1):
     """A chain of pairs fitted to marginals of one table, exact; attribute 4 is unmeasured."""
     rng = np.random.default_rng(8)
     full = rng.dirichlet(np.full(36, 0.5)).reshape(SIZES[:4])
@@ -29,7 +29,7 @@ def model(oracle):
         NoisyMarginal(
             scope,
             1000.0 * full.sum(axis=tuple(a for a in range(4) if a not in scope)),
-            np.array(0.1),
+            np.array(scale),
         )
         for scope in SCOPES
     ]
@@ -75,31 +75,50 @@ def test_a_relaxed_model_takes_what_no_table_ties_as_independent():
 
 def test_a_relaxed_model_answers_a_scope_of_several_tables_by_most_entropy():
     """(0, 1, 2) of two pairs that agree on 1: conditional independence given 1."""
-    distribution = model("saturated")
+    distribution = model("saturated", scale=1e-3)
     a, b = distribution.marginal((0, 1)), distribution.marginal((1, 2))
     middle = a.sum(axis=0)
     expected = np.einsum("ab,bc->abc", a, b / np.where(middle > 0, middle, 1.0)[:, None])
-    assert_allclose(distribution.marginal((0, 1, 2)), expected, atol=1e-6)
+    assert_allclose(distribution.marginal((0, 1, 2)), expected, atol=1e-5)
 
 
-def test_tables_that_cannot_come_from_one_are_violated_least():
-    """Three binary pairs, all as unlike as can be: no table of three has them as marginals."""
-    unlike = np.array([[0.05, 0.45], [0.45, 0.05]])
-    known = [KnownPart(pair, unlike) for pair in ((0, 1), (0, 2), (1, 2))]
-    found = least_violation((2, 2, 2), known)
-    cells = np.indices((2, 2, 2)).reshape(3, -1)
-    rows = [
-        (cells[p] == i) & (cells[q] == j)
-        for p, q in ((0, 1), (0, 2), (1, 2))
-        for i in (0, 1)
-        for j in (0, 1)
-    ]
-    matrix = np.vstack([np.array(rows, dtype=float), np.full(8, 1e4)])
-    target = np.concatenate([np.tile(unlike.ravel(), 3), [1e4]])
-    best = lsq_linear(matrix, target, bounds=(0, np.inf), tol=1e-14)
-    ours = np.sum((matrix @ found.ravel() - target) ** 2)
-    assert ours > 0.01
-    assert_allclose(ours, 2 * best.cost, rtol=1e-4)
+def test_tables_that_cannot_come_from_one_are_violated_little():
+    """Three binary pairs, all as unlike as can be: against a dense search over all eight cells."""
+    unlike, softness = np.array([[0.05, 0.45], [0.45, 0.05]]), 0.03
+    known = [KnownPart(pair, unlike, n) for n, pair in enumerate(((0, 1), (0, 2), (1, 2)), 1)]
+    found = least_violation((2, 2, 2), known, softness=softness).ravel()
+
+    def lost(logs):
+        cells = np.exp(logs - logs.max())
+        table = (cells / cells.sum()).reshape(2, 2, 2)
+        off = [table.sum(axis=3 - sum(k.part)) - k.table for k in known]
+        squares = sum(0.5 * k.n * np.sum(o**2) for k, o in zip(known, off, strict=True))
+        return squares + softness * np.sum(table * np.log(8 * table))
+
+    best = minimize(lost, np.zeros(8), method="BFGS", options={"gtol": 1e-8})
+    assert lost(np.log(found)) - best.fun < softness**2
+    assert best.fun > 0.01
+
+
+def noisy_triples(softness):
+    """Mean distance from the truth of triples, answered from their three pairs with noise."""
+    rng, shape, scale = np.random.default_rng(5), (5, 6, 7), 5e-3
+    far = []
+    for _ in range(20):
+        truth = np.einsum("a,b,c->abc", *(rng.dirichlet(np.full(n, 0.3)) for n in shape))
+        known = []
+        for pair in ((0, 1), (0, 2), (1, 2)):
+            clean = truth.sum(axis=3 - sum(pair))
+            noisy = np.maximum(clean + rng.laplace(0, scale, clean.shape), 0)
+            known.append(KnownPart(pair, noisy / noisy.sum()))
+        found = least_violation(shape, known, softness=softness * scale)
+        far.append(np.abs(found - truth).sum())
+    return np.mean(far)
+
+
+def test_noisy_parts_are_not_fitted_closer_than_their_noise():
+    """Softness of one scale of the noise beats a hundredth of it by more than a fifth."""
+    assert noisy_triples(1.0) < 0.8 * noisy_triples(0.01)
 
 
 def test_of_tables_in_line_with_what_is_known_the_one_of_most_entropy_is_taken():
@@ -124,7 +143,8 @@ def test_of_tables_in_line_with_what_is_known_the_one_of_most_entropy_is_taken()
     found = minimize(dual, np.zeros(len(target)), jac=True, method="BFGS", options={"gtol": 1e-10})
     cells = np.exp(matrix.T @ found.x)
     expected = cells / cells.sum()
-    assert_allclose(least_violation((2,) * 4, known).ravel(), expected, atol=1e-7)
+    table = least_violation((2,) * 4, known, softness=1e-9)
+    assert_allclose(table.ravel(), expected, atol=1e-7)
 
 
 def test_elimination_refuses_products_that_are_too_large():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -144,3 +145,24 @@ def test_messages_go_on_from_where_the_last_call_left_them():
     again = propagation.run(theta, tolerance=1e-8, max_passes=1_000)
     assert first.passes > 5
     assert again.passes == 0
+
+
+def test_a_large_clique_with_many_parts_takes_memory_of_its_size_and_sums_as_written_out():
+    """28 pairs of one table of 6,561 cells: less than a float per cell and pair."""
+    sizes, rng = (3,) * 8, np.random.default_rng(3)
+    pairs = list(combinations(range(8), 2))
+    tracemalloc.start()
+    tree = JunctionTree(sizes, [tuple(range(8)), *pairs])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * len(pairs) * 3**8
+    theta = rng.normal(size=tree.layout.n_cells)
+    joint = np.exp(tree.layout.table(theta, tree.layout.index[tuple(range(8))]))
+    for pair in pairs:
+        wide = [3 if a in pair else 1 for a in range(8)]
+        joint = joint * np.exp(tree.layout.table(theta, tree.layout.index[pair])).reshape(wide)
+    joint /= joint.sum()
+    tables = tree.run(theta).tables
+    for pair in pairs:
+        expected = joint.sum(axis=tuple(a for a in range(8) if a not in pair))
+        assert_allclose(tree.layout.table(tables, tree.layout.index[pair]), expected, rtol=1e-9)

@@ -32,6 +32,12 @@ from qserver.models.marginals.graph.layout import (
 _LEAST_BATCH = 8
 """A batch needs this many edges; fewer edges of a kind go into the sparse matrix."""
 
+_LARGE_TABLE = 1 << 12
+"""Edges from tables of so many cells are batches all the same.
+
+The sparse matrix takes about 50 bytes per cell and edge: .7 GB for 55 pairs of a clique of 177,147.
+"""
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -186,7 +192,8 @@ def _batches(source: Layout, edges: Sequence[Edge]) -> tuple[list[_Batch], list[
     batches, rest = [], []
     for (run, keep), found in sorted(kinds.items()):
         distinct = len({e.source for e in found}) == len(found)
-        if len(found) < _LEAST_BATCH or not distinct:
+        is_small = prod(source.runs[run].shape) < _LARGE_TABLE
+        if (is_small and len(found) < _LEAST_BATCH) or not distinct:
             rest += found
         else:
             batches.append(_Batch(source.runs[run], keep, sorted(found, key=lambda e: e.source)))
