@@ -24,6 +24,7 @@ from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
+from qserver.planning.workloads.ties import are_about_all
 from qserver.planning.workloads.workload_base import Scaling, best_on, places_of, views_of
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
@@ -183,9 +184,8 @@ def plan_unmet(
     rows = sound("own rows", helped, on_fault) or _own_rows(holdings, still, effort, helped=False)
     alone = holdings.priced(Purchase(rows))
     blocks = partial(_bases, holdings, alone, still, rule, effort)
-    found = [*(sound("base", blocks, on_fault) or ()), alone]
-    best = min(found, key=lambda p: p.price_nano)
-    # At about the same price blocks are better: they serve later questions, too.
+    best = _cheaper(holdings, still, alone, sound("base", blocks, on_fault) or ())
+    # At about the same price blocks that were taken are better: they serve later questions, too.
     worth = 1.0 - PLANNER.same_price if best.purchase.tables else 1.0
     apart = partial(
         one_by_one,
@@ -201,6 +201,17 @@ def plan_unmet(
         kept = tuple(own.get(id(q), e) for q, e in zip(known.questions, kept, strict=True))
         best = merged.priced
     return workload_plan(best, still, kept)
+
+
+def _cheaper(
+    holdings: Holdings, questions: Sequence[Question], alone: Priced, blocks: Sequence[Priced]
+) -> Priced:
+    """The cheapest purchase; at about the same price blocks only where they weigh on no other
+    cells than the rows of the questions.
+    """
+    best = min([*blocks, alone], key=lambda p: p.price_nano)
+    is_tie = best.price_nano >= (1.0 - PLANNER.same_price) * alone.price_nano
+    return alone if is_tie and not are_about_all(holdings, questions) else best
 
 
 def workload_plan(
