@@ -54,7 +54,8 @@ def test_doctor_says_where_a_population_stands(
     main(arguments, environ={})
     findings = json.loads(capsys.readouterr().out)["findings"]
     (text,) = [f["text"] for f in findings if f["subject"] == "population town"]
-    assert text.startswith(f"{epsilon_text(charged)} of 1.000000000 epsilon spent in 1 charges, 0")
+    spent = f"{epsilon_text(charged)} of 1.000000000 epsilon spent"
+    assert text.startswith(f"{spent} in 1 reservations, 0 of them burnt")
 
 
 @pytest.mark.parametrize("space", [1, 10**6])

@@ -42,8 +42,8 @@ def run_restore(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 def _show(backup: Backup, runtime: Runtime) -> None:
     for name, facts in backup.populations.items():
         runtime.console.line(
-            f"  population {name}: {facts.version} charges, {epsilon_text(facts.spent_nano)} of "
-            f"{epsilon_text(facts.limit_nano)} epsilon spent"
+            f"  population {name}: {facts.version:,} reservations, "
+            f"{epsilon_text(facts.spent_nano)} of {epsilon_text(facts.limit_nano)} epsilon spent"
         )
     if not backup.populations:
         runtime.console.line("  no population")

@@ -213,7 +213,7 @@ def _check_gauges(url: str, *, max_queue: int) -> Iterator[Finding]:
         subject = f"population {gauges.population}"
         text = (
             f"{epsilon_text(gauges.spent_nano)} of {epsilon_text(gauges.limit_nano)} epsilon spent "
-            f"in {gauges.n_charged} charges, {gauges.n_burnt} of them burnt; "
+            f"in {gauges.n_charged:,} reservations, {gauges.n_burnt:,} of them burnt; "
             f"{gauges.n_queued} questions wait"
         )
         is_full = 2 * gauges.n_queued > max_queue

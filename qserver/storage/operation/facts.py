@@ -101,7 +101,7 @@ class PopulationGauges:
 
     Args:
         limit_nano, spent_nano: in 1e-9 epsilon.
-        n_charged: number of the ledger's last charge.
+        n_charged: reservations, each of which may charge several rows.
         n_queued: questions that wait or are being worked.
         n_open: charges without an answer yet.
         n_burnt: charges that will never have an answer.
