@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from qserver.errors import ConfigError
 
@@ -30,6 +31,13 @@ class Settings:
             Loopback only.
         token_rate, address_rate: requests a second that one token and one address may send, with
             bursts of four seconds' worth; 0 = without a bound. An open server counts none.
+        oidc_issuer: address of the OpenID Connect provider whose tokens are taken beside ours; ''
+            for none.
+        oidc_client_id, oidc_client_secret: of the web pages at the provider; '' where the client
+            has no secret.
+        oidc_audience: for whom tokens of programs must be made, beside `oidc_client_id`.
+        oidc_account_claim: the claim that names a person; one that people cannot change.
+        oidc_groups_claim: the claim with a person's groups.
         n_proxies: proxies in front of HTTP that add to X-Forwarded-For; the address is taken there.
         portal: serve the web pages beside the JSON.
         http_workers, http_threads: gunicorn's processes, and threads in each.
@@ -65,6 +73,12 @@ class Settings:
     open_access: bool = False
     token_rate: int = 100
     address_rate: int = 200
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: str = field(default="", repr=False)
+    oidc_audience: str = ""
+    oidc_account_claim: str = "sub"
+    oidc_groups_claim: str = "groups"
     n_proxies: int = 0
     portal: bool = True
     http_workers: int = 2
@@ -101,12 +115,34 @@ class Settings:
                 self.host,
                 hint="Without accounts whoever reaches the port can spend the budget.",
             )
+        self._check_sign_on()
         if bool(self.postgres_certificate) != bool(self.postgres_key):
             raise ConfigError("postgres_key", "be given with postgres_certificate, or neither be")
         if self.log_format not in ("text", "json"):
             raise ConfigError("log_format", "be text or json", self.log_format)
         if self.witness_need not in ("required", "wished"):
             raise ConfigError("witness_need", "be required or wished", self.witness_need)
+
+    def _check_sign_on(self) -> None:
+        if not self.oidc_issuer:
+            if self.oidc_client_id or self.oidc_client_secret or self.oidc_audience:
+                raise ConfigError("oidc_issuer", "be given with the other oidc_ settings")
+            return
+        parts = urlsplit(self.oidc_issuer)
+        is_here = parts.scheme == "http" and parts.hostname in (*LOOPBACKS, "localhost")
+        is_plain = bool(parts.hostname) and not (parts.query or parts.fragment or parts.username)
+        if not (parts.scheme == "https" or is_here) or not is_plain:
+            raise ConfigError("oidc_issuer", "be the provider's https:// address")
+        for name in ("oidc_client_id", "oidc_account_claim", "oidc_groups_claim"):
+            if not getattr(self, name):
+                raise ConfigError(name, "be given with oidc_issuer")
+
+    def check_installed(self) -> None:
+        """Return if single sign-on is off, or its libraries are there; ConfigError."""
+        if self.oidc_issuer and not all(map(find_spec, ("authlib", "joserfc", "requests"))):
+            raise ConfigError(
+                "oidc_issuer", "be given where this is installed: pip install 'qserver[sso]'"
+            )
 
     @classmethod
     def from_environment(

@@ -20,7 +20,7 @@ def app_from_environment() -> Flask:
     limit_threads(os.environ)
     from qserver.api.app import create_app
     from qserver.api.metrics import Observed
-    from qserver.api.process.opening import STARTING_S, access_of, open_store
+    from qserver.api.process.opening import STARTING_S, access_of, open_store, sign_on_of
     from qserver.config import Settings
     from qserver.portal.blueprint import Portal
     from qserver.service.service import Service
@@ -28,13 +28,14 @@ def app_from_environment() -> Flask:
     settings = Settings.from_environment()
     store = open_store(settings)
     service = Service(store, settings, starting_s=STARTING_S)
+    sign_on = sign_on_of(store, settings)
     app = create_app(
         service,
-        access=access_of(store, settings),
+        access=access_of(store, settings, sign_on),
         wait_s=settings.wait_s,
         max_body_bytes=settings.max_body_bytes,
         n_proxies=settings.n_proxies,
-        pages=Portal(service) if settings.portal else None,
+        pages=Portal(service, sign_on) if settings.portal else None,
     )
     if settings.metrics_dir or settings.log_requests:
         app.wsgi_app = Observed(  # type: ignore[assignment, method-assign]

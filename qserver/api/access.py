@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+from qserver.api.sign_on import SignOn
 from qserver.errors import AccessError, UnauthenticatedError
 from qserver.records.account import HERE, Caller, Token, TokenRecord
 
@@ -86,7 +87,7 @@ class RequestRates(Protocol):
 @dataclass(frozen=True)
 class _Remembered:
     caller: Caller
-    record: TokenRecord
+    record: TokenRecord | None
     until: float
 
 
@@ -97,6 +98,7 @@ class TokenAccess:
         tokens: the records.
         rates: counts requests, of a failed attempt as well.
         token_rate, address_rate: requests a second, 0 = without a bound.
+        sign_on: takes tokens of a provider beside ours; None for no provider.
         clock: seconds, monotonic.
     """
 
@@ -109,12 +111,14 @@ class TokenAccess:
         *,
         token_rate: int,
         address_rate: int,
+        sign_on: SignOn | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tokens = tokens
         self._rates = rates
         self._token_rate = token_rate
         self._address_rate = address_rate
+        self._sign_on = sign_on
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
@@ -125,11 +129,31 @@ class TokenAccess:
         # Ahead of everything else: it bounds how often a secret can be tried.
         network = _network(credentials.address)
         self._rates.pass_one(f"address:{network}", rate=self._address_rate)
-        token = _token_of(credentials.authorization)
-        if token is None:
-            raise UnauthenticatedError
-        caller = self._caller(token)
+        caller = self._bearer(_bearer_of(credentials.authorization))
         self._rates.pass_one(f"token:{caller.token_id}", rate=self._token_rate)
+        return caller
+
+    def _bearer(self, text: str) -> Caller:
+        token = Token.parse(text)
+        if token is not None:
+            return self._caller(token)
+        if self._sign_on is None or text.count(".") != 2:
+            raise UnauthenticatedError
+        return self._signed_on(text, self._sign_on)
+
+    def _signed_on(self, text: str, sign_on: SignOn) -> Caller:
+        digest = hmac.digest(self._key, text.encode(), "sha256")
+        with self._lock:
+            known = self._remembered.get(digest)
+        now = self._clock()
+        if known is not None and now < known.until:
+            return known.caller
+        try:
+            caller = sign_on.caller(text)
+        except AccessError:
+            self._forget(digest)
+            raise
+        self._remember(digest, _Remembered(caller, None, now + _FRESH_S))
         return caller
 
     def _caller(self, token: Token) -> Caller:
@@ -161,10 +185,10 @@ class TokenAccess:
             self._remembered.pop(digest, None)
 
 
-def _token_of(authorization: str) -> Token | None:
-    if authorization[: len(_SCHEME)].lower() != _SCHEME:
-        return None
-    return Token.parse(authorization[len(_SCHEME) :].strip(" "))
+def _bearer_of(authorization: str) -> str:
+    """The token that was sent, or ''."""
+    is_bearer = authorization[: len(_SCHEME)].lower() == _SCHEME
+    return authorization[len(_SCHEME) :].strip(" ") if is_bearer else ""
 
 
 @lru_cache(maxsize=4096)

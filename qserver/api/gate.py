@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 PAGES = "/portal/"
+SIGN_ON_PATHS = (f"{PAGES}sign-in/start", f"{PAGES}sign-in/back")
+"""Where a sign-in with a provider begins, and where the provider sends the browser back."""
 PUBLIC_PATHS = frozenset(
     {"/", "/portal", f"{PAGES}sign-in", "/healthz", "/readyz", "/openapi.json", "/docs"}
-)
+).union(SIGN_ON_PATHS)
 TOKEN_COOKIE = "qserver_token"  # noqa: S105 - the name of a cookie
 _STATIC = f"{PAGES}static/"
 _SANE_HOST = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,255}\Z")

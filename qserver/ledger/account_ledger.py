@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, StoreError
@@ -12,7 +12,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.forecast import DAY_S
 from qserver.ledger.neighbours import neighbours_of
 from qserver.ledger.population import PopulationLoss, pairs_of
-from qserver.records.account import Allowance
+from qserver.records.account import Allowance, payers_of
 from qserver.records.charge import AnyCharge, charge_from_json
 from qserver.records.dataset import DatasetMeta
 
@@ -27,6 +27,7 @@ class ChargeEntry:
         text: the whole entry as JSON.
         own_nano: cost of the payer's charges on the snapshot, this job included, if a proof made
             it less than the quick bound; else None.
+        group_nano: the same of the charges of all in the payer's group.
     """
 
     snapshot: str
@@ -35,14 +36,27 @@ class ChargeEntry:
     at: int
     text: str
     own_nano: int | None = None
+    group_nano: int | None = None
 
     @classmethod
     def of(cls, text: str) -> ChargeEntry:
         """The entry in a JSON text."""
         plain = json.loads(text)
         who = plain.get("by", "")
-        own = plain.get("own")
-        return cls(plain["snapshot"], plain["job"], who, plain["at"], text, own)
+        own, group = plain.get("own"), plain.get("own_group")
+        return cls(plain["snapshot"], plain["job"], who, plain["at"], text, own, group)
+
+
+def entries_of(account: str | None, entries: Iterable[ChargeEntry]) -> Iterator[ChargeEntry]:
+    """The charges of an account, of all in a group for `GROUP/`, or of everybody for None.
+
+    `own_nano` is the cost that was proven of these charges, not of the payer's alone.
+    """
+    for entry in entries:
+        if entry.by == account:
+            yield entry
+        elif account is None or account in payers_of(entry.by):
+            yield replace(entry, own_nano=None if account is None else entry.group_nano)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver import __version__
-from qserver.api.gate import TOKEN_COOKIE, caller_of_request
+from qserver.api.gate import SIGN_ON_PATHS, TOKEN_COOKIE, caller_of_request
+from qserver.api.sign_on import SignOn
 from qserver.errors import NotFoundError, QServerError, UnauthenticatedError
 from qserver.portal import words
 from qserver.portal.faults import fault_of, fault_of_http
@@ -33,21 +34,30 @@ from qserver.portal.pages.models import ModelPages
 from qserver.portal.pages.owner import OwnerPages
 from qserver.portal.pages.saved import SavedPages
 from qserver.portal.pages.sign_in import SignInPages
+from qserver.portal.pages.sign_on import SignOnPages
 from qserver.portal.render import page
 from qserver.records.account import Caller
 from qserver.service.service import Service
 
 HOME = "/portal/"
 _STATIC = Path(__file__).parent / "static"
-_PUBLIC = frozenset({"portal.static", "portal.show_sign_in", "portal.sign_in"})
+_PUBLIC = frozenset(
+    {"portal.static", "portal.show_sign_in", "portal.sign_in"}
+    | {"portal.start_sign_on", "portal.end_sign_on"}
+)
 _log = logging.getLogger("qserver.portal")
 
 
 class Portal:
-    """The pages on one service; `register` puts them on an app."""
+    """The pages on one service; `register` puts them on an app.
 
-    def __init__(self, service: Service) -> None:
+    Args:
+        sign_on: lets people sign in with a provider; None for tokens alone.
+    """
+
+    def __init__(self, service: Service, sign_on: SignOn | None = None) -> None:
         self._service = service
+        self._sign_on = sign_on
 
     def register(self, app: Flask) -> None:
         """Add the pages, and send whoever comes to `/` to them."""
@@ -76,7 +86,9 @@ class Portal:
         ModelPages(self._service).add_to(routes)
         SavedPages(self._service).add_to(routes)
         OwnerPages(self._service).add_to(routes)
-        SignInPages().add_to(routes)
+        SignInPages(SIGN_ON_PATHS[0] if self._sign_on else "").add_to(routes)
+        if self._sign_on is not None:
+            SignOnPages(self._sign_on).add_to(routes)
         routes.get("/<path:rest>")(_nowhere)
         return routes
 

@@ -78,15 +78,19 @@ def check_form(request: Request) -> None:
         raise AccessError("The form is out of date. Load its page again, and send it once more.")
 
 
+def is_https(request: Request) -> bool:
+    """Whether the browser sees https."""
+    return request.is_secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+
+
 def set_cookie(response: Response, request: Request, name: str, value: str) -> None:
     """Set a cookie of the pages that lasts as long as the browser runs; '' removes it."""
-    is_https = request.is_secure or request.headers.get("X-Forwarded-Proto", "") == "https"
     response.set_cookie(
         name,
         value,
         max_age=None if value else 0,
         path=COOKIE_PATH,
-        secure=is_https,
+        secure=is_https(request),
         httponly=True,
         samesite="Strict",
     )

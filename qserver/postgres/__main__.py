@@ -23,7 +23,13 @@ def main(descriptor: int) -> None:
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
     with loading():
-        from qserver.api.process.opening import STARTING_S, access_of, logging_config, open_store
+        from qserver.api.process.opening import (
+            STARTING_S,
+            access_of,
+            logging_config,
+            open_store,
+            sign_on_of,
+        )
         from qserver.config import Settings
         from qserver.postgres.connection import House, converse
         from qserver.postgres.server import Limits, PostgresServer
@@ -33,7 +39,12 @@ def main(descriptor: int) -> None:
     dictConfig(logging_config(settings.log_format))
     store = open_store(settings)
     service = Service(store, settings, starting_s=STARTING_S)
-    house = House(service, access_of(store, settings), settings.wait_s, _tls(settings))
+    house = House(
+        service,
+        access_of(store, settings, sign_on_of(store, settings)),
+        settings.wait_s,
+        _tls(settings),
+    )
     listener = socket.socket(fileno=descriptor)
     limits = Limits(most=settings.postgres_connections, max_bytes=settings.max_body_bytes)
     server = PostgresServer(listener, partial(converse, house), limits)

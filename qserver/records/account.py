@@ -19,7 +19,10 @@ from qserver.errors import ConfigError
 Role = Literal["analyst", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}\Z")
+_PLAIN = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}"
+_PLAIN_NAME = re.compile(rf"{_PLAIN}\Z")
+_NAME = re.compile(rf"{_PLAIN}(/({_PLAIN})?)?\Z")
+NO_TOKEN = "-"  # noqa: S105 - says that there is none
 _TOKEN = re.compile(r"qs_([0-9a-f]{16})_([A-Za-z0-9_-]{43})\Z", re.ASCII)
 _ID_BYTES = 8
 _SECRET_BYTES = 32
@@ -94,9 +97,13 @@ class TokenRecord(_Flat):
 class Account(_Flat):
     """An account. Its name is taken for ever, since charges carry it.
 
+    `GROUP/` is everybody whom the identity provider has in a group, and `GROUP/NAME` one of them.
+    These have no token of ours.
+
     Args:
         created_at: Unix time in whole seconds.
-        token_id: of the token in force; '' when it was revoked.
+        token_id: of the token in force; '' when it was revoked; `NO_TOKEN` of a group that is let
+            in, or of one of its members.
 
     Raises:
         ConfigError: the name or the role is malformed.
@@ -110,10 +117,28 @@ class Account(_Flat):
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
             raise ConfigError(
-                "name", "be 1 to 64 letters, digits, `_`, `.`, `@` or `-`, a letter or digit first"
+                "name",
+                "be 1 to 64 letters, digits, `_`, `.`, `@` or `-`, a letter or digit first; "
+                "of a group, `GROUP/` or `GROUP/NAME`",
             )
         if self.role not in ROLES:
             raise ConfigError("role", f"be one of {', '.join(ROLES)}", self.role)
+
+
+def is_plain_name(text: str) -> bool:
+    """Whether a text can be the name of an account, of a group or of a member."""
+    return _PLAIN_NAME.match(text) is not None
+
+
+def is_provided(account: str) -> bool:
+    """Whether the name is of a group of the identity provider, or of somebody in one."""
+    return "/" in account
+
+
+def payers_of(account: str) -> tuple[str, ...]:
+    """Whose allowances bound what an account spends: its own, and its group's."""
+    group, slash, name = account.partition("/")
+    return (account, group + slash) if name else (account,)
 
 
 @dataclass(frozen=True)
@@ -140,10 +165,10 @@ HERE = Caller("", "owner", "")
 
 @dataclass(frozen=True)
 class Allowance(_Flat):
-    """The part of a population's budget that one analyst may spend.
+    """The part of a population's budget that one analyst, or a group together, may spend.
 
     Args:
-        limit_nano: most that the analyst's ledger may reach, in nano-epsilon; None: no bound.
+        limit_nano: most that the ledger of its own may reach, in nano-epsilon; None: no bound.
         pace_nano: most that it may rise within any 24 hours, in nano-epsilon; None: no bound.
     """
 

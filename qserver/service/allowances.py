@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from qserver.errors import AllowanceExhaustedError
 from qserver.ledger.account_ledger import OwnLedger, check_allowance, own_spend
 from qserver.ledger.forecast import DAY_S
-from qserver.records.account import Allowance
+from qserver.records.account import Allowance, payers_of
 from qserver.records.answer import OwnPrice
 from qserver.records.charge import AnyCharge
 from qserver.service.last_used import LastUsed
@@ -51,6 +51,14 @@ class Allowances:
         """
         if not asker.account:
             return None
+        payers = payers_of(asker.account)
+        prices = [self._price(Asker(name, asker.population), snapshot, charges) for name in payers]
+        found = [price for price in prices if price is not None]
+        # What bounds most: one that cannot pay, else its own.
+        return next((price for price in found if not price.affordable), next(iter(found), None))
+
+    def _price(self, asker: Asker, snapshot: str, charges: Sequence[AnyCharge]) -> OwnPrice | None:
+        """The price on one ledger: that of the account, or of its group."""
         allowance = self._book.allowance(asker.account, asker.population)
         if allowance == Allowance():
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from qserver.errors import QueryError
-from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas, entries_of
 from qserver.ledger.forecast import DAY_S, BurnDown, SpendPoint, forecast, thinned
 from qserver.query.domain import Domain
 from qserver.query.structured import parse_query
@@ -197,7 +197,7 @@ class LedgerViews:
         found = []
         for name in sorted(names):
             ledger = OwnLedger(metas)
-            ledger.extend(entry for entry in entries if entry.by == name)
+            ledger.extend(entries_of(name, entries))
             found.append(self._account(name, population, ledger))
         found.sort(key=lambda item: (-item.spent_nano, item.account))
         return SpendingReport(population, facts.limit_nano, facts.spent_nano, tuple(found))

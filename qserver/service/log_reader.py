@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, follow_metas
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, entries_of, follow_metas
 from qserver.records.audit_chain import GENESIS, check_links
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.audit import AuditLog
@@ -14,7 +14,7 @@ from qserver.storage.encoding.sealed import reading
 
 
 class LogReader:
-    """The own ledger of one account, or the ledger of all accounts together. Thread-safe.
+    """The own ledger of one account or group, or that of all accounts together. Thread-safe.
 
     Args:
         account: whose charges count; those of all accounts for None.
@@ -43,7 +43,7 @@ class LogReader:
             self._population,
             n_charges=self._n_charges,
             n_changes=self._n_changes,
-            account=self._account or "",
+            accounts=[self._account or ""],
         )
         self._changes_head = check_links(
             news.changes, name="the audit log", prev=self._changes_head
@@ -52,6 +52,6 @@ class LogReader:
         with reading("audit log"):
             follow_metas(self._metas, news.changes)
             entries = map(ChargeEntry.of, news.charges)
-            self._ledger.extend(e for e in entries if self._account in (None, e.by))
+            self._ledger.extend(entries_of(self._account, entries))
         self._n_charges += len(news.charges)
         self._n_changes += len(news.changes)

@@ -9,13 +9,22 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, NotFoundError, RateLimitedError, StoreNotDurableError
-from qserver.records.account import Account, Allowance, Role, Token, TokenRecord
+from qserver.records.account import (
+    NO_TOKEN,
+    Account,
+    Allowance,
+    Role,
+    Token,
+    TokenRecord,
+    is_provided,
+    payers_of,
+)
 from qserver.storage.audit import AuditLog, read_allowance
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.sealed import reading, sealed, unsealed
@@ -62,6 +71,30 @@ class AccountBook:
         """One account; NotFoundError."""
         return _account(self._text(name), name)
 
+    def known(self, names: Sequence[str]) -> dict[str, Account]:
+        """Those of the names that are known; one round trip."""
+        texts: Any = self._client.hmget(ACCOUNTS, list(names))
+        pairs = zip(names, texts, strict=True)
+        return {name: _account(str(text), name) for name, text in pairs if text is not None}
+
+    def let_in(self, name: str, role: Role) -> None:
+        """Let in all whom the provider has in a group, `GROUP/`, with a role; or one member again.
+
+        Raises:
+            ConfigError: the name is malformed, or of no group.
+            NotFoundError: the member's group was never let in.
+        """
+        if not is_provided(name):
+            raise ConfigError("name", "be of a group, as `GROUP/` or `GROUP/NAME`", name)
+        group = payers_of(name)[-1]
+        if group != name and not self._payers(group):
+            raise NotFoundError("account", group)
+        while True:
+            text: Any = self._client.hget(ACCOUNTS, name)
+            after = Account(name, role, int(self._wall_clock()), NO_TOKEN)
+            if self._change("group let in", str(text or ""), after, None):
+                return
+
     def create(self, name: str, role: Role) -> Token:
         """The token of a new account.
 
@@ -69,6 +102,8 @@ class AccountBook:
             ConfigError: the name is malformed or taken. A revoked account keeps its name, since
                 charges carry it.
         """
+        if is_provided(name):
+            raise ConfigError("name", "have no `/`; see `account let-in`", name)
         token = Token.new()
         account = Account(name, role, int(self._wall_clock()), token.id)
         if not self._change("account created", "", account, token):
@@ -76,7 +111,14 @@ class AccountBook:
         return token
 
     def renew(self, name: str) -> Token:
-        """A new token of an account, which replaces the old one; NotFoundError."""
+        """A new token of an account, which replaces the old one.
+
+        Raises:
+            NotFoundError: there is no such account.
+            ConfigError: the name is of a group: its members have the provider's tokens.
+        """
+        if is_provided(name):
+            raise ConfigError("name", "be of an account with a token", name)
         token = Token.new()
         while True:
             text = self._text(name)
@@ -86,17 +128,26 @@ class AccountBook:
                 return token
 
     def revoke(self, name: str) -> None:
-        """End an account's token. Its name and its spending stay; NotFoundError."""
+        """End an account's token, or shut out a group or a member of one; NotFoundError.
+
+        Its name and its spending stay.
+        """
         while True:
-            text = self._text(name)
-            before = _account(text, name)
+            # Nothing is kept of a member until it is shut out, so the group's record stands in.
+            found = self._payers(name)
+            before = found.get(name) or next(iter(found.values()), None)
+            if before is None:
+                raise NotFoundError("account", name)
+            text = self._text(name) if name in found else ""
             after = Account(name, before.role, before.created_at, "")
-            if not before.token_id or self._change("token revoked", text, after, None):
+            is_done = name in found and not before.token_id
+            if is_done or self._change("token revoked", text, after, None):
                 return
 
     def allow(self, name: str, population: str, allowance: Allowance) -> None:
         """Set the allowance of an account in a population's budget; NotFoundError."""
-        self.account(name)
+        if not self._payers(name):
+            raise NotFoundError("account", name)
         if population not in self.populations():
             raise NotFoundError("population", population)
         facts = {
@@ -124,6 +175,12 @@ class AccountBook:
         """The populations of the attached datasets."""
         return self._log.populations()
 
+    def _payers(self, name: str) -> dict[str, Account]:
+        """Those of an account and its group that are known."""
+        # The owner's user of the store may not send HMGET.
+        texts: dict[str, Any] = {n: self._client.hget(ACCOUNTS, n) for n in payers_of(name)}
+        return {n: _account(str(text), n) for n, text in texts.items() if text is not None}
+
     def _text(self, name: str) -> str:
         """The stored text of an account; NotFoundError."""
         text: Any = self._client.hget(ACCOUNTS, name)
@@ -139,7 +196,7 @@ class AccountBook:
             "at": int(self._wall_clock()),
             "account": after.name,
             "role": after.role,
-            "token": after.token_id or (before.token_id if before else ""),
+            "token": after.token_id or (before.token_id if before else NO_TOKEN),
         }
         record = token and TokenRecord.of(token, account=after.name, role=after.role).to_json()
         kept = record and sealed(record, name=after.token_id)
@@ -148,7 +205,7 @@ class AccountBook:
             text,
             sealed(after.to_json(), name=after.name),
             before.token_id if before else "",
-            after.token_id,
+            token.id if token else "",
             kept or "",
         ]
         code = self._log.append(

@@ -56,12 +56,12 @@ class AuditNews:
     """The entries that a reader does not know yet, read at one moment.
 
     Args:
-        allowance: of the account in question.
+        allowances: of the accounts in question, in turn.
     """
 
     charges: tuple[str, ...]
     changes: tuple[str, ...]
-    allowance: Allowance
+    allowances: tuple[Allowance, ...]
 
 
 class AuditLog:
@@ -134,18 +134,21 @@ class AuditLog:
         """All charges of a population as they stand, for a verifier to find what is wrong."""
         return self._slice(Keys(population).charges, -1, None)
 
-    def news(self, population: str, *, n_charges: int, n_changes: int, account: str) -> AuditNews:
+    def news(
+        self, population: str, *, n_charges: int, n_changes: int, accounts: Sequence[str]
+    ) -> AuditNews:
         """Charges and changes after the first ones; one round trip, for pooled clients."""
         keys = Keys(population)
         pipe = self._client.pipeline(transaction=True)
         pipe.lrange(keys.charges, n_charges, -1)
         pipe.lrange(AUDIT, n_changes, -1)
-        pipe.hget(keys.allowances, account)
+        pipe.hmget(keys.allowances, list(accounts))
         pipe.hmget(keys.ledger, with_seals(_HEAD))
-        charges, changes, allowance, fields = pipe.execute()
+        charges, changes, allowances, fields = pipe.execute()
         if charges or not n_charges:
             _check_end(charges, fields)
-        found = read_allowance(allowance, account=account)
+        pairs = zip(accounts, allowances, strict=True)
+        found = tuple(read_allowance(text, account=account) for account, text in pairs)
         return AuditNews(tuple(charges), tuple(_changes(changes)), found)
 
     def populations(self) -> frozenset[str]:

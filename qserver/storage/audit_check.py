@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from qserver.errors import ConfigError, QServerError, StoreError
-from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas
+from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas, entries_of
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.audit_chain import check_links, digest_of
@@ -166,7 +166,7 @@ def _sum_text(
     if facts.spent_nano > facts.limit_nano:
         raise StoreError("More was spent than the limit.")
     ledger = OwnLedger(metas)
-    ledger.extend(entries)
+    ledger.extend(entries_of(None, entries))
     recorded = {k: v for k, v in facts.spent_by_snapshot.items() if v}
     if set(ledger.by_snapshot) != set(recorded):
         raise StoreError("Charges and shares of what was spent are of different snapshots.")

@@ -72,6 +72,18 @@ def test_renew_and_revoke_end_the_token_before(run: Run, redis_client: StoreClie
     assert "revoked" in run("account", "list").out
 
 
+def test_a_group_is_let_in_bounded_and_shut_out(run: Run, town: Deployment) -> None:
+    assert "team/ may sign in (owner)" in run("account", "let-in", "team/", "--role", "owner").out
+    bound = ("allow", "team/", "--population", "town", "--limit", "0.3")
+    assert "team/ on town: 0.3 epsilon" in run("account", *bound).out
+    assert "team/ann may not ask any more" in run("account", "revoke", "team/ann").out
+    shown = run("account", "list").out.splitlines()
+    assert [line.split()[:2] for line in shown if "team" in line] == [
+        ["team/", "owner"],
+        ["team/ann", "owner"],
+    ]
+
+
 def test_an_allowance_is_read_exactly_and_shown(run: Run, town: Deployment) -> None:
     run("account", "create", "ann", "--role", "analyst")
     bounds = ("--limit", "0.3", "--per-day", "1e-9")

@@ -19,6 +19,7 @@ from qserver.ledger.account_ledger import (
     OwnLedger,
     OwnSpend,
     check_allowance,
+    entries_of,
     own_spend,
 )
 from qserver.query.domain import Attribute, Domain
@@ -135,6 +136,25 @@ def test_an_allowance_that_only_the_quick_bound_passes_is_proven_to_hold() -> No
     assert first.spent_nano == proven
     with pytest.raises(AllowanceExhaustedError):
         check_allowance(first, allowance, spent_after_nano=proven + 1, at=0)
+
+
+def test_what_is_proven_of_a_payer_is_not_taken_for_what_all_have_spent() -> None:
+    """Ann's proven share is less than both have spent, and says nothing of the group's ledger."""
+    row, meta = a_row(random.Random(3), WIDE, 2), wide_meta()
+    names = ("team/ann", "team/ben")
+    entries = [
+        replace(entry_of(Charge(row, NANO, "j"), job=i, by=by), own_nano=NANO)
+        for i, by in enumerate(names)
+    ]
+    one, both = OwnLedger({"s": meta}), OwnLedger({"s": meta})
+    one.extend(entries_of("team/ann", entries))
+    both.extend(replace(entry, own_nano=None) for entry in entries)
+    for whose in ("team/", None):
+        ledger = OwnLedger({"s": meta})
+        ledger.extend(entries_of(whose, entries))
+        assert ledger.spent_nano == both.spent_nano > one.spent_nano
+    proven = [replace(entry, group_nano=both.spent_nano) for entry in entries[1:]]
+    assert [entry.own_nano for entry in entries_of("team/", proven)] == [both.spent_nano]
 
 
 def least_proven(ledger: OwnLedger, charges: Sequence[AnyCharge], quick: int) -> int:

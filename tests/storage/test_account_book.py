@@ -73,6 +73,47 @@ def test_a_revoked_token_is_gone_and_the_name_stays_taken(book: AccountBook) -> 
     assert in_force(book, book.renew("ann"))
 
 
+def test_a_group_of_the_provider_has_no_token_and_is_shut_out_like_a_member(
+    book: AccountBook, redis_client: StoreClient
+) -> None:
+    book.let_in("team/", "analyst")
+    book.revoke("team/ann")
+    known = book.known(["team/", "team/ann", "team/ben"])
+    assert {name: bool(one.token_id) for name, one in known.items()} == {
+        "team/": True,
+        "team/ann": False,
+    }
+    book.let_in("team/ann", "analyst")
+    book.revoke("team/")
+    assert [(a.name, bool(a.token_id)) for a in book.accounts()] == [
+        ("team/", False),
+        ("team/ann", True),
+    ]
+    assert redis_client.hlen("qs:tokens") == 0
+    changes = [json.loads(text) for text in AuditLog(redis_client).changes()]
+    assert [(c["kind"], c["account"]) for c in changes] == [
+        ("group let in", "team/"),
+        ("token revoked", "team/ann"),
+        ("group let in", "team/ann"),
+        ("token revoked", "team/"),
+    ]
+
+
+def test_names_with_and_without_a_group_are_not_mixed_up(book: AccountBook) -> None:
+    for act in (book.renew, lambda name: book.create(name, "analyst")):
+        with pytest.raises(ConfigError, match="`name` must"):
+            act("team/ann")
+    with pytest.raises(ConfigError, match="be of a group"):
+        book.let_in("ann", "analyst")
+    for wrong in ("a b/", "team/ann/x", "/ann", "team//"):
+        with pytest.raises((ConfigError, NotFoundError)):
+            book.let_in(wrong, "analyst")
+    with pytest.raises(NotFoundError, match="No account is called 'never/'"):
+        book.let_in("never/ann", "analyst")
+    with pytest.raises(NotFoundError, match="No account is called 'never/ann'"):
+        book.revoke("never/ann")
+
+
 def test_an_account_that_is_not_there_is_not_found(book: AccountBook) -> None:
     for act in (book.renew, book.revoke, book.account):
         with pytest.raises(NotFoundError, match="No account is called 'ann'"):

@@ -121,8 +121,14 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     Scripts(client).run("bind", keys=[KEYS.idempotency("people", "k")], args=["d", "", 60])
     town.book.revoke("ann")
     assert AccountBook(client).token_record(token.id) is None
+    town.book.let_in("team/", "analyst")
+    town.book.revoke("team/ben")
+    town.book.allow("team/", "town", Allowance(limit_nano=10**9))
+    known = AccountBook(client).known(["team/", "team/ben", "team/cyn"])
+    assert {name: one.token_id for name, one in known.items()} == {"team/": "-", "team/ben": ""}
+    assert ask(town, length=40, by="team/cyn").source == "refined"
     changes = AuditLog(connect(town.owner_url, role="owner")).changes()
-    assert len(changes) == 4
+    assert len(changes) == 7
 
 
 @pytest.mark.parametrize("phi", [MIN_PHI])

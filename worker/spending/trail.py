@@ -15,15 +15,19 @@ from qserver.ledger.account_ledger import (
     ChargeEntry,
     OwnLedger,
     check_allowance,
+    entries_of,
     follow_metas,
     own_spend,
 )
-from qserver.records.account import Allowance
+from qserver.records.account import Allowance, payers_of
 from qserver.records.audit_chain import GENESIS, check_links, digest_of, linked
 from qserver.records.charge import AnyCharge, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
+
+_PROVEN = ("own", "own_group")
+"""Where a charge says what is proven of its payer's spending, and of the group's."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,8 @@ class Trail:
         self._own: dict[str, OwnLedger] = {}
         self._n_taken: dict[str, int] = {}
 
-    def read(self, reader: Store, *, account: str = "", anchor: str = "") -> Allowance:
-        """Read the new entries; returns the allowance of `account`.
+    def read(self, reader: Store, *, account: str = "", anchor: str = "") -> tuple[Allowance, ...]:
+        """Read the new entries; returns the allowances of `payers_of(account)`.
 
         Args:
             anchor: the digest in the journal, '' for none.
@@ -82,7 +86,7 @@ class Trail:
             self._population,
             n_charges=len(self._entries),
             n_changes=self._n_changes,
-            account=account,
+            accounts=payers_of(account),
         )
         try:
             self._changes_digest = check_links(
@@ -105,7 +109,7 @@ class Trail:
                 "The store's charges, or its audit log, are not those of the journal. Nothing is "
                 "measured until its owner restores the store."
             )
-        return news.allowance
+        return news.allowances
 
     def _has(self, digest: str) -> bool:
         """Whether an entry of this digest was read; the beginning always was."""
@@ -118,15 +122,27 @@ class Trail:
             return GENESIS
         return str(json.loads(self._entries[-1].text).get("changes", GENESIS))
 
-    def check(self, payment: ChargePayment, allowance: Allowance) -> int | None:
-        """The spending of the payer's ledger to write into the charges, if proven; else None.
+    def check(self, payment: ChargePayment, allowances: Sequence[Allowance]) -> dict[str, int]:
+        """What is proven of the spending of the payer and of its group, for the charges to say.
+
+        Args:
+            allowances: of `payers_of(payment.by)`.
 
         Raises:
-            AllowanceExhaustedError: the payer's allowance or pace cannot pay.
+            AllowanceExhaustedError: an allowance or pace of either cannot pay.
         """
-        if not payment.by or allowance == Allowance():
+        shares = {
+            name: self._share(payment, payer, allowance)
+            for name, payer, allowance in zip(
+                _PROVEN, payers_of(payment.by), allowances, strict=False
+            )
+        }
+        return {name: share for name, share in shares.items() if share is not None}
+
+    def _share(self, payment: ChargePayment, payer: str, allowance: Allowance) -> int | None:
+        if not payer or allowance == Allowance():
             return None
-        ledger = self._ledger(payment.by)
+        ledger = self._ledger(payer)
         after = own_spend(
             ledger,
             allowance,
@@ -137,18 +153,19 @@ class Trail:
         check_allowance(ledger, allowance, spent_after_nano=after.spent_nano, at=payment.at)
         return after.share_nano
 
-    def entries(self, payment: ChargePayment, *, own_nano: int | None = None) -> TrailEntries:
+    def entries(
+        self, payment: ChargePayment, *, proven: Mapping[str, int] | None = None
+    ) -> TrailEntries:
         """The entries of a payment, which follow those read; it changes nothing.
 
         Args:
-            own_nano: as `check` returns it.
+            proven: as `check` returns it.
         """
-        proven = {} if own_nano is None else {"own": own_nano}
         prev, texts = self._charges_digest, list[str]()
         for charge in payment.charges:
             facts = json.loads(charge_json(charge, snapshot=payment.snapshot, at=payment.at))
             # The digest of the changes ties the owner's earlier changes to the same chain.
-            facts |= {"by": payment.by, "changes": self._changes_digest, **proven}
+            facts |= {"by": payment.by, "changes": self._changes_digest, **(proven or {})}
             text = linked(facts, prev=prev)
             prev = digest_of(text)
             texts.append(text)
@@ -171,7 +188,7 @@ class Trail:
     def _ledger(self, account: str) -> OwnLedger:
         found = self._own.setdefault(account, OwnLedger(self._metas))
         n_taken = self._n_taken.get(account, 0)
-        found.extend(entry for entry in self._entries[n_taken:] if entry.by == account)
+        found.extend(entries_of(account, self._entries[n_taken:]))
         self._n_taken[account] = len(self._entries)
         return found
 
@@ -193,9 +210,8 @@ class Trails:
         """
         trail = self._trails.setdefault(population, Trail(population))
         anchor = self._journals[population].state.charges_digest
-        allowance = trail.read(self._reader, account=payment.by, anchor=anchor)
-        own_nano = trail.check(payment, allowance)
-        return trail.entries(payment, own_nano=own_nano)
+        allowances = trail.read(self._reader, account=payment.by, anchor=anchor)
+        return trail.entries(payment, proven=trail.check(payment, allowances))
 
     def expect(self, population: str, entries: TrailEntries) -> None:
         """These entries will be made: the next ones follow them."""

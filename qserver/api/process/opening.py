@@ -15,6 +15,7 @@ from flask import has_request_context
 
 from qserver.api.access import Access, OpenAccess, TokenAccess
 from qserver.api.headers import request_id
+from qserver.api.sign_on import SignOn
 from qserver.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -30,7 +31,14 @@ _STORE_POLL_S = 0.05
 STARTING_S = 30.0
 
 
-def access_of(store: Store, settings: Settings) -> Access:
+def sign_on_of(store: Store, settings: Settings) -> SignOn | None:
+    """Single sign-on, where the settings name a provider."""
+    from qserver.storage.accounts import AccountBook
+
+    return None if settings.open_access else SignOn.of(settings, AccountBook(store.client))
+
+
+def access_of(store: Store, settings: Settings, sign_on: SignOn | None) -> Access:
     """Who may ask: accounts, or whoever is on this machine."""
     from qserver.storage.accounts import AccountBook, RateLimiter
 
@@ -41,6 +49,7 @@ def access_of(store: Store, settings: Settings) -> Access:
         RateLimiter(store.client),
         token_rate=settings.token_rate,
         address_rate=settings.address_rate,
+        sign_on=sign_on,
     )
 
 

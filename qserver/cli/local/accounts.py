@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 _NANO = 10**9
 _ACCOUNT = """\
 Accounts of a store. A token is shown once, when it is made; the store keeps a slow hash of it. A
-name is never given twice, since charges carry it. A change takes effect within a second.
+name is never given twice, since charges carry it. A change takes effect within a second. With
+single sign-on `GROUP/` is a group of the identity provider, and `GROUP/NAME` one of its members.
+"""
+_LET_IN = """\
+Let in everybody whom the identity provider has in a group, `GROUP/`: each is the account
+`GROUP/NAME`, made at the first sign-in. `account allow GROUP/` bounds what they spend together.
+A member that was revoked is let in again by `GROUP/NAME`.
 """
 _ALLOW = """\
 Set what an account may spend of a population's budget, within the population's own limit: in all,
@@ -34,9 +40,11 @@ def register(commands: Commands, runtime: Runtime) -> None:
     create.add_argument("--role", choices=ROLES, required=True, help="owners also read the audit")
     listing = kinds.add_parser("list", help="show the accounts")
     renew = kinds.add_parser("renew", help="show a new token; the one before ends")
-    revoke = kinds.add_parser("revoke", help="end an account's token")
+    let_in = kinds.add_parser("let-in", help="let in a group of the provider", description=_LET_IN)
+    revoke = kinds.add_parser("revoke", help="end an account's token, or shut out GROUP/NAME")
     allow = kinds.add_parser("allow", help="set what an account may spend", description=_ALLOW)
-    for parser in (renew, revoke, allow):
+    let_in.add_argument("--role", choices=ROLES, default="analyst", help="of the group's members")
+    for parser in (renew, let_in, revoke, allow):
         parser.add_argument("name", metavar="NAME")
     allow.add_argument("--population", required=True, metavar="P", help="whose budget")
     allow.add_argument("--limit", metavar="E", help="most in all, in epsilon")
@@ -45,6 +53,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
         (create, run_create),
         (listing, run_list),
         (renew, run_renew),
+        (let_in, run_let_in),
         (revoke, run_revoke),
         (allow, run_allow),
     )
@@ -65,10 +74,17 @@ def run_renew(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     return ExitCode.OK
 
 
+def run_let_in(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Let in a group of the provider, or a member again."""
+    _book(args, runtime).let_in(args.name, args.role)
+    runtime.console.line(f"{args.name} may sign in ({args.role}).")
+    return ExitCode.OK
+
+
 def run_revoke(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """End an account's token."""
     _book(args, runtime).revoke(args.name)
-    runtime.console.line(f"{args.name} has no token any more.")
+    runtime.console.line(f"{args.name} may not ask any more.")
     return ExitCode.OK
 
 

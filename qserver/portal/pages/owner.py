@@ -22,7 +22,7 @@ from qserver.service.service import Service
 
 # Facts that every entry has, or that the words say already.
 _LINK = frozenset({"kind", "at", "prev", "before"})
-_ACCOUNT = frozenset({"account created", "token renewed", "token revoked"})
+_ACCOUNT = frozenset({"account created", "group let in", "token renewed", "token revoked"})
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,14 @@ _MAX_TOKEN = 200
 
 
 class SignInPages:
-    """The pages of signing in and out."""
+    """The pages of signing in and out.
+
+    Args:
+        sign_on: the address at which a sign-in with a provider begins, or ''.
+    """
+
+    def __init__(self, sign_on: str) -> None:
+        self._sign_on = sign_on
 
     def add_to(self, routes: Blueprint) -> None:
         """Add the routes."""
@@ -32,7 +39,7 @@ class SignInPages:
 
     def show_sign_in(self) -> str:
         """The form that asks for a token."""
-        return page("sign_in.html", refused="", is_wrong=False)
+        return self._form("", is_wrong=False)
 
     def sign_in(self) -> BaseResponse:
         """Keep the token in the browser, if it is in force."""
@@ -43,21 +50,24 @@ class SignInPages:
         except AccessError as exc:
             is_wrong = not isinstance(exc, RateLimitedError)
             said = "“Token” must be one that is in force." if is_wrong else str(exc)
-            return make_response(page("sign_in.html", refused=said, is_wrong=is_wrong), 401)
+            return make_response(self._form(said, is_wrong=is_wrong), 401)
         response = redirect("/portal/", 303)
         set_cookie(response, request, TOKEN_COOKIE, token)
-        _forget_browser(response)
+        forget_browser(response)
         return response
+
+    def _form(self, refused: str, *, is_wrong: bool) -> str:
+        return page("sign_in.html", refused=refused, is_wrong=is_wrong, sign_on=self._sign_on)
 
     def sign_out(self) -> BaseResponse:
         """Forget the token."""
         response = redirect("/portal/sign-in", 303)
         set_cookie(response, request, TOKEN_COOKIE, "")
-        _forget_browser(response)
+        forget_browser(response)
         return response
 
 
-def _forget_browser(response: BaseResponse) -> None:
+def forget_browser(response: BaseResponse) -> None:
     """Another form cookie, and no jobs of whoever was here before."""
     g.form_cookie = new_form_cookie()
     set_cookie(response, request, FORM_COOKIE, g.form_cookie)

@@ -131,6 +131,45 @@ def test_an_allowance_bounds_the_analysts_own_cells_and_nobody_elses(town: Town)
     town.ask({"age": {"below": 26}}, by="ben")
 
 
+def test_a_group_spends_together_what_its_owner_allows_it(town: Town) -> None:
+    """Each may be paid by the price of the other question: the members' charges add up."""
+    town.book.let_in("analysts/", "analyst")
+    price = town.ask(YOUNG, by="analysts/ann")
+    town.book.allow("analysts/", "town", Allowance(limit_nano=2 * price))
+    town.ask({"age": {"below": 26}}, by="analysts/ben")
+    error = town.refusal({"age": {"below": 27}}, by="analysts/never-seen")
+    assert isinstance(error, AllowanceExhaustedError)
+    assert error.remaining_nano == 0
+    town.ask({"age": {"below": 27}}, by="ann")
+    service = town.deployment.service()
+    spent = {a.account: a.spent_nano for a in service.ledger.spending("people").accounts}
+    assert spent["analysts/"] == 2 * price
+    assert spent["analysts/ann"] == spent["analysts/ben"] == price
+
+
+def test_a_members_own_allowance_binds_beside_the_groups(town: Town) -> None:
+    town.book.let_in("analysts/", "analyst")
+    town.book.allow("analysts/", "town", Allowance(limit_nano=10**9))
+    town.book.allow("analysts/ann", "town", Allowance(limit_nano=0))
+    assert town.refusal(YOUNG, by="analysts/ann").code == "allowance_exhausted"
+    town.ask(YOUNG, by="analysts/ben")
+
+
+@pytest.mark.parametrize("payer", ["analysts/", "analysts/ann"])
+def test_the_price_that_is_shown_is_that_of_the_ledger_which_binds(town: Town, payer: str) -> None:
+    from qserver.query.requirement import Requirement
+
+    town.book.let_in("analysts/", "analyst")
+    for name in ("analysts/", "analysts/ann"):
+        limit_nano = 5 if name == payer else 10**9
+        town.book.allow(name, "town", Allowance(limit_nano=limit_nano))
+    service = town.deployment.service()
+    query = service.parse("people", {"where": YOUNG})
+    own = service.explain("people", query, Requirement(40, 0.95), by="analysts/ann").own
+    assert own is not None
+    assert (own.affordable, own.limit_nano) == (False, 5)
+
+
 def test_what_history_answers_is_never_refused(town: Town) -> None:
     town.ask(YOUNG, by="ben")
     town.allow("ann", limit_nano=0, pace_nano=0)

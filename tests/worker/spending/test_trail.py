@@ -166,6 +166,9 @@ def test_a_proven_figure_of_the_own_ledger_is_in_the_charge_and_read_again() -> 
     charge = Charge(total_query(PEOPLE.sizes), 5, "town~1")
     payment = ChargePayment("ann", "s1", [charge], at=0)
     trail = Trail("town")
-    proven, plain = (trail.entries(payment, own_nano=own).texts[0] for own in (7, None))
-    assert ChargeEntry.of(proven).own_nano == 7
-    assert ChargeEntry.of(plain).own_nano is None
+    proven, plain = (
+        trail.entries(payment, proven=p).texts[0] for p in ({"own": 7, "own_group": 9}, {})
+    )
+    entry = ChargeEntry.of(proven)
+    assert (entry.own_nano, entry.group_nano) == (7, 9)
+    assert ChargeEntry.of(plain).own_nano is ChargeEntry.of(plain).group_nano is None

@@ -1,0 +1,155 @@
+"""Signing in at a provider of OpenID Connect: the code flow with PKCE.
+
+The browser keeps what this sign-in may end with: a state, a nonce and the code's verifier, in a
+cookie that scripts cannot read. So the server keeps nothing, and an answer of the provider counts
+once, in the browser that asked for it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from flask import Blueprint, make_response, redirect, request
+from werkzeug.wrappers import Response as BaseResponse
+
+from qserver.api.gate import SIGN_ON_PATHS, TOKEN_COOKIE, caller_of_token
+from qserver.api.sign_on import SignOn
+from qserver.errors import AccessError, UnauthenticatedError
+from qserver.portal.guard import is_https, set_cookie
+from qserver.portal.pages.sign_in import forget_browser
+from qserver.portal.render import page
+
+_COOKIE = "qserver_sign_on"
+_START, _BACK = SIGN_ON_PATHS
+_MINUTES = 10
+_MAX_COOKIE = 3800
+_EXCHANGE_S = 5.0
+_log = logging.getLogger("qserver.portal")
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What a sign-in began with; each is random."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+    @classmethod
+    def new(cls) -> _Begun:
+        return cls(*(secrets.token_urlsafe(32) for _ in range(3)))
+
+    @classmethod
+    def of_request(cls) -> _Begun | None:
+        parts = request.cookies.get(_COOKIE, "").split(".")
+        return cls(*parts) if len(parts) == 3 and all(parts) else None
+
+
+class SignOnPages:
+    """The way to the provider, and back.
+
+    Args:
+        sign_on: checks what comes back.
+    """
+
+    def __init__(self, sign_on: SignOn) -> None:
+        self._sign_on = sign_on
+
+    def add_to(self, routes: Blueprint) -> None:
+        """Add the routes."""
+        routes.get(_START.removeprefix("/portal"))(self.start_sign_on)
+        routes.get(_BACK.removeprefix("/portal"))(self.end_sign_on)
+
+    def start_sign_on(self) -> BaseResponse:
+        """Send the browser to the provider."""
+        begun = _Begun.new()
+        try:
+            endpoint = self._sign_on.provider.endpoint("authorization_endpoint")
+        except AccessError as exc:
+            return _refused(str(exc))
+        url, _ = self._session().create_authorization_url(
+            endpoint, state=begun.state, nonce=begun.nonce, code_verifier=begun.verifier
+        )
+        response = redirect(url, 303)
+        _keep(response, f"{begun.state}.{begun.nonce}.{begun.verifier}")
+        return response
+
+    def end_sign_on(self) -> BaseResponse:
+        """Keep the provider's token in the browser, if it answers what this browser began."""
+        begun, state = _Begun.of_request(), request.args.get("state", "")
+        if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode()):
+            return _refused("This sign-in was not begun here, or is over. Begin again.")
+        try:
+            token = self._token(request.args.get("code", ""), begun)
+            self._sign_on.signed_in(token, nonce=begun.nonce)
+            caller_of_token(token)
+        except UnauthenticatedError:
+            return _refused("The provider's answer does not count here. Begin again.")
+        except AccessError as exc:
+            return _refused(str(exc))
+        # A page of ours that goes on by itself: from another site no strict cookie would come.
+        response = make_response(page("signed_on.html"))
+        set_cookie(response, request, TOKEN_COOKIE, token)
+        forget_browser(response)
+        _keep(response, "")
+        return response
+
+    def _token(self, code: str, begun: _Begun) -> str:
+        """The ID token that the provider gives for a code; AccessError."""
+        from authlib.common.errors import AuthlibBaseError
+        from requests import RequestException
+
+        endpoint = self._sign_on.provider.endpoint("token_endpoint")
+        try:
+            found = self._session().fetch_token(
+                endpoint, code=code, code_verifier=begun.verifier, timeout=_EXCHANGE_S
+            )
+        except (AuthlibBaseError, RequestException, ValueError) as exc:
+            _log.warning("the provider gave no token: %s", type(exc).__name__)
+            raise AccessError("The provider did not sign you in. Begin again.") from exc
+        token = found.get("id_token")
+        if not isinstance(token, str) or len(token) > _MAX_COOKIE:
+            raise AccessError("The provider's ID token is missing, or too long for a browser.")
+        return token
+
+    def _session(self) -> Any:
+        from authlib.integrations.requests_client import OAuth2Session
+
+        settings, parts = self._sign_on.settings, urlsplit(request.host_url)
+        scheme = "https" if is_https(request) else "http"
+        return OAuth2Session(
+            settings.oidc_client_id,
+            settings.oidc_client_secret or None,
+            token_endpoint_auth_method="client_secret_basic"
+            if settings.oidc_client_secret
+            else "none",
+            redirect_uri=f"{scheme}://{parts.netloc}{_BACK}",
+            scope="openid profile email",
+            code_challenge_method="S256",
+        )
+
+
+def _keep(response: BaseResponse, value: str) -> None:
+    """Keep what a sign-in began with, for the way back from another site; '' forgets it."""
+    response.set_cookie(
+        _COOKIE,
+        value,
+        max_age=60 * _MINUTES if value else 0,
+        path=_START.rpartition("/")[0],
+        secure=is_https(request),
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def _refused(said: str) -> BaseResponse:
+    response = make_response(
+        page("sign_in.html", refused=said, is_wrong=False, sign_on=_START), 401
+    )
+    _keep(response, "")
+    return response
