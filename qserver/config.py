@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -135,6 +136,13 @@ class Settings:
         for name in ("oidc_client_id", "oidc_account_claim", "oidc_groups_claim"):
             if not getattr(self, name):
                 raise ConfigError(name, "be given with oidc_issuer")
+
+    def check_installed(self) -> None:
+        """Return if single sign-on is off, or its libraries are there; ConfigError."""
+        if self.oidc_issuer and not all(map(find_spec, ("authlib", "joserfc", "requests"))):
+            raise ConfigError(
+                "oidc_issuer", "be given where this is installed: pip install 'qserver[sso]'"
+            )
 
     @classmethod
     def from_environment(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from qserver.config import Settings
-from qserver.errors import AccessError, ConfigError, UnauthenticatedError
+from qserver.errors import AccessError, UnauthenticatedError
 from qserver.records.account import Account, Caller, is_plain_name
 
 # What providers sign with. No shared secret: whoever checks a token could sign one.
@@ -159,13 +159,7 @@ class SignOn:
         """
         if not settings.oidc_issuer:
             return None
-        try:
-            import authlib  # noqa: F401
-            import joserfc  # noqa: F401
-        except ImportError as exc:
-            raise ConfigError(
-                "QSERVER_OIDC_ISSUER", "come with: pip install 'qserver[sso]'"
-            ) from exc
+        settings.check_installed()
         return cls(settings, accounts, Provider(settings.oidc_issuer, fetch=fetch_json))
 
     def caller(self, text: str) -> Caller:

@@ -171,16 +171,28 @@ def all_datasets(patience: Patience, call: Call) -> Flow[Reply]:
 def answered(patience: Patience, call: Call) -> Flow[Reply]:
     """The answer to a question: from the reply itself, or from the job that the server made of it.
 
+    A store whose primary was lost may have forgotten a queued job. Nothing was charged for that,
+    since a charge is on all replicas before anything is drawn, and the job with it: so the question
+    is sent once more, under the same key.
+
     Raises:
         NotDoneError: the time is over; the job continues.
         ServerProblemError: the server refused, or the job failed.
     """
     deadline = patience.clock() + patience.wait_s
-    reply = yield from sent(patience, keyed(patience, call) if patience.always_keyed else call)
-    if reply.status != _ACCEPTED:
-        return reply
-    result = yield from job_result(patience, reply.document, deadline)
-    return Reply(json.dumps(result), result)
+    call = keyed(patience, call) if patience.always_keyed else call
+    for is_last in (False, True):
+        reply = yield from sent(patience, call)
+        if reply.status != _ACCEPTED:
+            return reply
+        try:
+            result = yield from job_result(patience, reply.document, deadline)
+        except ServerProblemError as exc:
+            if is_last or exc.code != "not_found":
+                raise
+        else:
+            return Reply(json.dumps(result), result)
+    raise AssertionError("The last try returns or raises.")
 
 
 def answered_again(patience: Patience, call: Call) -> Flow[Reply]:

@@ -344,5 +344,14 @@ def test_settings_that_cannot_work_are_refused(changed: dict[str, Any], named: s
         replace(SETTINGS, **changed)
 
 
+def test_what_is_not_installed_is_said_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("qserver.config.find_spec", lambda name: name != "joserfc" or None)
+    with pytest.raises(ConfigError, match=r"`oidc_issuer` must .* pip install 'qserver\[sso\]'"):
+        SETTINGS.check_installed()
+    Settings().check_installed()
+
+
 def test_it_is_off_without_an_issuer(world: World) -> None:
     assert SignOn.of(Settings(), world) is None

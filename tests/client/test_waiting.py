@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qserver.client.errors import NotDoneError
+from qserver.client.errors import NotDoneError, ServerProblemError
 from qserver.client.flows import Call, Patience, Pause, answered, job_result
 from qserver.client.http import Reply
 
@@ -91,3 +91,41 @@ def test_an_answer_that_is_there_at_once_is_not_waited_for() -> None:
     with pytest.raises(StopIteration) as end:
         steps.send(Reply("", {"estimate": 3}))
     assert end.value.value.document == {"estimate": 3}
+
+
+def _forgetful(n_forgotten: int) -> tuple[list[Call], Any]:
+    """The questions that are sent, and what comes; a store that forgets the first jobs."""
+    patience = Patience(retries=0, wait_s=60.0, clock=lambda: 0.0)
+    steps, asked = answered(patience, Call(("v1", "datasets", "a", "query"), {})), list[Call]()
+    reply: Reply | ServerProblemError | None = None
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration as end:
+            return asked, end.value.document
+        except ServerProblemError as exc:
+            return asked, exc.code
+        reply = None
+        if isinstance(step, Call) and step.document is not None:
+            asked.append(step)
+            reply = Reply("", QUEUED, status=202)
+        elif isinstance(step, Call):
+            lost = ServerProblemError(code="not_found", detail="", status=404)
+            reply = lost if len(asked) <= n_forgotten else Reply("", DONE)
+
+
+def test_a_queued_question_that_the_store_forgot_is_asked_once_more_under_its_key() -> None:
+    asked, found = _forgetful(1)
+    assert found == {"estimate": 3}
+    first, second = (call.headers["Idempotency-Key"] for call in asked)
+    assert first == second
+    asked, found = _forgetful(2)
+    assert (len(asked), found) == (2, "not_found")
+
+
+def test_a_dataset_that_is_not_there_is_asked_once() -> None:
+    patience = Patience(retries=0, wait_s=60.0, clock=lambda: 0.0)
+    steps = answered(patience, Call(("v1", "datasets", "a", "query"), {}))
+    next(steps)
+    with pytest.raises(ServerProblemError):
+        steps.send(ServerProblemError(code="not_found", detail="", status=404))

@@ -149,6 +149,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         settings = settings_for(
             runtime, listener, redis_url=redis_url, state_dir=state, open_access=args.open or None
         )
+        settings.check_installed()
         ready_store(store, settings, runtime, signals)
         supervisor = stack.enter_context(supervise(store, runtime))
         log = state / "log" / "http.log" if state else None

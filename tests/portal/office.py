@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 
-import pytest
 import requests
 from werkzeug.serving import make_server
 
@@ -23,7 +23,7 @@ from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 from tests.deployment import Deployment
-from tests.sign_on.provider import CLIENT, SECRET
+from tests.portal.provider import CLIENT, SECRET
 
 
 @dataclass
@@ -69,9 +69,9 @@ class Office:
         return requests.get(f"{self.url}{path}", headers=headers, timeout=60)
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    command = [sys.executable, "-m", "tests.sign_on.provider"]
+@contextlib.contextmanager
+def providing() -> Iterator[Provider]:
+    command = [sys.executable, "-m", "tests.portal.provider"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -83,9 +83,9 @@ def provider() -> Iterator[Provider]:
             found.stop()
 
 
-@pytest.fixture
-def office(tmp_path: Path, store_url: str, provider: Provider) -> Iterator[Office]:
-    town = Deployment.make(tmp_path, store_url, limit="1")
+@contextlib.contextmanager
+def serving(folder: Path, store_url: str, provider: Provider) -> Iterator[Office]:
+    town = Deployment.make(folder, store_url, limit="1")
     settings = replace(
         town.settings,
         open_access=False,

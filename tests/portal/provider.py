@@ -1,4 +1,4 @@
-"""A provider of OpenID Connect as a process of its own, by authlib: `python -m ... STATE`.
+"""A provider of OpenID Connect by authlib, as a program: `python -m tests.portal.provider`.
 
 It gives codes to whoever says who it is, and demands PKCE and a nonce. A test changes how it goes
 wrong by `PUT /faults`, and gets a token of a program by `POST /token-for`.
@@ -190,7 +190,7 @@ def token_for(sub: str) -> Response:
 
 def main() -> None:
     http = make_server("127.0.0.1", 0, app, threaded=True)
-    WORLD.issuer = f"http://127.0.0.1:{http.server_port}"
+    WORLD.issuer = f"http://localhost:{http.server_port}"  # another site than the pages
     print(WORLD.issuer, flush=True)
     http.serve_forever()
 
