@@ -99,6 +99,12 @@ _BATCH_WORK = 1 << 20
 _LEAST_GAIN = 0.1
 
 
+def moved_part(layout: Layout, n: int, max_work: int) -> float:
+    """The part of the moves of n records that so much work is enough for; may be above one."""
+    work = sum(layout.sizes[a] for scope in layout.scopes for a in scope)
+    return max_work / max(_ROUNDS * n * work, 1)
+
+
 def move_towards(
     records: IndexArray,
     layout: Layout,
