@@ -7,7 +7,8 @@ tables that agree.
 The tables of a relaxed model agree on shared parts but need not come from one distribution. So no
 table may agree with all of them. And they are noisy: agreement beyond the noise is worth nothing.
 The squares of the violation are weighed against entropy by the scale of the noise. With noise near
-zero this is the table of most entropy among those of least violation.
+zero this is the table of most entropy among those of least violation. Where noise is large beside
+the number of cells, scopes that a table holds are answered so as well.
 
 Random records of a model: drawn attribute by attribute, and moved until they have its tables.
 
@@ -28,9 +29,9 @@ References:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from math import prod
 
 import numpy as np
@@ -243,6 +244,15 @@ _SETTLED = 0.3
 
 _NO_MASS = 1e-300
 
+_NOISY = 0.05
+"""Tables with this much noise in all, as a proportion, are fitted no closer than it either.
+
+On made-up data this brought the error to .58 to .87 of it at .17 and more, to .98 and 1.00 at .03
+and .06, and to 1.05 and 1.09 at .02 and .006.
+"""
+
+_KEPT = 256
+
 
 @dataclass(frozen=True)
 class KnownPart:
@@ -409,22 +419,37 @@ class RelaxedDistribution(DomainDistribution):
     def marginal(self, scope: Scope) -> FloatArray:
         """Proportions of the cells of a scope, one axis per attribute; CapacityError."""
         check_scope(scope, self.sizes)
-        held = self._smallest_holder(scope)
-        if held is not None:
-            return self._part(held, scope)
-        known = self._known(scope, {})
-        return least_violation([self.sizes[a] for a in scope], known, softness=self.noise)
+        if not self.holds(scope):
+            return self._fitted(scope)
+        if self.noise * prod(self.sizes[a] for a in scope) < _NOISY:
+            return self.as_held(scope)
+        return self._kept(scope)
+
+    @cached_property
+    def _kept(self) -> Callable[[Scope], FloatArray]:
+        """`_fitted`, with the last tables kept: many counts ask for few of them."""
+        return lru_cache(maxsize=_KEPT)(self._fitted)
+
+    def _fitted(self, scope: Scope) -> FloatArray:
+        known, shape = self._known(scope, {}), [self.sizes[a] for a in scope]
+        return least_violation(shape, known, softness=self.noise)
 
     def holds(self, scope: Scope) -> bool:
         """Whether a table of the model holds the scope."""
         return self._smallest_holder(scope) is not None
 
+    def as_held(self, scope: Scope) -> FloatArray:
+        """The marginal of the smallest table that holds the scope, noisy or not."""
+        held = self._smallest_holder(scope)
+        if held is None:
+            raise KeyError(scope)
+        return self._part(held, scope)
+
     def expectation(self, weights: Mapping[int, FloatArray]) -> float:
         """Mean of the product of the weights; CapacityError."""
         scope = tuple(sorted(weights))
-        held = self._smallest_holder(scope)
-        if held is not None:
-            return _weighed(self._part(held, scope), [weights[a] for a in scope])
+        if self.holds(scope):
+            return _weighed(self.marginal(scope), [weights[a] for a in scope])
         # Values of equal weight are grouped into one class.
         classes = {a: np.unique(weights[a], return_inverse=True) for a in scope}
         known = self._known(scope, {a: c[1].ravel() for a, c in classes.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -119,6 +119,41 @@ def noisy_triples(softness):
 def test_noisy_parts_are_not_fitted_closer_than_their_noise():
     """Softness of one scale of the noise beats a hundredth of it by more than a fifth."""
     assert noisy_triples(1.0) < 0.8 * noisy_triples(0.01)
+
+
+def by_pairs(scale):
+    """All pairs of five attributes with noise of this scale, and the records' true pairs."""
+    rng, n = np.random.default_rng(31), 5_000
+    codes = rng.integers(6, size=(n, 5))
+    codes[:, 1:] = np.where(rng.random((n, 4)) < 0.5, codes[:, :1] // 2, codes[:, 1:])
+    true = {
+        (a, b): np.bincount(6 * codes[:, a] + codes[:, b], minlength=36).reshape(6, 6) / n
+        for a, b in combinations(range(5), 2)
+    }
+    said = [
+        NoisyMarginal(s, n * t + rng.laplace(0, scale, t.shape), np.array(scale))
+        for s, t in true.items()
+    ]
+    return estimate((6,) * 5, said, oracle="saturated", total=float(n)).distribution, true
+
+
+def test_noisy_tables_are_answered_nearer_to_the_truth_than_they_are_held():
+    """Noise of .7 of the records per table: answers err by less than .85 of what tables do."""
+    distribution, true = by_pairs(100.0)
+    held = np.mean([np.abs(distribution.as_held(s) - t).sum() for s, t in true.items()])
+    told = np.mean([np.abs(distribution.marginal(s) - t).sum() for s, t in true.items()])
+    assert told < 0.85 * held
+    weights = np.arange(6.0), np.ones(6)
+    expected = distribution.marginal((0, 1)).sum(axis=1) @ weights[0]
+    found = distribution.expectation(dict(enumerate(weights)))
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_tables_with_little_noise_are_answered_as_they_are_held():
+    """Noise of .007 of the records per table."""
+    distribution, true = by_pairs(1.0)
+    for scope in true:
+        assert (distribution.marginal(scope) == distribution.as_held(scope)).all()
 
 
 def test_of_tables_in_line_with_what_is_known_the_one_of_most_entropy_is_taken():

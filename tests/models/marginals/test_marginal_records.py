@@ -127,7 +127,7 @@ def test_where_all_tables_are_too_much_work_records_are_moved_to_their_pairs():
     """All triples, and time for a seventh of the moves: the pairs come as near as in the model."""
     found, truth = relaxed(15, scale=10.0, scopes=list(combinations(range(6), 3))), dependent(15)
     whole = record_source(found, max_cells=120)
-    cells = int(np.array(SIZES)[np.concatenate(whole.moved_to.layout.scopes)].sum())
+    cells = int(np.sum([SIZES[a] for s in whole.moved_to.layout.scopes for a in s]))
     source = replace(whole, max_work=2 * N * cells // 7)
 
     def true(scope):
