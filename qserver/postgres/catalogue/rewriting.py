@@ -144,7 +144,7 @@ class Rewriting:
             series = exp.GenerateSeries(**called.args)
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier("series"))
             return exp.Unnest(expressions=[series], alias=alias)
-        if isinstance(called, exp.Func) and not isinstance(called, exp.Anonymous):
+        if isinstance(called, exp.Func) and type(called) in _ALLOWED.nodes:
             return _row_of(node, called)
         name = str(called.this).lower() if isinstance(called, exp.Anonymous) else node.name
         schema = node.db.lower()

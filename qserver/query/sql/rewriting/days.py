@@ -79,10 +79,10 @@ def _literal(node: exp.Expr) -> exp.Expr | None:
 def group_by_texts(select: exp.Select) -> None:
     """Group by TO_CHAR(DATE_TRUNC('month', d), ...) where SELECT says it and GROUP BY the inner."""
     group = select.args.get("group")
-    for item in select.expressions if group is not None else ():
+    for item in select.expressions:
         found = item.unalias().unnest()
         if isinstance(found, exp.ToChar) and isinstance(found.this.unnest(), _TRUNCATIONS):
-            for one in group.expressions:
+            for one in [] if group is None else group.expressions:
                 if one.unnest() == found.this.unnest():
                     one.replace(found.copy())
 
