@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import date, timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from qserver.query.calendar.units import Periods
 from qserver.query.domain import Attribute, Domain
 from tests.deployment import Deployment
-from tests.postgres.client import RawClient, connected
+from tests.postgres.client import Reply, connected
 from tests.service.test_statements import answered
 
 HERE = Path(__file__).parent
@@ -44,32 +45,6 @@ ROWS = tuple(
 SURE = "-c qserver.confidence=0.99999999 -c qserver.intervals=on"
 
 
-@pytest.fixture(scope="module")
-def records() -> Iterator[duckdb.DuckDBPyConnection]:
-    """The records themselves, which the port's side never has."""
-    with duckdb.connect(":memory:") as found:
-        found.execute("CREATE SCHEMA public")
-        found.execute("CREATE TABLE public.people (d DATE, age INTEGER, sex VARCHAR)")
-        found.execute("SET schema = 'public'")
-        found.executemany("INSERT INTO public.people VALUES (?, ?, ?)", ROWS)
-        yield found
-
-
-@pytest.fixture(scope="module")
-def charts(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[RawClient]:
-    """A connection that answers from what was released, as exactly as that allows."""
-    url = request.getfixturevalue("store_server").url
-    town = Deployment.make(
-        tmp_path_factory.mktemp("town"), url, limit="100000", domain=PEOPLE, rows=ROWS
-    )
-    answered(town, "SELECT d, age, sex, COUNT(*) FROM people GROUP BY d, age, sex WITHIN 2")
-    with connected(town.service()) as client:
-        client.start(options=SURE)
-        yield client
-
-
 def _value(value: object) -> object:
     """A group of DuckDB as PostgreSQL writes it in text."""
     if isinstance(value, date):  # also the first instant of one
@@ -80,37 +55,42 @@ def _value(value: object) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", CHARTS)
-def test_a_chart_has_the_groups_and_numbers_of_the_records(
-    title: str, charts: RawClient, records: duckdb.DuckDBPyConnection
-) -> None:
-    text, other = CHARTS[title]
-    reply = charts.query(text)
-    assert "E" not in reply.letters, reply.error
+def test_charts_have_the_groups_and_numbers_of_the_records(tmp_path: Path, store_url: str) -> None:
+    """All from what was released once, as exactly as that allows."""
+    town = Deployment.make(tmp_path, store_url, limit="100000", domain=PEOPLE, rows=ROWS)
+    answered(town, "SELECT d, age, sex, COUNT(*) FROM people GROUP BY d, age, sex WITHIN 2")
+    with duckdb.connect(":memory:") as records, connected(town.service()) as client:
+        records.execute("CREATE SCHEMA public")
+        records.execute("CREATE TABLE public.people (d DATE, age INTEGER, sex VARCHAR)")
+        records.execute("SET schema = 'public'")
+        records.executemany("INSERT INTO public.people VALUES (?, ?, ?)", ROWS)
+        client.start(options=SURE)
+        for title, (text, other) in CHARTS.items():
+            reply = client.query(text)
+            assert "E" not in reply.letters, (title, reply.error)
+            _check(title, reply, records.execute(other).fetchall())
+
+
+def _check(title: str, reply: Reply, found: Sequence[Sequence[Any]]) -> None:
+    """Both have the same order; behind it the port has numbers that HAVING names."""
     names = reply.columns
     numbers = [i for i, name in enumerate(names) if f"{name}_low" in names[i + 1 : i + 2]]
     groups = [i for i in range(len(names)) if not any(0 <= i - k <= 2 for k in numbers)]
-    expected = {}
-    found = records.execute(other).fetchall()
-    # Both have the same order; behind it the port has numbers that HAVING names.
     items = sorted([*groups, *numbers])[: len(found[0])]
     numbers = [i for i in numbers if i in items]
-    for row in found:
-        values = dict(zip(items, row, strict=True))
-        key = tuple(_value(values[i]) for i in groups)
-        expected[key] = [float(values[i]) for i in numbers]
+    rows = [dict(zip(items, row, strict=True)) for row in found]
+    expected = {tuple(_value(row[i]) for i in groups): row for row in rows}
     told = {
         tuple((row[i] or "").removesuffix(" 00:00:00") or None for i in groups): row
         for row in reply.rows
     }
     # A group without records has a number, too.
-    assert told.keys() >= expected.keys()
-    assert len(told) == len(reply.rows) > 0
-    for key, values_told in told.items():
-        for k, i in enumerate(numbers):
-            low, high = (float(values_told[i + j] or "nan") for j in (1, 2))
-            truth = expected[key][k] if key in expected else None
-            assert truth is None or low <= truth <= high, (key, names[i])
+    assert told.keys() >= expected.keys(), title
+    assert len(told) == len(reply.rows) > 0, title
+    for key, true in expected.items():
+        for i in numbers:
+            low, high = (float(told[key][i + j] or "nan") for j in (1, 2))
+            assert low <= float(true[i]) <= high, (title, key, names[i])
 
 
 @pytest.mark.slow
