@@ -49,7 +49,8 @@ class Extended:
             raise _wrong("A format must be 0 or 1, for each value or for all.")
         triples = zip(prepared.oids, formats_of(forms, len(values)), values, strict=True)
         literals = tuple(Parameter(oid, form == 1, value).literal for oid, form, value in triples)
-        self._held.open(portal, Portal(prepared.plan, Asked(literals, tuple(results))))
+        asked = Asked(literals, tuple(results))
+        self._held.open(portal, Portal(prepared.plan, asked, of_bytes=prepared.n_bytes))
         self._stream.send(messages.BOUND)
 
     def describe(self, fields: Fields) -> None:

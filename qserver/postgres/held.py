@@ -32,10 +32,20 @@ _MOST: Final = 1000
 
 @dataclass(frozen=True)
 class Prepared:
-    """A statement with places for values; of an empty text there is no plan."""
+    """A statement with places for values; of an empty text there is no plan.
+
+    Args:
+        of_bytes: what holding its plan takes.
+    """
 
     plan: Plan | None
     oids: tuple[int, ...]
+    of_bytes: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """What holding more than its plan takes."""
+        return 0
 
 
 @dataclass
@@ -45,6 +55,7 @@ class Portal:
     Args:
         outlives: whether it lasts after its transaction.
         described: the columns that its client was told.
+        of_bytes: what holding its plan takes, also where its statement is forgotten.
     """
 
     plan: Plan | None
@@ -53,17 +64,25 @@ class Portal:
     described: tuple[Column, ...] | None = None
     result: Result | None = None
     left: list[bytes] = field(default_factory=list)
+    of_bytes: int = 0
+    rows_bytes: int = 0
 
     @property
     def n_bytes(self) -> int:
-        """What holding its rows takes."""
-        return sum(map(len, self.left)) + ROW_BYTES * len(self.left)
+        """What holding its values and rows takes."""
+        values = sum(len(one.text) + len(one.number) for one in self.asked.literals)
+        return self.rows_bytes + values
 
     def take(self, most: int) -> Sequence[bytes]:
         """The next rows, as many as there are up to so many; all where that is 0."""
         taken = self.left[:most] if most > 0 else self.left
         self.left = self.left[len(taken) :]
+        self.rows_bytes -= _bytes_of(taken)
         return taken
+
+
+def _bytes_of(rows: Sequence[bytes]) -> int:
+    return sum(map(len, rows)) + ROW_BYTES * len(rows)
 
 
 class Held:
@@ -100,21 +119,32 @@ class Held:
         # it is compared with.
         types = [kind.oid for kind in plan.types()] if n > 0 else []
         types += [TEXT.oid] * (n - len(types))
-        return Prepared(
-            plan, tuple(oids[i] if i < len(oids) and oids[i] else types[i] for i in range(n))
-        )
+        found = tuple(oids[i] if i < len(oids) and oids[i] else types[i] for i in range(n))
+        return Prepared(plan, found, text.n_bytes)
 
     def keep(self, name: str, prepared: Prepared) -> None:
         """Keep a statement under a name; PostgresError."""
         if name and name not in self.statements and len(self.statements) >= _MOST:
             raise PostgresError(TOO_LARGE, f"At most {_MOST:,} statements can be prepared.")
+        self._check(self.statements.get(name), prepared)
         self.statements[name] = prepared
 
     def open(self, name: str, portal: Portal) -> None:
         """Keep a portal under a name; PostgresError."""
         if name and name not in self.portals and len(self.portals) >= _MOST:
             raise PostgresError(TOO_LARGE, f"At most {_MOST:,} portals can be open.")
+        self._check(self.portals.get(name), portal)
         self.portals[name] = portal
+
+    def _check(self, before: Prepared | Portal | None, one: Prepared | Portal) -> None:
+        """Raise PostgresError where one, in place of another, is too much with all others."""
+        held: list[Prepared | Portal] = [*self.statements.values(), *self.portals.values()]
+        held = [*(other for other in held if other is not before), one]
+        plans = {id(other.plan): other.of_bytes for other in held}
+        if sum(plans.values()) + sum(other.n_bytes for other in held) > MOST_BYTES:
+            raise PostgresError(
+                TOO_LARGE, "The statements and open portals of a connection hold too much."
+            )
 
     def statement(self, name: str) -> Prepared:
         """The statement of a name; PostgresError."""
@@ -131,9 +161,12 @@ class Held:
     def ran(self, portal: Portal, result: Result) -> None:
         """Let a portal have its rows; PostgresError where all portals would hold too many."""
         portal.result, portal.left = replace(result, rows=()), list(result.rows)
-        if sum(one.n_bytes for one in (*self.portals.values(), portal)) > MOST_BYTES:
-            portal.left = []
-            raise PostgresError(TOO_LARGE, "The open portals of a connection hold too many rows.")
+        portal.rows_bytes = _bytes_of(portal.left)
+        try:
+            self._check(portal, portal)
+        except PostgresError:
+            portal.take(0)
+            raise
 
     def command(self, text: Text) -> Plan | None:
         """What a command about these does; None for another text. PostgresError."""
@@ -213,13 +246,15 @@ class Held:
         if i < 3 or "CURSOR" not in words[:i]:
             raise PostgresError(SYNTAX, "DECLARE must say a name, CURSOR FOR and a SELECT.")
         outlives = "HOLD" in words[:i] and "WITHOUT" not in words[:i]
-        of = self._plan_of(text.part(parts[i].stop, len(text.text)))
+        inner = text.part(parts[i].stop, len(text.text))
+        of = self._plan_of(inner)
 
         def run(asked: Asked) -> Result:
             if self._session.status == "I" and not outlives:
                 raise PostgresError("25P01", "DECLARE is possible in a transaction alone.")
             of.columns()
-            self.open(parts[1].name, Portal(of, Asked(asked.literals), outlives))
+            asks = Asked(asked.literals)
+            self.open(parts[1].name, Portal(of, asks, outlives, of_bytes=inner.n_bytes))
             return Result("DECLARE CURSOR")
 
         return Plan(nothing, run, types=of.types)

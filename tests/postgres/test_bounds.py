@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,12 @@ import pytest
 from qserver.postgres.catalogue.child import MOST_BYTES
 from qserver.postgres.catalogue.contents import Names, Table
 from qserver.postgres.catalogue.engine import Catalogue
+from qserver.postgres.held import Held, Portal
+from qserver.postgres.results import Asked, Plan, Result, nothing
+from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.messages import Stream
+from qserver.postgres.wire.values import Literal
 from tests.sweeps import examples
 
 MOST_MB = 260
@@ -64,3 +69,50 @@ def test_functions_joins_and_lengths_take_no_more_than_they_may() -> None:
         one.close()
     assert len(peaks) > 0
     assert max(peaks) <= MOST_MB
+
+
+def _empty() -> Held:
+    """Of a connection whose plans keep their texts, as those about a dataset do."""
+    return Held(Session("ada", "q"), lambda text: Plan(nothing, lambda _: Result(text.text)))
+
+
+@pytest.mark.slow
+def test_what_statements_and_portals_hold_is_bounded_by_texts_and_values() -> None:
+    """By what the allocator says: long texts, long values, and 1,000 portals of one statement."""
+    held = _empty()
+    long = held.prepared("SELECT " + "1," * 30_000 + "1", ())
+    tracemalloc.start()
+    try:
+        with pytest.raises(PostgresError, match="hold too much"):  # noqa: PT012
+            for i in range(100):
+                held.keep(f"s{i}", held.prepared("SELECT " + "1, " * 3000 + str(i), ()))
+        assert MOST_BYTES / 2 <= tracemalloc.get_traced_memory()[0] <= 1.1 * MOST_BYTES
+    finally:
+        tracemalloc.stop()
+    held.statements.clear()
+    held.keep("", long)  # one text as long as may be is held, and so is a portal of it
+    held.open("", Portal(long.plan, Asked(), of_bytes=long.of_bytes))
+    with pytest.raises(PostgresError, match="hold too much"):
+        held.keep("again", held.prepared("SELECT " + "1," * 30_000 + "2", ()))
+    held.portals.clear()
+    held.keep("", held.prepared("SELECT $1", ()))
+    of = held.statements[""]
+    for i in range(999):
+        held.open(f"p{i}", Portal(of.plan, Asked([Literal("'x'")]), of_bytes=of.of_bytes))
+    value = Asked([Literal("'" + "x" * (MOST_BYTES // 2) + "'")])
+    held.open("p0", Portal(of.plan, value, of_bytes=of.of_bytes))
+    with pytest.raises(PostgresError, match="hold too much"):
+        held.open("p1", Portal(of.plan, value, of_bytes=of.of_bytes))
+
+
+def test_rows_that_were_taken_hold_nothing() -> None:
+    held = _empty()
+    rows = [b"x" * 1000] * (MOST_BYTES // 1100)
+    for name in "ab":
+        portal = Portal(None, Asked())
+        held.open(name, portal)
+        held.ran(portal, Result("SELECT", (), rows))
+        assert portal.n_bytes > MOST_BYTES // 2
+        assert len(portal.take(10)) == 10
+        assert len(portal.take(0)) == len(rows) - 10
+        assert portal.n_bytes == 0

@@ -269,6 +269,10 @@ _ROWS: Final[Mapping[str, Callable[[Names], Iterable[Row]]]] = {
     "information_schema.information_schema_catalog_name": lambda names: [
         {"catalog_name": names.database}
     ],
+    "information_schema.character_sets": lambda names: [
+        {"character_set_name": "UTF8", "character_repertoire": "UCS", "form_of_use": "UTF8"}
+        | {"default_collate_catalog": names.database, "default_collate_name": "C.UTF-8"}
+    ],
     "information_schema.schemata": lambda names: [
         {"catalog_name": names.database, "schema_name": name, "schema_owner": names.user}
         for name in SCHEMAS.values()

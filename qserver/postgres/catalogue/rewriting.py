@@ -37,7 +37,7 @@ _SESSION: Final[Mapping[type[exp.Expr], str]] = {
 _ALLOWED: Final = Allowed(
     NODES
     | {exp.ArrayAgg, exp.ArraySize, exp.ArrayToString, exp.Bracket, exp.GenerateSeries, exp.Slice}
-    | {exp.Explode}
+    | {exp.Explode, exp.StringToArray}
     | {exp.Unnest, exp.Dot, exp.BitwiseAnd, exp.Struct, exp.PropertyEQ},
     NAMES
     | {"ALL", "ANY", "GENERATE_SUBSCRIPTS", "ARRAY_POSITION", "ROW_NUMBER"}
@@ -144,6 +144,8 @@ class Rewriting:
             series = exp.GenerateSeries(**called.args)
             alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier("series"))
             return exp.Unnest(expressions=[series], alias=alias)
+        if isinstance(called, exp.Func) and type(called) in _ALLOWED.nodes:
+            return _row_of(node, called)
         name = str(called.this).lower() if isinstance(called, exp.Anonymous) else node.name
         schema = node.db.lower()
         if not schema and name.lower() in self._tables:
@@ -245,6 +247,16 @@ class Rewriting:
         if kind == "REGNAMESPACE":
             return {name: oid for oid, name in SCHEMAS.items()}.get(text.lower())
         return (regclass if kind == "REGCLASS" else regtype)(self._names, text)
+
+
+def _row_of(node: exp.Table, called: exp.Func) -> exp.Subquery:
+    """The one row that a function of values is in FROM, with the name of the table."""
+    name = node.alias or called.sql_name().lower()
+    inner = exp.select(exp.alias_(called.copy(), name))
+    found = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(name)))
+    for key in ("joins", "laterals"):
+        found.set(key, node.args.get(key))
+    return found
 
 
 _CLOCKS: Final = ("clock_timestamp", "statement_timestamp", "transaction_timestamp")
@@ -413,6 +425,8 @@ def _function(node: exp.Expr) -> exp.Expr:
         return exp.Nullif(
             this=exp.ArraySize(this=node.expressions[0]), expression=exp.Literal.number(0)
         )
+    if name == "array_lower":
+        return exp.Literal.number(1)
     if name == "_pg_expandarray":
         fields = (exp.PropertyEQ(this=exp.to_identifier(k), expression=exp.null()) for k in "xn")
         return exp.Struct(expressions=list(fields))

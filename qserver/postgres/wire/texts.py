@@ -52,10 +52,12 @@ _LONGER = (
     ("WITHOUT", "TIME", "ZONE"),
 )
 _MOST_DIGITS = 10
+PIECE_BYTES = 180
+"""What a part takes beside its letters: its object, its text's, and its places."""
 _COMMENT = re.compile(r"/\*|\*/")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a text, from `start` up to, not including, `stop`."""
 
@@ -164,6 +166,11 @@ class Text:
         while start < stop and self.text[start].isspace():
             start += 1
         return self.of(self.text[start:stop], self.start + start)
+
+    @property
+    def n_bytes(self) -> int:
+        """What holding it takes, at most."""
+        return len(self.text.encode()) + PIECE_BYTES * len(self.pieces)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -75,6 +75,10 @@ def test_a_period_is_grouped_where_its_first_day_is(text: str, every: str) -> No
 
 
 SAME = {
+    "TO_CHAR(DATE_TRUNC('week', d), 'YYYY-MM-DD') = '2024-02-12'": (
+        "d BETWEEN '2024-02-12' AND '2024-02-18'"
+    ),
+    "DATE(d) >= DATE('2024-02-12')": "d >= '2024-02-12'",
     "d >= TO_TIMESTAMP(1707091200)": "d >= '2024-02-05'",
     "d < '2024-03-04'::date - INTERVAL '2 weeks'": "d < '2024-02-19'",
     "d >= DATE_TRUNC('week', DATE '2024-02-21') + '-7 days'::INTERVAL": "d >= '2024-02-12'",

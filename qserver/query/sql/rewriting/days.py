@@ -33,6 +33,7 @@ _DAY_S: Final = 86_400
 _EPOCH: Final = {"year": 1970, "month": 1, "day": 1}
 _LAST_DAY: Final = (date.max - date(**_EPOCH)).days
 _FINEST: Final = "name whole days: a day is the finest time"
+_TRUNCATIONS: Final = (exp.DateTrunc, exp.TimestampTrunc)
 _STEPS: Final = ("TIME_BUCKET", "DATE_BIN")
 
 
@@ -44,8 +45,10 @@ def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
     """
     if isinstance(node, exp.Add | exp.Sub):
         return _moved(node, names)
-    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
+    if isinstance(node, _TRUNCATIONS):
         return _evaluated(node, names) if _text_of(node.this) else None
+    if isinstance(node, exp.ToChar):
+        return _as_text(node)
     if isinstance(node, exp.DateBin) or _called(node) in _STEPS:
         return _step(node, names)
     if _called(node) == "TO_TIMESTAMP" and len(node.expressions) == 1:
@@ -65,10 +68,35 @@ def _literal(node: exp.Expr) -> exp.Expr | None:
         of = node.expressions[0]
     elif isinstance(node, exp.StrToDate | exp.StrToTime | exp.TsOrDsToDate | exp.Date):
         of = node.this
+        if isinstance(of, exp.Column):
+            return exp.cast(of, "DATE")
     else:
         return None
     found = _MIDNIGHT.fullmatch(of.name) if is_text(of) else None
     return None if found is None else exp.Literal.string(found[1])
+
+
+def group_by_texts(select: exp.Select) -> None:
+    """Group by TO_CHAR(DATE_TRUNC('month', d), ...) where SELECT says it and GROUP BY the inner."""
+    group = select.args.get("group")
+    for item in select.expressions:
+        found = item.unalias().unnest()
+        if isinstance(found, exp.ToChar) and isinstance(found.this.unnest(), _TRUNCATIONS):
+            for one in [] if group is None else group.expressions:
+                if one.unnest() == found.this.unnest():
+                    one.replace(found.copy())
+
+
+def _as_text(node: exp.ToChar) -> exp.Expr | None:
+    """TO_CHAR of the first day of a longer period: that day, or the period itself."""
+    of, said = node.this.unnest(), node.args.get("format")
+    if not isinstance(of, _TRUNCATIONS) or not isinstance(said, exp.Literal):
+        return None
+    if said.name.upper() == "YYYY-MM-DD":
+        return exp.cast(exp.cast(of.copy(), "DATE"), "TEXT")
+    unit = of.args["unit"].name.upper()
+    is_same = (unit, said.name.upper()) in (("MONTH", "YYYY-MM"), ("YEAR", "YYYY"))
+    return exp.ToChar(this=of.this.copy(), format=said.copy()) if is_same else None
 
 
 def _of_seconds(node: exp.Expr, names: Names) -> exp.Expr | None:

@@ -16,7 +16,7 @@ from sqlglot import exp
 from qserver.query.calendar.units import UNITS
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
-from qserver.query.sql.rewriting.days import day_written
+from qserver.query.sql.rewriting.days import day_written, group_by_texts
 from qserver.query.sql.rewriting.written import PLACE, keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import CALLED, FUNCTIONS
@@ -48,6 +48,7 @@ def respelt(select: exp.Select, names: Names) -> exp.Select:
     if group is not None and group.args.get("all") and not group.expressions:
         group.set("all", None)
         group.set("expressions", _grouped(select))
+    group_by_texts(select)
     # From the innermost on, since a date may stand within a sum of one.
     for node in reversed(list(select.walk())):
         found = _respelt(node, names)
