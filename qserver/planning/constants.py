@@ -60,13 +60,6 @@ class PlannerConstants:
     most_components: int = 512
     """Most blocks and components of one fit: the work grows with their product. Not measured."""
 
-    most_predicates: int = 64
-    """Latest predicates kept per attribute, to be recombined. Not measured."""
-
-    strides: tuple[int, ...] = (1, 5, 11)
-    """Steps through the kept predicates, one recombination each. Odd, and without common divisors,
-    so that they meet different pairs. Not measured."""
-
     many_errors: int = 3000
     """Error terms beyond which a sum of Laplace variables counts as normal. Not measured."""
 

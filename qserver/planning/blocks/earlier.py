@@ -144,10 +144,7 @@ class EarlierDemand:
 
 
 def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -> Star | None:
-    """The best base found for these questions up to a class; None if it cannot serve them all.
-
-    It also serves the combinations that the questions suggest, as the bases of rent or buy do.
-    """
+    """The best base found for these questions up to a class; None if it cannot serve them all."""
     demand = Demand()
     for paid in asked:
         if Precision.of(paid).octave <= octave:

@@ -253,6 +253,6 @@ class Scopes:
     def _resume(self, saved: State, holdings: Holdings) -> None:
         """Begin with the demand that was saved, if it was made on this lattice."""
         self._saved, lattice, known = None, holdings.lattice, self._all
-        demand = demand_of_state(saved.part("demand"), lattice, sizes=holdings.ledger.sizes)
+        demand = demand_of_state(saved.part("demand"), holdings)
         if demand is not None:
             known.lattice, known.n_wanted, known.demand = lattice, saved.head["n_known"], demand
