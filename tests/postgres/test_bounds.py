@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import select
 import socket
+import subprocess
+import sys
 import tracemalloc
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -69,6 +75,39 @@ def test_functions_joins_and_lengths_take_no_more_than_they_may() -> None:
         one.close()
     assert len(peaks) > 0
     assert max(peaks) <= MOST_MB
+
+
+@pytest.mark.slow
+def test_a_statement_that_takes_long_ends_with_the_port() -> None:
+    """Also where the port is killed, so that nobody is left to end it."""
+    code = (
+        "import json, sys\n"
+        "from qserver.postgres.catalogue.engine import _template\n"
+        "ours = _template.fork()\n"
+        "print(int.from_bytes(ours.recv(4)), flush=True)\n"
+        "ours.sendall(bytes.fromhex(sys.argv[1]))\n"
+        "sys.stdin.read()"
+    )
+    joined = ", ".join(f"pg_type t{i}" for i in range(9))
+    asked = {"text": f"SELECT count(*) FROM {joined}", "names": json.dumps(asdict(NAMES))}
+    body = json.dumps(asked | {"formats": [], "describes": False}).encode()
+    port = subprocess.Popen(
+        [sys.executable, "-c", code, (len(body).to_bytes(4) + body).hex()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert port.stdout is not None
+    assert port.stdin is not None
+    handle = os.pidfd_open(int(port.stdout.readline()))
+    port.kill()
+    port.wait()
+    port.stdin.close()
+    port.stdout.close()
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    ended = poll.poll(4500)  # by itself it takes 5 s of the processor
+    os.close(handle)
+    assert ended
 
 
 def _empty() -> Held:

@@ -7,6 +7,7 @@ and a process one on memory; beyond time and memory the system ends it.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -28,6 +29,7 @@ ROW_BYTES: Final = 64
 _MOST_ADDRESSES: Final = 160 << 20
 """What a process may take beside what it was forked with: DuckDB's 64 MB, and its result."""
 _ROWS: Final = 500
+_PR_SET_PDEATHSIG: Final = 1
 _MEMORY: Final[dict[str, str | bool | int | float | list[str]]] = {
     "memory_limit": "64MB",
     "async_threads": 0,
@@ -52,6 +54,8 @@ def main(channel: socket.socket) -> None:
     connection.execute(parsed("SELECT 1").sql("duckdb")).fetchall()
     while fds := socket.recv_fds(channel, 1, 1)[1]:
         if os.fork() == 0:
+            # Whatever it does, it ends with the first process, and so with the port.
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             channel.close()
             answer(socket.socket(fileno=fds[0]), _Engine(connection))
             os._exit(0)
