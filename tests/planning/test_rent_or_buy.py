@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from qserver.planning.blocks import scopes
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.blocks.star import Star, fit_star
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
@@ -129,6 +132,32 @@ def test_a_question_that_cannot_be_paid_is_quoted_and_changes_nothing() -> None:
         refused += plan.spent_after_nano > snapshot.limit_nano
         assert snapshot.ledger.spent_nano <= snapshot.limit_nano
     assert refused > 0
+
+
+@pytest.mark.slow
+def test_once_no_row_fits_no_base_is_fitted_for_a_question_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a fit took most of the time of a refused question, and found nothing that fits."""
+    generator, snapshot = random.Random(6), Snapshot(SIZES, limit_nano=int(0.2 * NANO))
+    fits = list[int]()
+
+    def counted(*args: Any, **kwargs: Any) -> Star:
+        fits.append(1)
+        return fit_star(*args, **kwargs)
+
+    monkeypatch.setattr(scopes, "fit_star", counted)
+    n_refused = n_fits_before = 0
+    for _ in range(20):
+        query, requirement = random_question(generator)
+        by_rows, before = snapshot.plan_by_rows(query, requirement), len(fits)
+        plan = snapshot.ask(query, requirement)
+        if by_rows.spent_after_nano > snapshot.limit_nano:
+            assert len(fits) == before
+            n_refused += plan.spent_after_nano > snapshot.limit_nano
+        n_fits_before += len(fits) - before
+    assert n_refused > 0
+    assert n_fits_before > 0
 
 
 def test_blocks_beyond_what_is_left_are_not_proposed_where_rows_are_within() -> None:

@@ -17,8 +17,9 @@ Here A is the rent of all questions, and R that of the questions about the attri
 that is bought; where others are asked, too, of those that came before this one. Where the base has
 settled for the questions of one scope alone, phi takes the place of .85. If nothing is bought and
 one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
-the row does not fit into the limit, any blocks that do are bought. docs/comparison.md says what is
-proven of this rule, and what is measured.
+the row does not fit into the limit, what the present tables leave of the query is measured, or else
+a part of an old base is bought, if that fits: no base is fitted then. docs/comparison.md says what
+is proven of this rule, and what is measured.
 
 **What returns among what never does.** If no class has settled for all questions, the same is asked
 of those within the scope of this one: the questions about its attributes alone, or fewer of them.
@@ -185,15 +186,27 @@ class _Choice:
         self._by_rows, self._allowed_nano = by_rows, allowed_nano
 
     def decision(self) -> Decision:
-        """The cheapest of the blocks that are due; else of rows and blocks."""
+        """The cheapest of the blocks that are due; else of rows and blocks.
+
+        Once the row does not fit into the limit, no base is fitted anew: what the present tables
+        leave of the query may fit, or a part of an old base.
+        """
+        if not self._fit([self._direct]):
+            return self._near_the_limit()
         due, others = self._blocks()
         if self._need.holdings.period_axis is not None:
             due, others = [], [*due, *others]
         row = cheaper(self._direct, self._need.row({}))
         found = self._fit([*due, *others]) if self._fit(due) else self._fit([*others, row])
-        best = min(found or self._last() or [row], key=lambda o: o.price_nano)
+        best = min(found or [row], key=lambda o: o.price_nano)
         bases = tuple(self._bases.anew.values())
         return Decision(None if best is self._direct else best, bases)
+
+    def _near_the_limit(self) -> Decision:
+        beside = self._need.row({})
+        if beside is not None and self._fit([beside]):
+            return Decision(beside)
+        return Decision(next(iter(self._last()), None))
 
     def _blocks(self) -> tuple[list[PurchaseOffer], list[PurchaseOffer]]:
         """Blocks that are due, and others, for each class of precision, the tightest first."""
