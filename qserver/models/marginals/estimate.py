@@ -289,13 +289,15 @@ class _Task:
         )
 
 
-DRAW_BYTES = 64 << 20
+DRAW_BYTES = 16 << 20
 """Most memory of the distribution while it is fitted."""
 _BYTES_PER_CELL = 256
 DRAW_CELLS = DRAW_BYTES // _BYTES_PER_CELL
-_MOST_TABLES = 300
+_MOST_TABLES = 100
 _MOST_REFUSED = 60
 _PRECISION = 1e-3
+_CALLS = 200
+"""Some three stages; the moves bring the rest. After one some were further than uniform tables."""
 
 _ENOUGH_MOVED = 0.25
 """If all tables leave time to move a smaller part of the records, they are moved to pairs alone.
@@ -378,9 +380,7 @@ def tractable(found: Estimate, *, max_cells: int = DRAW_CELLS) -> DomainDistribu
     ]
     tree = JunctionTree(sizes, chosen, max_cells=max_cells)
     seen = Observations(tree.layout, said, total=1.0)
-    # One stage, as the first call gives the uniform tables. The moves bring the rest; more stages
-    # took minutes.
-    descend(tree, seen, gap=seen.noise_loss, max_calls=2)
+    descend(tree, seen, gap=seen.noise_loss, max_calls=_CALLS)
     return ExactDistribution(sizes, tree, tree.beliefs)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +11,7 @@ from scipy import sparse
 
 from qserver.errors import InputError
 from qserver.models.marginals.estimate import estimate
-from qserver.models.marginals.fit import consensus
+from qserver.models.marginals.fit import consensus, descent
 from qserver.models.marginals.fit.consistency import CliqueAgreement
 from qserver.models.marginals.fit.descent import descend
 from qserver.models.marginals.fit.observations import NoisyMarginal, Observations
@@ -101,3 +103,15 @@ def test_a_row_of_zeros_is_named(zeros):
     matrix = sparse.csr_array((data, cells, np.array([0, 1, len(data)])), shape=(2, 3))
     with pytest.raises(InputError, match="rows"):
         NoisyMarginal((1,), np.ones(2), ONE, matrix)
+
+
+def test_a_descent_that_is_cut_short_ends_nearer_than_uniform_tables(monkeypatch):
+    """Stages of two rounds, which overshoot, on pairs that contradict one another."""
+    monkeypatch.setattr(descent, "_STAGE_ROUNDS", 2)
+    rng = np.random.default_rng(2)
+    pairs = list(combinations(range(6), 2))
+    said = [NoisyMarginal(s, rng.dirichlet(np.full(9, 0.02)), np.array(1e-3)) for s in pairs]
+    tree = JunctionTree((3,) * 6, pairs)
+    seen = Observations(tree.layout, said, total=1.0)
+    uniform = seen.value(tree.run(np.zeros(tree.layout.n_cells)).tables)
+    assert descend(tree, seen, gap=0.0, max_calls=2).value < uniform

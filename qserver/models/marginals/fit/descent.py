@@ -102,10 +102,10 @@ def descend(
         gap: stop when the loss is proven to be at most this much above its least value; without a
             bound, when a stage lowers it by less than this.
         inconsistency: largest allowed difference between tables that should agree.
-        max_calls: stop after this many calls of the oracle.
+        max_calls: stop after this many calls of the oracle, once a stage has lowered the loss.
     """
     search = _StageSearch(oracle, observations, inconsistency)
-    while search.calls < max_calls and search.n_idle < _MOST_IDLE:
+    while (search.calls < max_calls or not search.has_gained) and search.n_idle < _MOST_IDLE:
         if search.advance(gap):
             break
     # Call again: exact oracles keep their last result.
@@ -129,13 +129,15 @@ class _StageSearch:
         self._oracle, self._observations, self._tolerance = oracle, observations, tolerance
         self.theta = np.zeros(oracle.layout.n_cells)
         self._slopes = np.zeros(len(observations.targets))
-        self._value, self._epsilon = np.inf, _FIRST_EPSILON
+        self._epsilon = _FIRST_EPSILON
         self._bound: float | None = None
         # With a smaller epsilon potentials would become too large for floats.
         self._least = min(observations.unit**2, _FIRST_EPSILON)
         self.gap: float | None = None
         self.calls = self.n_idle = self._n_continued = 0
-        self._predicted = observations.predicted(self.call(self.theta).tables)
+        self.has_gained = False
+        tables = self.call(self.theta).tables
+        self._predicted, self._value = observations.predicted(tables), observations.value(tables)
 
     def advance(self, gap: float) -> bool:
         """Do one stage, kept if it lowers the loss; returns whether the gap is small enough."""
@@ -151,6 +153,7 @@ class _StageSearch:
             gained = max(self._value - value, proven)
             self.theta, self._slopes, self._value = ahead, slopes, value
             self._predicted, self._n_continued = seen.predicted(beliefs.tables), 0
+            self.has_gained = True
             self._epsilon = max(self._epsilon / _SHRINK, self._least)
             self.n_idle = self.n_idle + 1 if gained <= _IDLE * gap else 0
             if self._bound is None:
