@@ -33,6 +33,7 @@ FUNCTIONS = (
     "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 5 PERCENT ASSUMING AT LEAST 100",
     "SELECT sex, AVG(age) AS a FROM people GROUP BY sex HAVING a > 21 WITHIN 1 SIMULTANEOUS",
     "SELECT COUNT(*) FROM (SELECT age FROM people GROUP BY age HAVING COUNT(*) > 40) WITHIN 2",
+    "SELECT AVG(age) AS a, AVG(age) WITHIN 0.5 AS b, AVG(age) AS c FROM people WITHIN 1",
     "SELECT COUNT(DISTINCT age) FROM people WITHIN 20",
 )
 
@@ -58,6 +59,14 @@ def test_a_statement_never_passes_its_quote_and_is_free_once_it_was_answered(
     assert spent(town) == before
     price = explained(town, text)
     assert (price.price_nano, price.kind, price.is_most) == (0, "free", False)
+
+
+def test_the_same_number_more_than_once_is_quoted_once_as_exactly_as_any_is_asked(
+    town: Deployment,
+) -> None:
+    alone = explained(town, "SELECT AVG(age) FROM people WITHIN 0.5")
+    thrice = "SELECT AVG(age) AS a, AVG(age) WITHIN 0.5 AS b, AVG(age) AS c FROM people WITHIN 1"
+    assert explained(town, thrice).price_nano == alone.price_nano > 0
 
 
 @pytest.mark.slow

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qserver.answering.smooth import SmoothKnown, SmoothOf
+from qserver.inference.arrays import FloatArray
 from qserver.inference.smooth.number import Number
 from qserver.inference.smooth.search import (
     next_widths,
     rough_widths,
     widths_at_most,
 )
+from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import least_base
 from qserver.query.sql.combined.asked import OfSeveral, Place
 from qserver.query.sql.combined.smooth import smooth_asked
@@ -102,19 +104,24 @@ class SmoothSteps(SearchSteps[_Asked, SmoothKnown, _Halves]):
     def by_rows(self) -> float:
         """What a record loses at most by rows for all that is asked at most, in epsilon.
 
-        Groups apart cost what the dearest does, and the numbers of one group add up.
+        Groups apart cost what the dearest does, and the numbers of one group add up, but for those
+        of the same sums: these are measured as exactly as any of them needs.
         """
-        found = dict[int, float]()
+        rises = dict[int, dict[tuple[LinearQuery, ...], tuple[Number, FloatArray]]]()
         for place, one in self._asked.items():
             if self._is_open(place):
-                most, known = (
-                    np.array(self._at_most(place)),
-                    np.array(self._known[place].half_widths),
-                )
-                with np.errstate(divide="ignore"):
-                    rise = np.maximum(one.number.unit / most - one.number.unit / known, 0.0)
-                found[place[0]] = found.get(place[0], 0.0) + one.number.price(rise)
-        return max(found.values(), default=0.0)
+                rise, group = self._rise(place), rises.setdefault(place[0], {})
+                _, other = group.get(one.of.queries, (one.number, rise))
+                group[one.of.queries] = one.number, np.maximum(rise, other)
+        found = (sum(n.price(rise) for n, rise in group.values()) for group in rises.values())
+        return max(found, default=0.0)
+
+    def _rise(self, place: Place) -> FloatArray:
+        """What each sum's rate rises by from what is known to what is asked at most."""
+        most, known = np.array(self._at_most(place)), np.array(self._known[place].half_widths)
+        unit = self._asked[place].number.unit
+        with np.errstate(divide="ignore"):
+            return np.maximum(unit / most - unit / known, 0.0)
 
     def _is_open(self, place: Place) -> bool:
         known = self._known[place]
