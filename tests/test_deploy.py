@@ -78,6 +78,17 @@ def test_only_the_worker_sees_private_data_and_each_has_its_user() -> None:
     assert all(found["read_only"] and found["cap_drop"] == ["ALL"] for found in services.values())
 
 
+def test_each_image_runs_under_the_user_that_compose_gives_its_side() -> None:
+    stages = re.split(r"(?m)^FROM ", (DEPLOY / "Containerfile").read_text())
+    users = {
+        side: re.findall(r"(?m)^USER (.*)$", stage)
+        for stage in stages
+        for side in re.findall(r"\Aboth AS (\w+)", stage)
+    }
+    assert users == {side: [COMPOSE["services"][side]["user"]] for side in ("worker", "http")}
+    assert list(users)[-1] == "http"
+
+
 def test_a_stop_leaves_time_for_the_questions_at_hand() -> None:
     needed = Settings().wait_s + 5
     assert grace_s(COMPOSE["services"]["http"]["stop_grace_period"]) > needed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,10 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from flask import Flask
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from qserver.api.errors import kind_of_problem
 from qserver.api.metrics import Observed
 from qserver.cli.local.exporter import metrics_registry
 from qserver.cli.processes import Child, http_spec, listen
@@ -40,6 +43,8 @@ pytestmark = [
 ]
 
 QUESTION = {"query": {"where": {"age": 20}}, "length": 400, "confidence": 0.95}
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 LABELS = {"method", "route", "status", "code", "population", "le"}
 
 
@@ -198,3 +203,58 @@ def test_a_slot_of_a_process_never_changes() -> None:
     Observed(app, slot_ms=5)
     with pytest.raises(ValueError, match="one slot"):
         Observed(app, slot_ms=50)
+
+
+def watched_for() -> list[str]:
+    """Every expression of the alerts and of the dashboard."""
+    rules = [
+        rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]
+    ]
+    panels = json.loads((DEPLOY / "grafana" / "qserver.json").read_text())["panels"]
+    shown = [target["expr"] for panel in panels for target in panel["targets"]]
+    return [rule["expr"] for rule in rules] + shown
+
+
+@pytest.mark.slow
+def test_alerts_and_dashboard_name_what_the_exporter_prints(watched: Watched) -> None:
+    assert watched.caller.get("/v1/datasets/nobody").status == 404
+    fault = "from qserver.service.datasets import PLANNING_FAULTS as f; f.labels('any').inc()"
+    environ = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(watched.metrics_dir)}
+    subprocess.run([sys.executable, "-c", fault], env=environ, check=True)
+    text = generate_latest(metrics_registry(watched.settings, watched.metrics_dir)).decode()
+    printed: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            printed.setdefault(sample.name, set()).update(sample.labels)
+    for expression in watched_for():
+        names = re.findall(r"\bqserver_\w+", expression)
+        assert names, expression
+        assert set(names) <= set(printed), expression
+        grouped = re.findall(r"by \(([^)]*)\)", expression)
+        chosen = re.findall(r"(\w+)\s*(?:=~|!=|!~|=)\s*\"", expression)
+        labels = {*chosen, *(word for found in grouped for word in found.split(", "))}
+        assert labels <= set.union(*(printed[name] for name in names)), expression
+
+
+def test_alerts_name_codes_of_problems_that_are_sent() -> None:
+    (codes,) = set(re.findall(r'code=~"([^"]*)"', ALERTS.read_text()))
+    assert [kind_of_problem(code).code for code in codes.split("|")] == codes.split("|")
+
+
+@pytest.mark.parametrize("what", ["check", "test"])
+def test_prometheus_itself_reads_the_alerts(what: str, tmp_path: Path) -> None:
+    """And sees the first problem with a code, whose series begins at 1."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is missing: install Debian's package prometheus to check the alerts")
+    series = "qserver_http_problems_total{code='internal'}"
+    fired = {"exp_labels": {"severity": "critical", "code": "internal"}}
+    expected = {"alertname": "QServerProblem", "eval_time": "31m", "exp_alerts": [fired]}
+    fired["exp_annotations"] = {"summary": "Problems with the code internal were sent."}
+    case = {"input_series": [{"series": series, "values": "_x30 1x30"}]}
+    unit = tmp_path / "unit.yml"
+    cases = [{**case, "interval": "1m", "alert_rule_test": [expected]}]
+    unit.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": cases}))
+    command = [promtool, what, "rules", str(ALERTS if what == "check" else unit)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr + checked.stdout
