@@ -105,7 +105,7 @@ class FormFields:
         at = f", at `{place}`," if place else ""
         if place in self.parts:
             at = f": {self.parts[place]}"
-        rest = str(error).removeprefix(f"`{error.name}`")
+        rest = str(error).removeprefix(error.subject.format(error.name))
         return f"“{found.label}”{at}{self._in_words(rest)}"
 
     def _in_words(self, text: str) -> str:
