@@ -98,7 +98,7 @@ def test_a_probability_in_a_table_says_its_law(town: Deployment) -> None:
     reply = town.web().post("/v1/datasets/people/sql", json={"sql": text}).get_json()
     cost, law = Table.of(reply["table"]).notes()
     assert cost.startswith("cost 0")
-    assert law.startswith("The posterior given up to")
+    assert law.startswith("Up to ")
 
 
 SHARE = (
