@@ -45,12 +45,12 @@ def town_server(
 
 
 @contextlib.contextmanager
-def serving(town: Deployment) -> Iterator[TownServer]:
-    """The same of a deployment of one's own."""
+def serving(town: Deployment, *, short_s: float = 60.0) -> Iterator[TownServer]:
+    """The same of a deployment of one's own; a look that takes longer than `short_s` is a job."""
     store = Store.open(town.settings)
     book = AccountBook(store.client)
     access = TokenAccess(book, RateLimiter(store.client), token_rate=0, address_rate=0)
-    service = Service(store, town.settings)
+    service = Service(store, town.settings, short_s=short_s)
     app = create_app(
         service, access=access, wait_s=1, max_body_bytes=1 << 16, pages=Portal(service)
     )

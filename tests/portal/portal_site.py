@@ -75,7 +75,7 @@ def browser_on(town: Deployment, *, is_open: bool) -> Browser:
     access: Access = OpenAccess()
     if not is_open:
         access = TokenAccess(book, RateLimiter(store.client), token_rate=0, address_rate=0)
-    service = Service(store, town.settings)
+    service = Service(store, town.settings, short_s=60.0)
     app = create_app(
         service, access=access, wait_s=1, max_body_bytes=1 << 16, pages=Portal(service)
     )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from werkzeug.datastructures import MultiDict
 
 from qserver.answering.smooth import known_parts
 from qserver.errors import NotFoundError
+from qserver.portal.pages import ask
+from qserver.portal.question import FormQuestion
 from qserver.records.account import Caller
 from qserver.records.answer import JobStatus
 from qserver.service.order.numbers import OrderNumbers
@@ -20,10 +25,13 @@ from qserver.service.smooth import numbers
 from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
+from qserver.storage.accounts import AccountBook
 from qserver.storage.constants import STORE
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
+from qserver.storage.store import Store
 from tests.deployment import Deployment
+from tests.portal.portal_site import HTMX, PEOPLE, Browser
 from tests.service.test_statements import answered as by_itself
 
 SMOOTH = "SELECT sex, AVG(age) FROM people GROUP BY sex"
@@ -218,19 +226,108 @@ def test_accounts_have_jobs_of_their_own(service: Service) -> None:
         service.job(ids[0], reader=Caller("bob", "analyst", ""))
 
 
-@pytest.mark.slow
-def test_a_page_that_takes_long_leads_to_its_job_and_that_to_the_page(
-    town: Deployment, service: Service, held: Held
-) -> None:
-    fields = urlencode({"text": f"{SMOOTH} WITHIN 2", "length": "30", "confidence": "95"})
-    page, web = f"/portal/datasets/people/answer?{fields}", town.web(service)
-    sent = web.get(page)
+ASKED = {"text": f"{SMOOTH} WITHIN 2", "length": "30", "confidence": "95"}
+ANSWER = f"{PEOPLE}/answer"
+
+
+@pytest.fixture
+def browser(town: Deployment, service: Service, monkeypatch: pytest.MonkeyPatch) -> Browser:
+    """One that waits for no look."""
+    monkeypatch.setattr(ask, "STEPS_WAIT_S", 0.0)
+    return Browser(town, AccountBook(Store.open(town.settings).client), town.web(service))
+
+
+def led_to(sent: Any, service: Service) -> JobStatus:
+    """The job that a page leads to."""
     assert sent.status_code == 303
-    shown = web.get(sent.location)
-    assert shown.status_code == 200
-    job = service.job(sent.location.split("?")[0].rsplit("/", 1)[-1])
-    ended(service, held, job)
-    back = web.get(sent.location)
+    assert sent.location.startswith("/portal/jobs/")
+    return service.job(sent.location.split("?")[0].rsplit("/", 1)[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [ANSWER, f"{ANSWER}.csv", f"{ANSWER}.json"])
+def test_a_page_that_takes_long_leads_to_its_job_and_that_to_the_page(
+    browser: Browser, service: Service, held: Held, page: str
+) -> None:
+    sent = browser.get(f"{page}?{urlencode(ASKED)}")
+    assert browser.get(sent.location).status_code == 200
+    ended(service, held, led_to(sent, service))
+    back = browser.get(sent.location)
     assert back.status_code == 303
-    assert back.location.startswith("/portal/datasets/people/answer?")
-    assert web.get(back.location).status_code == 200
+    assert back.location.startswith(f"{ANSWER}?")
+    assert browser.get(back.location).status_code == 200
+    assert browser.get(f"{page}?{urlencode(ASKED)}").status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["price", "ask"])
+def test_a_form_that_takes_long_leads_to_its_job_and_that_to_the_price(
+    browser: Browser, service: Service, held: Held, path: str
+) -> None:
+    """Nothing is asked before its asker has seen the price of now."""
+    spent, mark = browser.spent_nano(), FormQuestion.of(MultiDict(ASKED), service.domain("people"))
+    priced = {"priced": mark.mark, "priced_length": mark.length}
+    sent = browser.post(f"{PEOPLE}/{path}", ASKED | priced)
+    ended(service, held, led_to(sent, service))
+    back = browser.get(sent.location)
+    assert back.status_code == 303
+    assert "Free" in browser.text(back.location)
+    assert browser.spent_nano() == spent
+    again = browser.post(f"{PEOPLE}/ask", ASKED | priced)
+    assert again.location.startswith(f"{ANSWER}?")
+
+
+@pytest.mark.slow
+def test_a_price_that_takes_long_is_asked_for_again_by_its_part_of_the_page(
+    browser: Browser, service: Service, held: Held
+) -> None:
+    sent = browser.post(f"{PEOPLE}/price", ASKED, headers=HTMX)
+    assert sent.status_code == 200
+    assert f'hx-post="{PEOPLE}/price"' in sent.text
+    held.may_go_on.set()
+    service.looks._lane.shutdown()
+    assert "Free" in browser.post(f"{PEOPLE}/price", ASKED, headers=HTMX).text
+
+
+@pytest.mark.slow
+def test_saved_questions_that_take_long_are_shown_when_they_are_looked_at(
+    browser: Browser, service: Service, held: Held
+) -> None:
+    saved = f"{PEOPLE}/saved"
+    assert browser.post(saved, {"question": urlencode(ASKED), "title": ""}).status_code == 303
+    page = browser.text(saved)
+    assert "Working out what is known of it" in page
+    assert f'hx-get="{saved}"' in page
+    [number] = re.findall(r'id="saved-([0-9a-f]+)"', page)
+    price = f"{saved}/{number}/price"
+    assert f'hx-get="{price}"' in browser.text(price)
+    held.may_go_on.set()
+    service.looks._lane.shutdown()
+    page = browser.text(saved)
+    assert "Working out" not in page
+    assert "Known only less exactly" not in page
+    assert "Show it" in browser.text(price)
+
+
+@pytest.mark.slow
+def test_the_page_of_a_step_that_takes_long_waits_for_what_it_shows(
+    town: Deployment, browser: Browser, service: Service, held: Held
+) -> None:
+    text = "SELECT AVG(age) FROM people WITHIN 0.2 ASSUMING AT LEAST 100"
+    fields = {"text": text, "length": "30"}
+    mark = FormQuestion.of(MultiDict(fields), service.domain("people"))
+    priced = {"priced": mark.mark, "priced_length": mark.length}
+    held.may_go_on.set()
+    sent = replace(browser, client=town.web()).post(f"{PEOPLE}/ask", fields | priced)
+    step = led_to(sent, service)
+    town.work_off()
+    held.may_go_on.clear()
+    looks = browser.get(sent.location)
+    job = led_to(looks, service)
+    assert job.id != step.id
+    ended(service, held, job)
+    back = browser.get(looks.location)
+    assert led_to(back, service).id == step.id
+    shown = browser.get(back.location)
+    assert shown.status_code == 200
+    assert "AVG" in shown.text

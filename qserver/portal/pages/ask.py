@@ -62,6 +62,9 @@ from qserver.service.statements import Statements
 NO_TIME_S = 1e-6
 # Quotients are measured in steps, and a page waits for one job alone.
 STEPS_WAIT_S = 5.0
+# The field of a job's address that says where it leads when it has looked.
+THEN, PRICE = "then", "price"
+PRICE_LATER = "part_price_later.html"
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
 # The kind of input that a browser has for the periods of a unit.
@@ -93,14 +96,25 @@ class AskPages:
         routes.get(f"{place}/answer.<ending>")(self.download_answer)
 
     def show_ask(self, dataset: str) -> str:
-        """The query builder, filled with the question in the address."""
-        return self._ask_page(dataset, FormQuestion.of(request.args, self._service.domain(dataset)))
+        """The query builder, filled with the question in the address; with its price after it."""
+        question = FormQuestion.of(request.args, self._service.domain(dataset))
+        with_quote = request.args.get(THEN) == PRICE
+        return self._ask_page(dataset, question, with_quote=with_quote)
 
     def show_price(self, dataset: str) -> BaseResponse:
-        """The price of the question in the form, and its free interval."""
+        """The price of the question in the form, and its free interval.
+
+        Where it takes long to find out what is known, a part of the page asks again, and a whole
+        page is that of the job.
+        """
         question = FormQuestion.of(request.form, self._service.domain(dataset))
-        if "HX-Request" not in request.headers:
+        is_part, job = "HX-Request" in request.headers, look_of(self._service, dataset, question)
+        if job is not None and not is_part:
+            return to_job(job, question.encoded(), then=PRICE)
+        if not is_part:
             return make_response(self._ask_page(dataset, question, with_quote=True))
+        if job is not None:
+            return make_response(page(PRICE_LATER, method="post", again=request.path))
         status = self._service.dataset(dataset)
         try:
             quote = quote_of(self._service, dataset, question)
@@ -125,6 +139,10 @@ class AskPages:
         is_short = len(fields) <= _MAX_QUERY_PART
         # Where a refusal leads back to.
         g.asked = Asked(dataset, fields) if is_short else None
+        job = look_of(self._service, dataset, question, wait_s=STEPS_WAIT_S)
+        if job is not None:
+            # The price that was shown is of what was known then: it is shown anew, and not paid.
+            return to_job(job, fields, then=PRICE)
         left_at = steps_of(request, mark_of(fields))
         try:
             found, token = self._asked(dataset, question, left_at)
@@ -139,7 +157,7 @@ class AskPages:
             set_cookie(response, request, PAID_COOKIE, _payment(fields, found.charged_nano))
             set_cookie(response, request, STEPS_COOKIE, "")
             return response
-        response = _to_job(found, fields if is_short else "")
+        response = to_job(found, fields)
         if token:
             set_cookie(response, request, STEPS_COOKIE, with_steps(mark_of(fields), token))
         return response
@@ -153,13 +171,16 @@ class AskPages:
         g.asked = Asked(dataset, fields := question.encoded())
         job = job_of(self._service, dataset, question)
         if job is not None:
-            return _to_job(job, fields)
+            return to_job(job, fields)
         paid = paid_for(request, mark_of(fields))
         return make_response(self._answer_page(dataset, question, paid=paid))
 
-    def download_answer(self, dataset: str, ending: str) -> Response:
+    def download_answer(self, dataset: str, ending: str) -> BaseResponse:
         """The same as a file."""
         question = FormQuestion.of(request.args, self._service.domain(dataset))
+        job = job_of(self._service, dataset, question)
+        if job is not None:
+            return to_job(job, question.encoded())
         view = view_of(self._service, dataset, question)
         return answer_file(view, dataset=dataset, name=dataset, ending=ending)
 
@@ -244,6 +265,29 @@ class AskPages:
         return page(template, dataset=status, view=view, tab="ask")
 
 
+def look_of(
+    service: Service,
+    dataset: str,
+    question: FormQuestion,
+    *,
+    at: str = "",
+    wait_s: float = NO_TIME_S,
+) -> JobStatus | None:
+    """The job that finds out what is known of a form's numbers that are no sums.
+
+    None where that takes no longer than `wait_s`, and for what cannot be read.
+    """
+    try:
+        asked = read_question(service, dataset, question, at=at)
+    except QServerError:
+        return None
+    if isinstance(asked, OneQuestion):
+        return None
+    key = StatementKey.of_form(dataset, service.state(dataset), question.encoded(), at)
+    key = replace(key, by=g.caller.account)
+    return Statements(service).look(key, asked.statement, wait_s=wait_s)
+
+
 def job_of(service: Service, dataset: str, question: FormQuestion) -> JobStatus | None:
     """The job that computes the table that `view_of` shows; None where that takes no longer."""
     key = StatementKey.of_form(dataset, service.state(dataset), question.encoded(), "")
@@ -256,9 +300,16 @@ def job_of(service: Service, dataset: str, question: FormQuestion) -> JobStatus 
     return known_job(service, key, asked.statement, wait_s=NO_TIME_S)
 
 
-def _to_job(job: JobStatus, fields: str) -> BaseResponse:
-    """The page of a job, for the question of these fields."""
-    response = redirect(f"/portal/jobs/{job.id}" + (f"?{fields}" if fields else ""), 303)
+def to_job(job: JobStatus, fields: str, *, then: str = "") -> BaseResponse:
+    """The page of a job, for the question of these fields where an address can hold them.
+
+    Args:
+        then: where a job that looked leads: '' to the answer, `PRICE` to the price, or to the job
+            of this id.
+    """
+    query = "&".join(filter(None, (fields, f"{THEN}={then}" if then else "")))
+    query = query if len(query) <= _MAX_QUERY_PART else ""
+    response = redirect(f"/portal/jobs/{job.id}" + (f"?{query}" if query else ""), 303)
     set_cookie(response, request, JOBS_COOKIE, with_job(jobs_of(request), job.id))
     return response
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from flask import Blueprint, Response, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
@@ -16,7 +17,14 @@ from qserver.portal.faults import Fault, fault_of, learning_fields, question_fie
 from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
 from qserver.portal.guard import STEPS_COOKIE, jobs_of, key_of_steps, set_cookie, steps_of
 from qserver.portal.pages.answers import AnswerView
-from qserver.portal.pages.ask import answer_file, with_threshold
+from qserver.portal.pages.ask import (
+    PRICE,
+    THEN,
+    answer_file,
+    look_of,
+    to_job,
+    with_threshold,
+)
 from qserver.portal.pages.tables import TableView, asks, heading_of, job_view
 from qserver.portal.question import FormQuestion, mark_of
 from qserver.portal.render import page
@@ -94,10 +102,11 @@ class JobPages:
             # The whole page is another one now, with what remains in its head.
             return Response(status=204, headers={"HX-Refresh": "true"})
         if _has_looked(asked):
-            page_of = f"/portal/datasets/{asked.status.dataset}"
-            fields = request.query_string.decode("ascii", "replace")
-            return redirect(f"{page_of}/answer?{fields}" if fields else page_of, 303)
+            return redirect(_behind(asked), 303)
         status = self._service.dataset(asked.status.dataset)
+        if looks := self._look(asked, status):
+            fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
+            return to_job(looks, fields, then=job_id)
         fault = self._fault(asked)
         text = page(
             "job.html",
@@ -118,10 +127,12 @@ class JobPages:
             set_cookie(response, request, STEPS_COOKIE, "")
         return response
 
-    def download_job(self, job_id: str, ending: str) -> Response:
+    def download_job(self, job_id: str, ending: str) -> BaseResponse:
         """A job's answer as a file."""
         asked = self._service.insight.asked(job_id, g.caller)
         status = self._service.dataset(asked.status.dataset)
+        if self._look(asked, status):
+            return redirect(f"/portal/jobs/{job_id}?{request.query_string.decode('ascii')}", 303)
         view = self._table(asked, status) or self._view(asked, status)
         if view is None:
             raise NotFoundError("answer", job_id[:80])
@@ -211,6 +222,14 @@ class JobPages:
         key = key_of_steps(token, account) if token else None
         return job_view(self._service, written.statement, asked, query=fields, idempotency=key)
 
+    def _look(self, asked: AskedJob, status: DatasetStatus) -> JobStatus | None:
+        """The job that finds out what the page of an answered job shows, where that takes long."""
+        written = self._written(asked, status)
+        if asked.status.result is None or not isinstance(written, TableQuestion):
+            return None
+        question = FormQuestion.of(request.args, self._service.domain(status.name))
+        return look_of(self._service, status.name, question)
+
     def _fault(self, asked: AskedJob) -> Fault | None:
         """Why the job failed, in the words of the form that asked for it."""
         if asked.status.state != "failed":
@@ -248,6 +267,19 @@ def _has_looked(asked: AskedJob) -> bool:
     """Whether it is a job that looked at what is known, so that the page of its table is quick."""
     result = asked.status.result
     return isinstance(result, WorkloadAnswer) and not result.answers
+
+
+def _behind(asked: AskedJob) -> str:
+    """Where a job that looked leads: to the answer, the price, or the job that waits for it."""
+    fields, then = request.query_string.decode("ascii", "replace"), request.args.get(THEN, "")
+    page_of = f"/portal/datasets/{asked.status.dataset}"
+    if not fields:
+        return page_of
+    if not then:
+        return f"{page_of}/answer?{fields}"
+    if then == PRICE:
+        return f"{page_of}?{fields}"
+    return f"/portal/jobs/{quote(then, safe='~')}?{fields}"
 
 
 def _looking(asked: AskedJob) -> str:

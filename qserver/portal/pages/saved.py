@@ -21,7 +21,7 @@ from qserver.errors import (
 from qserver.portal.faults import Fault, fault_of
 from qserver.portal.form_reader import OneQuestion, read_question
 from qserver.portal.pages.answers import AnswerView
-from qserver.portal.pages.ask import quote_of, view_of, words_of
+from qserver.portal.pages.ask import PRICE_LATER, look_of, quote_of, view_of, words_of
 from qserver.portal.pages.tables import TableView
 from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
@@ -37,7 +37,7 @@ from qserver.service.statements import Statements
 # Whether an older answer is known is tried for so many periods back.
 _MOST_BACK = 4
 
-State = Literal["present", "earlier", "rough", "unknown", "refused"]
+State = Literal["present", "earlier", "rough", "unknown", "refused", "looking"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SavedCard:
 
     Args:
         state: whether the answer is as exact as asked; of an earlier period; less exact; there is
-            none; or the question cannot be asked any more.
+            none; the question cannot be asked any more; or what is known of it is being looked at.
         view: the answer, where there is one.
         as_of: the last period that it counts, where data arrive over time; else ''.
         fault: why it cannot be asked.
@@ -84,7 +84,8 @@ class SavedPages:
         status, account = self._service.dataset(dataset), g.caller.account
         cards = [self._card(status, saved) for saved in self._service.saved.all(dataset, account)]
         self._note_seen(dataset, account, cards)
-        return page("saved.html", dataset=status, cards=cards, tab="saved")
+        is_open = any(card.state == "looking" for card in cards)
+        return page("saved.html", dataset=status, cards=cards, is_open=is_open, tab="saved")
 
     def save(self, dataset: str) -> BaseResponse:
         """Save the question of an answer."""
@@ -113,6 +114,8 @@ class SavedPages:
         if saved is None:
             raise NotFoundError("saved question", number[:80])
         question = FormQuestion.of(_fields(saved.fields), self._service.domain(dataset))
+        if look_of(self._service, dataset, question):
+            return page(PRICE_LATER, method="get", again=request.path)
         return page(
             "part_saved_price.html",
             dataset=self._service.dataset(dataset),
@@ -137,9 +140,11 @@ class SavedPages:
         domain = self._service.domain(status.name)
         question = FormQuestion.of(_fields(saved.fields), domain)
         try:
+            if look_of(self._service, status.name, question):
+                return SavedCard(saved, "looking", _written(saved, question))
             return self._answered(status, saved, question, domain)
         except (InputError, CapacityError) as exc:
-            heading = question.text.strip() or saved.fields
+            heading = _written(saved, question)
             return SavedCard(saved, "refused", heading, fault=fault_of(exc))
 
     def _answered(
@@ -151,6 +156,8 @@ class SavedPages:
             view = view_of(self._service, status.name, question)
             return SavedCard(saved, "present", view.heading.text, view, last)
         for at in _earlier(domain, saved.as_of):
+            if look_of(self._service, status.name, question, at=at):
+                return SavedCard(saved, "looking", _written(saved, question))
             with contextlib.suppress(InputError):
                 if self._is_free(status.name, question, at=at):
                     view = view_of(self._service, status.name, question, at=at)
@@ -175,6 +182,11 @@ class SavedPages:
 
 def _fields(text: str) -> MultiDict[str, str]:
     return MultiDict(parse_qsl(text))
+
+
+def _written(saved: SavedQuestion, question: FormQuestion) -> str:
+    """A question as its asker wrote it."""
+    return question.text.strip() or saved.fields
 
 
 def _earlier(domain: Domain, seen: str) -> list[str]:
