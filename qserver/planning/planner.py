@@ -25,6 +25,7 @@ from qserver.planning.holdings import Holdings, estimate_of, extended
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.ways import sound
 from qserver.query.question import Question
+from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH
 from qserver.records.answer import PlanKind
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable, Sampled
@@ -224,6 +225,8 @@ def _by_rows(
     """The cheapest way by rows alone at another half-width; None if nothing is needed for it."""
     holdings, asked = ways.holdings, ways.question
     length = asked.requirement.length * half_width / asked.roomy_half_width
+    if not MIN_LENGTH <= length <= MAX_LENGTH:
+        return None
     question = asked.with_requirement(replace(asked.requirement, length=length))
     estimate = estimate_of(holdings.engine, question)
     if estimate is not None and estimate.half_width <= question.row_half_width:

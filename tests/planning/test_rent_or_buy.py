@@ -18,8 +18,9 @@ from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.requirement import Requirement
-from qserver.query.weights import Weights, interval
+from qserver.query.question import Question
+from qserver.query.requirement import MAX_LENGTH, Requirement
+from qserver.query.weights import Weights, from_points, interval
 from qserver.records.charge import NANO, Relation
 from qserver.records.history import TableMeasurement
 from qserver.records.paid_question import FittedBase, PaidQuestion
@@ -119,6 +120,16 @@ def test_a_process_that_reads_everything_anew_proposes_the_same_plans(relation: 
         snapshot.carry_out(plan, query)
         bases += sum(len(p.bases) for p in plan.paid)
     assert bases > 2
+
+
+def test_counts_that_may_be_off_by_anything_do_not_refuse_a_sum_of_large_weights() -> None:
+    """At their precision a sum's length would be above what a requirement can say."""
+    snapshot = Snapshot((12,))
+    for low in range(6):
+        snapshot.ask(part(low, low + 6), Requirement(MAX_LENGTH, 0.95))
+    total = linear_query((12,), [(1, {0: from_points(12, {i: 9 * i + 1 for i in range(12)})})])
+    plan = snapshot.single(Question(total, Requirement(100.0, 0.95)), Effort(1e9))
+    assert 0 < plan.price_nano < 10 * NANO
 
 
 @pytest.mark.slow
