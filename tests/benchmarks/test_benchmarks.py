@@ -50,6 +50,7 @@ NAMES = [
     "serve",
     "spend",
     "tracing",
+    "units",
     "weeks",
 ]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
