@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from itertools import combinations
 
 import pytest
 
@@ -150,6 +151,24 @@ def test_a_test_that_finds_a_power_is_bounded_as_the_promise_says() -> None:
         grown = math.exp(float(epsilon))
         most = min(5 * grown, 100 - 95 / grown)
         assert float(power) == pytest.approx(math.ceil(10 * most) / 10)
+
+
+def _runs(text: str, n: int = 10) -> set[tuple[str, ...]]:
+    """The runs of n words of a page's prose, without its links."""
+    plain = re.sub(r"\[[^\]]*\]\([^)]*\)", "", re.sub(r"(?ms)^ *```.*?^ *```", "", text))
+    words = re.findall(r"[a-z`_-]+", plain.lower())
+    return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
+
+
+def test_no_sentence_stands_on_two_pages() -> None:
+    """Of ten words or more; one page tells, the others link to it."""
+    runs = {page: _runs(text) for page, text in PAGES.items()}
+    both = [
+        f"{one}, {other}: {' '.join(run)}"
+        for one, other in combinations(runs, 2)
+        for run in runs[one] & runs[other]
+    ]
+    assert both == []
 
 
 @pytest.mark.parametrize(
