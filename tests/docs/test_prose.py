@@ -79,7 +79,7 @@ EXACT: Mapping[str, Mapping[str, float]] = {
         "0.1 epsilon": 0.1,  # of its example
         "30 s": Limits.message_s,
         "5 s": catalogue.MOST_SECONDS,
-        "160 MB": catalogue.MOST_ADDRESSES / MEGA,
+        "160 MB": catalogue._MOST_ADDRESSES / MEGA,
         "16 MB": catalogue.MOST_BYTES / MEGA,
     },
     "protocol.md": {"0.1 s": WORKER.group_planning_s, "30 s": STARTING_S},

@@ -26,7 +26,7 @@ MOST_SECONDS: Final = 5.0
 MOST_BYTES: Final = 16 << 20
 """Of a result, with what it takes to hold its rows."""
 ROW_BYTES: Final = 64
-MOST_ADDRESSES: Final = 160 << 20
+_MOST_ADDRESSES: Final = 160 << 20
 """What a process may take beside what it was forked with: DuckDB's 64 MB, and its result."""
 _ROWS: Final = 500
 _PR_SET_PDEATHSIG: Final = 1
@@ -66,7 +66,7 @@ def answer(client: socket.socket, engine: _Engine) -> None:
     """Say which process this is, and answer requests until there are no more."""
     with open("/proc/self/statm", encoding="ascii") as sizes:
         n_pages = int(sizes.read().split()[0])
-    most = n_pages * resource.getpagesize() + MOST_ADDRESSES
+    most = n_pages * resource.getpagesize() + _MOST_ADDRESSES
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     with client, client.makefile("rb") as requests:
         client.sendall(os.getpid().to_bytes(4))
