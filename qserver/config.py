@@ -43,7 +43,7 @@ class Settings:
         http_workers, http_threads: gunicorn's processes, and threads in each.
         wait_s: how long a question waits for its answer before it becomes a job, in seconds.
         max_body_bytes: size limit of a request's body.
-        max_queue: questions that may wait for a worker in one population.
+        max_queue: questions about one dataset that may wait for a worker.
         slot_ms: counting and sampling together take a whole multiple of this many milliseconds,
             so that an answer's time tells nothing about the data. Longer than a scan takes.
         witness: folder on another disk or host in which the worker notes how long its journals

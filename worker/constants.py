@@ -40,23 +40,21 @@ class WorkerConstants:
 
     rows_per_slot: int = 32
     """Rows with new noise that one slot holds. One core draws 32 in 2 ms, so the default slot of
-    5 ms has room for twice that. Measured: docs/protocol.md, "How long a table takes"."""
+    5 ms has room for twice that."""
 
     table_as_rows: int = 3
     """Rows that take as long to draw as a table, beside its cells: one of 10 cells takes 150
-    microseconds. Measured: docs/protocol.md, "How long a table takes"."""
+    microseconds."""
 
     cells_as_row: int = 48
-    """Cells that take as long to draw as a row: 1.3 microseconds each, with room for twice that.
-    Measured: docs/protocol.md, "How long a table takes"."""
+    """Cells that take as long to draw as a row: 1.3 microseconds each, with room for twice that."""
 
     refined_as_new: int = 4
-    """New answers that take as long to draw as one refined answer: 5 against 1.3 microseconds.
-    Measured: docs/protocol.md, "How long a table takes"."""
+    """New answers that take as long to draw as one refined answer: 5 against 1.3 microseconds."""
 
     awake_s: float = 0.001
     """Seconds before a slot's end from which the worker is awake. On two cores with a load of four
-    a sleep ended .1 ms late in the median. What that tells: docs/benchmarks.md, answer_times."""
+    a sleep ended .1 ms late in the median. What that tells: the benchmark `answer_times`."""
 
     sample_slots: int = 4
     """Slots added for drawing a secret sample and looking at it. A sample reads every record, as a

@@ -210,6 +210,7 @@ def test_the_real_app_serves_an_empty_store_and_writes_nothing_beside_it(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.limit("body_too_large")
 @pytest.mark.slow
 def test_a_body_in_chunks_is_never_cut_off_at_the_limit_under_gunicorn(tmp_path: Path) -> None:
     (tmp_path / "plain_app.py").write_text(PLAIN_APP)

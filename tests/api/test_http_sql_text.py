@@ -55,6 +55,7 @@ def test_a_field_that_asks_for_the_price_moves_no_place(caller: Caller) -> None:
     assert assert_problem(wrong, 422, "invalid_input")["errors"][0]["field"] == "explain"
 
 
+@pytest.mark.limit("unconfirmed")
 def test_a_text_without_a_length_is_priced_and_not_asked(
     caller: Caller, service: FakeService
 ) -> None:

@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .headlines import headline_text
+from .headlines import HEADLINES, headline_text
 from .machine import machine_facts
 from .registry import benchmark_names, benchmark_of
 from .results import RESULTS, full_text, kept
@@ -39,9 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
     elif not asked.quick:
         # Only a full run may replace the figures that are kept and shown.
         write_json(RESULTS / f"{report.name}.json", document)
-        text = DOCUMENT.read_text(encoding="utf-8")
-        shown = headline_text(report.name, report.rows)
-        DOCUMENT.write_text(with_table(text, report.name, shown), encoding="utf-8")
+        if report.name in HEADLINES:
+            text = DOCUMENT.read_text(encoding="utf-8")
+            shown = headline_text(report.name, report.rows)
+            DOCUMENT.write_text(with_table(text, report.name, shown), encoding="utf-8")
     return 0
 
 

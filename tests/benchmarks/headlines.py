@@ -58,72 +58,7 @@ def headline_text(name: str, rows: Sequence[Row]) -> str:
     return HEADLINES[name].text(rows)
 
 
-_STREAMS = (
-    "1-D ranges",
-    "ranges on 50 cuts",
-    "ranges on 50 cuts, declared",
-    "boxes on 50 x 50",
-    "covid, Zipf 0",
-    "covid, Zipf 1",
-    "citibike",
-)
-_STREAM = {"stream": "stream", "neighbours": "relation"}
-
 HEADLINES: Mapping[str, Headline] = {
-    "answer_times": Headline(
-        {
-            "datasets": "datasets",
-            "slot": "slot",
-            "told, percent": "told_percent",
-            "standard error": "standard_error_percent",
-            "by the whole time alone": "by_answer_percent",
-            "by ten questions": "told_of_10_percent",
-            "standard error of that": "standard_error_of_10_percent",
-        }
-    ),
-    "apex": Headline(
-        {
-            "after the batch": "batch",
-            "qserver": "spent",
-            "by the union bound alone": "union_spent",
-            "APEx": "apex_spent",
-            "batches": "batches",
-            "batches that missed": "violated_batches",
-        }
-    ),
-    "blocks_spend": Headline(
-        {
-            **_STREAM,
-            "spent": "end",
-            "best blocks in hindsight": "hindsight",
-            "ratio": "ratio",
-            "worst ratio": "worst_ratio",
-            "percent missed": "violated_percent",
-        },
-        {"stream": _STREAMS},
-    ),
-    "blue": Headline(
-        {
-            "history": "rows",
-            "load, ms": "load_ms",
-            "memory, MB": "memory_mb",
-            "weights, ms": "query_ms",
-            "refusal, ms": "not_estimable_ms",
-            "append and weights, ms": "append_and_query_ms",
-            "whole answer, ms": "answer_ms",
-        },
-        {},
-    ),
-    "consistent": Headline(
-        {
-            "workload": "workload",
-            "questions": "questions",
-            "unbiased": "unbiased",
-            "consistent": "consistent",
-            "worst trial": "worst",
-        },
-        {"total": ("not known",)},
-    ),
     "coverage": Headline(
         {
             "design": "design",
@@ -158,84 +93,10 @@ HEADLINES: Mapping[str, Headline] = {
             "held": "held",
         }
     ),
-    "refining": Headline(
-        {
-            "asked": "asked",
-            "paid": "paid",
-            "longer as drawn": "longer as drawn",
-            "longer once refined": "longer once refined",
-            "spent on it, percent": "spent on it, percent",
-            "refined intervals": "refined intervals",
-            "of them hold": "of them hold",
-        }
-    ),
     "daily": Headline(
         {"statement": "statement", "asked by": "face"},
         {"dataset": ("adult",), "face": ("body", "client", "SQL body", "page")},
         spread=("paid", "in_short"),
-    ),
-    "disagreements": Headline(
-        {
-            "design": "design",
-            "length": "length",
-            "longer": "longer",
-            "holds": "cover",
-            "holds where most disagree": "cover_disagreeing",
-            "before": "plain_disagreeing",
-            "error": "error",
-            "ms": "ms",
-        }
-    ),
-    "looking": Headline(
-        {
-            "reading": "reading",
-            "share that holds": "share",
-            "standard error": "standard_error",
-            "mean length": "mean_length",
-        }
-    ),
-    "many_attributes": Headline(
-        {
-            "stream": "stream",
-            "questions": "questions",
-            "exact cache": "cache",
-            "paper's rule": "paper",
-            "rows alone": "rows",
-            "spent": "spent",
-            "worst": "worst",
-            "over rows": "over_rows",
-        }
-    ),
-    "marginals": Headline(
-        {
-            "attributes": "attributes",
-            "tables": "triples",
-            "cells of a junction tree": "exact_cells",
-            "a round of consensus, ms": "consensus_ms",
-        },
-        {"attributes": (100,)},
-    ),
-    "marginals_records": Headline(
-        {
-            "data": "data",
-            "epsilon": "epsilon",
-            "a fresh sample": "sample",
-            "model": "model",
-            "synthetic records": "records",
-        }
-    ),
-    "networks": Headline(
-        {
-            "network": "network",
-            "error": "error",
-            "best": "best",
-            "best at 0.5": "best_at_half",
-            "rows": "rows",
-            "uniform": "uniform",
-            "arxiv": "arxiv",
-            "icml": "icml",
-        },
-        {"epsilon": (1.0,), "error": ("parameter_l1", "query_l1")},
     ),
     "peers": Headline(
         {
@@ -265,23 +126,6 @@ HEADLINES: Mapping[str, Headline] = {
         {"method": ("naive", "exact cache", "rows alone", "server", "best blocks in hindsight")},
         spread=("method", "end"),
     ),
-    "ratio": Headline(
-        {
-            **_STREAM,
-            "worst": "worst",
-            "aim": "aim",
-            "seeds above it": "seeds_above_aim",
-        },
-        {"stream": _STREAMS[:-1]},
-    ),
-    "replayed": Headline(
-        {
-            **_STREAM,
-            "second week": "week",
-            "without demand": "anew",
-            "with it": "known",
-        },
-    ),
     "serve": Headline(
         {
             "rows of history": "rows",
@@ -301,22 +145,6 @@ HEADLINES: Mapping[str, Headline] = {
             "per s": "per_s",
         },
         {"slot_ms": (5.0, 0.0)},
-    ),
-    "tracing": Headline(
-        {
-            "release": "release",
-            "records": "records",
-            "epsilon": "epsilon",
-            "area of the attack": "attack_auc",
-            "bound": "finite_bound_auc",
-            "cap": "cap_auc",
-            "power at 5 percent": "attack_power",
-            "bound of it": "bound_power",
-        },
-        {
-            "release": ("250 fair bits", "alarm, exact", "alarm, best"),
-            "records": (250, 691),
-        },
     ),
     "weeks": Headline(
         {

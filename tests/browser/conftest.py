@@ -49,6 +49,14 @@ def screenshots() -> Path:
 
 
 @pytest.fixture(scope="session")
+def pictures(screenshots: Path) -> Path:
+    """Where those of the gallery go."""
+    folder = Path(os.environ.get("QSERVER_PICTURES", screenshots / "gallery"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def demo_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`qserver demo` with a budget of 0.3, as a process of its own."""
     state = tmp_path_factory.mktemp("demo") / "state"

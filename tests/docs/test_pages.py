@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 CHANGELOG = ROOT / "CHANGELOG.md"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 WRITTEN = {
     page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8")
     for page in sorted(DOCS.rglob("*.md"))
@@ -35,6 +39,14 @@ _KEPT_TABLE = r"(?s)<!-- table: \w+ -->.*?<!-- end: \w+ -->"
 """What a benchmark puts on its page."""
 _MOST_BYTES = 240_000
 """Of all that is written by hand, so that somebody reads it."""
+_MOST_KB: dict[str, int] = {
+    "README.md": 6, "CONTRIBUTING.md": 4,
+    "start.md": 5, "own-table.md": 6, "weeks.md": 6, "concepts.md": 16,
+    "sql.md": 20, "python.md": 8, "domain.md": 10, "sources.md": 10, "postgres.md": 6,
+    "accounts.md": 5, "operations.md": 18, "promise.md": 4, "limits.md": 8, "guarantee.md": 40,
+    "comparison.md benchmarks.md": 10, "architecture.md": 10, "protocol.md": 14, "paper.md": 8,
+}  # fmt: skip
+"""Of a page, or of two together; a page of how-to has 2."""
 
 
 def _anchors(text: str) -> set[str]:
@@ -59,9 +71,22 @@ def _broken(text: str, *, at: Path) -> list[str]:
 
 
 def test_what_is_written_by_hand_can_be_read_in_a_day() -> None:
-    named = (README, *(f.read_text("utf-8") for f in (ROOT / "CONTRIBUTING.md", CHANGELOG)))
+    named = (README, CONTRIBUTING, CHANGELOG.read_text("utf-8"))
     by_hand = (re.sub(_KEPT_TABLE, "", text) for text in (*WRITTEN.values(), *named))
     assert sum(len(text.encode()) for text in by_hand) <= _MOST_BYTES
+
+
+def test_no_page_outgrows_its_place_in_the_table_of_contents() -> None:
+    of = {"README.md": README, "CONTRIBUTING.md": CONTRIBUTING, **WRITTEN}
+    size = {name: len(re.sub(_KEPT_TABLE, "", text).encode()) for name, text in of.items()}
+    most = _MOST_KB | {name: 2 for name in size if name.startswith("howto/")}
+    found = {names: sum(size[name] for name in names.split()) for names in most}
+    assert {names: n for names, n in found.items() if n > most[names] * 1024} == {}
+
+
+def test_the_glossary_is_short() -> None:
+    rows = re.findall(r"(?m)^\| ([^|]+) \| [^|]+ \|$", CONTRIBUTING.split("## Words")[1])
+    assert 20 < sum(len(row.split(",")) for row in rows[1:]) <= 40
 
 
 def test_what_is_made_lies_in_no_checkout() -> None:
@@ -179,3 +204,33 @@ def test_the_pages_build_a_site(tmp_path: Path) -> None:
         assert title is not None
         assert title[1] in pages[name.replace(".md", ".html")]
     assert json.loads((tmp_path / "site" / "domain.schema.json").read_text("utf-8"))["$id"]
+
+
+@pytest.mark.slow
+def test_the_site_of_each_version_is_kept_beside_the_others(tmp_path: Path) -> None:
+    """By the commands of `make versions`, in a repository of its own."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = os.environ | {"PATH": scripts, "SITE_DIR": str(tmp_path / "site")}
+
+    def run(*words: str) -> str:
+        found = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True)
+        assert found.returncode == 0, found.stderr
+        return found.stdout
+
+    run("git", "init", "-q")
+    run("git", "config", "user.name", "a")
+    run("git", "config", "user.email", "a@example.org")
+    run("git", "commit", "-q", "--allow-empty", "-m", "begin")
+    commands = re.findall(r"(?m)^\t(mike (?:deploy|set-default) .*)$", makefile)
+    for version in ("0.1", "0.2"):
+        for command in commands:
+            filled = command.replace("$(SITE)", f"-F {ROOT}/deploy/site/mkdocs.yml")
+            run(*shlex.split(filled.replace("$(VERSION)", version)))
+    versions = json.loads(run("git", "show", "gh-pages:versions.json"))
+    assert [(v["version"], v["aliases"]) for v in versions] == [("0.2", ["latest"]), ("0.1", [])]
+    for version in ("0.1", "0.2"):
+        page = run("git", "show", f"gh-pages:{version}/concepts.html")
+        assert '"provider": "mike"' in page
+    assert run("git", "show", "gh-pages:latest") == "0.2"
+    assert "latest" in run("git", "show", "gh-pages:index.html")

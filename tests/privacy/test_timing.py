@@ -140,6 +140,7 @@ def test_with_the_slot_other_noise_changes_no_time_of_publication(observe: Obser
     assert set(differences(one, other)) == {0.0}
 
 
+@pytest.mark.limit("a slot of 0 ms")
 @pytest.mark.slow
 def test_without_the_slot_a_matching_record_and_the_noise_show(observe: Observe) -> None:
     """Negative control: the naive parts do take their time from private data."""

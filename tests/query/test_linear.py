@@ -118,11 +118,12 @@ def test_weights_that_do_not_fit_the_domain_are_refused(axis: int, size: int) ->
         linear_query((2, 3), [(1, {axis: indicator(size, [0])})])
 
 
+@pytest.mark.limit("4,096")
 def test_terms_up_to_the_bound_are_accepted_and_above_it_refused() -> None:
     sizes = (MAX_TERMS + 2,)
     terms = [(1, {0: indicator(sizes[0], [i])}) for i in range(MAX_TERMS + 1)]
     assert len(linear_query(sizes, terms[:-1]).terms) == MAX_TERMS
-    with pytest.raises(CapacityError, match=r"at most 4,096 terms, this one 4,097"):
+    with pytest.raises(CapacityError, match="at most 4,096 terms, this one 4,097"):
         linear_query(sizes, terms)
 
 

@@ -56,6 +56,7 @@ def test_the_bound_is_reached_when_all_answers_agree() -> None:
         assert found > known_at_most(int(loss * 10**9 * 9 / 10))
 
 
+@pytest.mark.limit("1 - exp(-loss)")
 def test_who_knows_that_counts_are_not_negative_can_know_a_zero_better() -> None:
     """What the docs say of it: 1 - exp(-loss) at a count of zero."""
     for loss in LOSSES:

@@ -40,6 +40,7 @@ def test_a_count_that_costs_more_than_it_may_is_refused_with_its_price(town: Dep
     answered(town, f"{COUNT} AT MOST 0.000001")
 
 
+@pytest.mark.limit("over_at_most")
 def test_every_face_names_what_it_may_cost(town: Deployment) -> None:
     text = f"{COUNT} AT MOST 0.01"
     with pytest.raises(AtMostError):

@@ -62,10 +62,11 @@ def test_half_widths_a_fifth_off_would_be_caught(confidence, factor):
     assert _p_value(fixed_designs()[3], confidence, shortened=factor) < FALSE_ALARM
 
 
+@pytest.mark.limit("under 0.75 of runs at 0.8")
 @pytest.mark.slow
 def test_a_search_that_follows_its_answers_still_holds_the_truth_nearly_as_often():
     """No frequency is promised here; the figure is watched."""
     found = adaptive_coverage(confidence=0.8, n=N_SEARCHES, rng=np.random.default_rng(SEED))
     assert found.from_history.n > N_SEARCHES / 2
     assert found.all.rate > 0.8 - ADAPTIVE_SLACK
-    assert found.last.rate > 0.8 - 2 * ADAPTIVE_SLACK
+    assert 0.8 - 2 * ADAPTIVE_SLACK < found.last.rate < 0.75

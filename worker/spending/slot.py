@@ -116,7 +116,7 @@ def rest_until(end_s: float) -> None:
     """Return at this moment of `time.monotonic`: asleep at first, and awake for the last moments.
 
     To sleep until the end would tell: where others want the processor too, whoever counted longer
-    has used more of it, and is woken later (docs/benchmarks.md, answer_times).
+    has used more of it, and is woken later (the benchmark `answer_times`).
     """
     time.sleep(max(0.0, end_s - WORKER.awake_s - time.monotonic()))
     while time.monotonic() < end_s:

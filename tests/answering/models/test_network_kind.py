@@ -46,6 +46,7 @@ def measured(number: int, axes: tuple[int, ...], scale: float = 1e-4) -> TableMe
     return TableMeasurement(number, partition, int(NANO / scale), Fraction(1), indices)
 
 
+@pytest.mark.limit("8")
 def test_a_specification_is_bounded() -> None:
     KIND.read(spoke(8), domain(9))
     with pytest.raises(NetworkError, match="at most 8 parents"):

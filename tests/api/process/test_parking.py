@@ -230,6 +230,7 @@ def test_connections_that_send_nothing_hold_no_thread(server: Server) -> None:
         one.close()
 
 
+@pytest.mark.limit("busy")
 @pytest.mark.slow
 def test_more_waiting_requests_than_there_is_room_for_get_a_job_or_busy(
     town: Deployment, tmp_path: Path

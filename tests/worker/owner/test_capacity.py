@@ -120,6 +120,7 @@ def test_more_records_than_the_capacity_are_refused_without_their_number(
     assert attach_with(town, capacity=len(ROWS)).capacity == len(ROWS)
 
 
+@pytest.mark.limit("10^10")
 def test_without_a_capacity_more_records_than_intervals_allow_for_are_refused(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

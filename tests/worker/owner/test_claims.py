@@ -139,9 +139,10 @@ def test_a_file_that_holds_no_claims_is_refused_by_name(tmp_path: Path, text: st
         load_claims(tmp_path / "none.json")
 
 
+@pytest.mark.limit("16")
 def test_there_are_at_most_so_many_claims() -> None:
     many = [{**CLAIM, "name": str(i)} for i in range(MAX_CLAIMS + 1)]
-    with pytest.raises(ConfigError, match=f"at most {MAX_CLAIMS}"):
+    with pytest.raises(ConfigError, match="at most 16"):
         claims_from_plain(many)
 
 

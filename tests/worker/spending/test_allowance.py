@@ -120,6 +120,7 @@ def test_an_allowance_of_just_the_price_suffices_and_one_nano_less_does_not(town
     assert town.ask(YOUNG, by="ann") == price
 
 
+@pytest.mark.limit("allowance_exhausted")
 def test_an_allowance_bounds_the_analysts_own_cells_and_nobody_elses(town: Town) -> None:
     """Disjoint questions share an allowance, as they share the budget; ben's charges do not."""
     price = town.ask(WOMEN, by="ben")

@@ -62,6 +62,7 @@ def test_cells_that_have_lost_less_are_still_answered(town: Deployment) -> None:
     assert town.ask(YOUNG, length=31).source == "history"
 
 
+@pytest.mark.limit("disclosure_guard")
 def test_the_worker_refuses_what_the_online_side_could_not_foresee(town: Deployment) -> None:
     """Two questions are queued while each still fits; the second would pass the guard."""
     jobs = [town.submit(where, length=40) for where in (YOUNG, {"age": {"below": 26}})]

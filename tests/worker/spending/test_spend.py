@@ -113,6 +113,7 @@ def test_a_question_past_the_limit_is_refused_and_charges_nothing(
     assert spent_nano(town) == before
 
 
+@pytest.mark.limit("budget_exhausted")
 def test_a_worker_refuses_what_the_online_side_should_have_refused(
     tmp_path: Path, store_url: str
 ) -> None:

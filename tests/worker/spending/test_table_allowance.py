@@ -92,6 +92,7 @@ def test_what_others_paid_of_a_tables_cells_is_not_paid_again(
     assert by_hand.spend(replace(NEW, sources=sources)).result is not None
 
 
+@pytest.mark.limit("pace_exceeded")
 def test_a_pace_counts_tables(town: Deployment, book: AccountBook, by_hand: ByHand) -> None:
     book.allow("ann", "town", Allowance(pace_nano=2 * ALPHA - 1))
     assert by_hand.spend(NEW).result is not None

@@ -66,6 +66,7 @@ def test_a_repeated_question_is_answered_anew_after_an_arrival(town: Growing) ->
     assert f"as of {week(3)}" in repr(Answer.of(again))
 
 
+@pytest.mark.limit("period_not_sealed")
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -126,6 +127,7 @@ def test_replies_say_where_weeks_count(town: Growing) -> None:
     assert plain["price"]["remarks"] == []
 
 
+@pytest.mark.limit("invalid_input")
 def test_models_are_refused_while_data_arrive(town: Growing) -> None:
     body = {"kind": "network", "edges": [], "epsilon": 0.1}
     found = town.web().post("/v1/datasets/people/models", json=body)

@@ -153,6 +153,7 @@ QUESTION: dict[str, Any] = {"query": {"where": {"week": week(0)}}, "length": 20,
 SQL = f"SELECT COUNT(*) FROM people WHERE week < '{week(3)}' WITHIN 20"
 
 
+@pytest.mark.limit("period_retired")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body"),

@@ -87,6 +87,7 @@ def test_explain_says_that_an_answer_cannot_be_had(town: Deployment) -> None:
     assert not service.explain("people", query, Requirement(40, 0.95)).affordable
 
 
+@pytest.mark.limit("claim_guard")
 def test_the_worker_refuses_the_third_of_a_group_that_each_fitted_alone(
     tmp_path: Path, store_url: str, redis_client: StoreClient
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.ledger.unit_costs import UNITS, spent
+from tests.benchmarks.units import UNITS, spent
 
 N_WEEKS = 5
 pytestmark = pytest.mark.whole
