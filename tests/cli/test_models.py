@@ -208,8 +208,8 @@ def test_what_learning_would_cost_is_shown(
     out = capsys.readouterr().out
     assert "takes about 8 s and 50 MiB: 1,771 tables of 139,108 cells" in out
     cells = [line.split() for line in out.splitlines()]
-    assert ["sex,", "a11", "1", "21.0", "1,234.5"] in cells
-    assert ["sex,", "a1", "1", "11.0", "1,234.5"] not in cells
+    assert ["sex,", "a11", "1", "0.04", "21.0", "1,234.5"] in cells
+    assert ["sex,", "a1", "1", "0.04", "11.0", "1,234.5"] not in cells
     assert "and 2 more, each less; --json shows all" in out
     server.reply({**PRICE, "sample": 0.006, "plan": [table], "error": None})
     call(server, "learn", "adult", *options, "--allocation", "arxiv")
