@@ -12,7 +12,7 @@ from qserver.answering.longer import choices_of_question, room_nano
 from qserver.answering.models.kinds.kind import ModelWork, WeighedKind
 from qserver.answering.models.kinds.registry import kind_of
 from qserver.answering.models.price import ModelExplanation
-from qserver.answering.models.purchase import foretold_error, learnt, plan_model
+from qserver.answering.models.purchase import foretold_error, foretold_wanted, learnt, plan_model
 from qserver.answering.replica import Replica
 from qserver.answering.workload import each_alone, offers
 from qserver.errors import CapacityError
@@ -203,6 +203,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         version=present.n_shown,
         work=_model_work(replica, asked, plan.tables),
         error=foretold_error(replica, asked, plan),
+        wanted=foretold_wanted(replica, asked, plan),
     )
     return Explained(explanation, _charges(plan))
 

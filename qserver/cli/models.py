@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _MOST_LINES = 200
+_MOST_WANTED = 10
 
 
 def show_learnt(console: Console, learnt: Mapping[str, Any]) -> None:
@@ -84,6 +85,31 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
         console.line()
         rise = "rise of 1/b" if sample is None else "rise of 1/b, at most"
         console.table(("cells", "table", rise), rows)
+    _show_wanted(console, explanation["wanted"], explanation["plan"])
+
+
+def _show_wanted(
+    console: Console, wanted: Sequence[Mapping[str, Any]], plan: Sequence[Mapping[str, Any]]
+) -> None:
+    """The expected error of wanted marginals, the greatest first, beside that of buying these."""
+    if not wanted:
+        return
+    ranked = sorted(wanted, key=lambda w: -w["deviation"])
+    rows = [
+        (
+            ", ".join(w["attributes"]),
+            str(len(w["tables"])),
+            cost_text(sum(plan[k]["charge"] for k in w["tables"])),
+            f"{w['deviation']:,.1f}",
+            f"{w['as_wanted']:,.1f}",
+        )
+        for w in ranked[:_MOST_WANTED]
+    ]
+    console.line()
+    console.line("standard deviation of a count, and were all wanted bought as they are:")
+    console.table(("wanted", "tables", "their rise", "records", "as wanted"), rows)
+    if len(ranked) > len(rows):
+        console.line(f"and {len(ranked) - len(rows):,} more, each less; --json shows all")
 
 
 def _show_error(console: Console, error: Mapping[str, Any]) -> None:

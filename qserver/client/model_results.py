@@ -277,6 +277,23 @@ class ErrorBounds(FromJson):
     )
 
 
+@dataclass(frozen=True)
+class WantedError(FromJson):
+    """How far off a count of a wanted marginal is expected to be, by the noise of all tables.
+
+    Args:
+        deviation: standard deviation of a count, in records.
+        as_wanted: the same if every wanted marginal was bought as it is, for the same price.
+        tables: places, in the plan, of the tables that hold it.
+    """
+
+    attributes: tuple[str, ...]
+    n_cells: int
+    deviation: float
+    as_wanted: float
+    tables: tuple[int, ...]
+
+
 @dataclass(frozen=True, repr=False)
 class LearningPrice(FromJson):
     """The price of learning a model; nothing was spent. `document` is the server's whole reply.
@@ -288,6 +305,7 @@ class LearningPrice(FromJson):
             alone; None for a network.
         error: of a network, known before it is bought; None for other models, and if a sample
             decides.
+        wanted: of each wanted marginal; empty for a network.
     """
 
     kind: str
@@ -300,6 +318,7 @@ class LearningPrice(FromJson):
     seconds: float | None = field(metadata=at("work", "seconds"))
     memory_bytes: int | None = field(metadata=at("work", "memory_bytes"))
     error: ErrorBounds | None
+    wanted: tuple[WantedError, ...]
     document: Mapping[str, Any] = field(compare=False, metadata=at())
 
     def __repr__(self) -> str:

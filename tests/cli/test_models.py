@@ -165,7 +165,14 @@ ERROR = {
     "term_lower": 12.345,
     "term_upper": 79008.0,
 }
-PRICE = {"price": 0.06, "remaining": 1.5, "affordable": True, "own": None, "work": None}
+PRICE = {
+    "price": 0.06,
+    "remaining": 1.5,
+    "affordable": True,
+    "own": None,
+    "work": None,
+    "wanted": [],
+}
 
 
 def test_what_learning_would_cost_is_shown(
@@ -191,10 +198,19 @@ def test_what_learning_would_cost_is_shown(
         ["2", "raises", "3", "0.02"],
     ]
     work = {"n_tables": 1771, "n_cells": 139_108, "memory_bytes": 50 << 20, "seconds": 8.1}
-    server.reply({**PRICE, "sample": None, "plan": [table], "work": work, "error": None})
+    wanted = [
+        {"attributes": ["sex", f"a{i}"], "deviation": 10.0 + i, "as_wanted": 1234.5, "tables": [0]}
+        for i in range(12)
+    ]
+    bought = {"sample": None, "plan": [table], "work": work, "error": None, "wanted": wanted}
+    server.reply({**PRICE, **bought})
     call(server, "learn", "adult", "--marginals", "sex,income", "--epsilon", "1", "--explain")
     out = capsys.readouterr().out
     assert "takes about 8 s and 50 MiB: 1,771 tables of 139,108 cells" in out
+    cells = [line.split() for line in out.splitlines()]
+    assert ["sex,", "a11", "1", "0.04", "21.0", "1,234.5"] in cells
+    assert ["sex,", "a1", "1", "0.04", "11.0", "1,234.5"] not in cells
+    assert "and 2 more, each less; --json shows all" in out
     server.reply({**PRICE, "sample": 0.006, "plan": [table], "error": None})
     call(server, "learn", "adult", *options, "--allocation", "arxiv")
     out = capsys.readouterr().out

@@ -180,8 +180,23 @@ def test_records_and_the_model_itself_come_as_files(browser: Browser) -> None:
     assert network.structure.edges == (("sex", "age"),)
 
 
+def test_the_error_of_each_wanted_marginal_is_shown_beside_that_of_buying_them_as_they_are(
+    browser: Browser,
+) -> None:
+    """Both as wanted: .05 each, and `sex` counts in the other's table, too."""
+    part = browser.post(f"{MODELS}/price", MARGINALS, headers=HTMX).text
+    assert "How far off counts may be" in part
+    rows = re.findall(r'<tr><th scope="row">([^<]*)</th>(.*?)</tr>', part)
+    assert {name for name, _ in rows} == {"age, sex", "sex"}
+    numbers = {name: re.findall(r'"right">([\d.,]+)<', cells) for name, cells in rows}
+    assert all(int(n[0]) >= 1 for n in numbers.values())
+    # sqrt(2) / .05, less what the other table tells.
+    assert 26.0 < float(numbers["age, sex"][2]) < 28.3
+
+
 def test_a_model_of_marginals_is_learnt_and_exported_as_json(browser: Browser) -> None:
     place = learn(browser, MARGINALS)
+    assert "Later counts of any 2 attributes find one of its tables in" in browser.text(place)
     page = browser.text(f"{place}?show=sex")
     assert "age × sex, sex beside all of history" in page
     assert len(re.findall('<td class="right estimate">', page)) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qserver.answering.models.kinds.kind import ModelWork
+from qserver.answering.models.kinds.kind import ModelWork, WantedError
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.records.answer import OwnPrice, PlanKind
 from qserver.records.plan import PlanTable
@@ -30,6 +30,7 @@ class ModelExplanation:
         work: memory and time for measuring and making the model; None if the kind does not say.
         error: bounds on the errors of its answers, times the number of records; None if the kind
             gives none.
+        wanted: the expected error of each wanted marginal; none for a network or without a price.
         own: price and remaining allowance of the asker; None if only the budget bounds it.
     """
 
@@ -42,6 +43,7 @@ class ModelExplanation:
     version: int
     work: ModelWork | None = None
     error: ErrorBounds | None = None
+    wanted: tuple[WantedError, ...] = ()
     own: OwnPrice | None = None
 
 

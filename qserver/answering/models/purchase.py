@@ -12,8 +12,10 @@ import numpy as np
 from qserver.answering.models.kinds.kind import (
     SAMPLE_SHARE,
     SAMPLING_RATE,
+    ForetellingKind,
     SampledKind,
     TwoStages,
+    WantedError,
     WantedTable,
 )
 from qserver.answering.models.kinds.marginal_tables import Marginal, marginal_partition, marginals
@@ -201,6 +203,20 @@ def foretold_error(replica: Replica, asked: ModelAsked, plan: Plan | None) -> Er
     kept = [one for one in marginals(replica.measurements) if one.id not in raised]
     released = (*kept, *map(_marginal, planned))
     return kind.error_bounds(asked.specification, replica.meta.domain, released)
+
+
+def foretold_wanted(
+    replica: Replica, asked: ModelAsked, plan: Plan | None
+) -> tuple[WantedError, ...]:
+    """The expected error of each wanted marginal once `plan` is carried out; reads no answer."""
+    from qserver.answering.models.kinds.registry import kind_of
+
+    kind = kind_of(asked.kind)
+    if not isinstance(kind, ForetellingKind) or plan is None or plan.sampled is not None:
+        return ()
+    rises = {_marginal(t).axes: t.charge_nano / NANO for t in plan.tables}
+    domain, history = replica.meta.domain, replica.measurements
+    return kind.foretold(asked.specification, domain, history, rises=rises)
 
 
 def _marginal(table: PlannedTable) -> Marginal:

@@ -299,6 +299,21 @@ class ModelErrorBody(RecordBody):
     )
 
 
+Deviation = Annotated[float, AfterValidator(partial(round, ndigits=3))]
+
+
+class WantedErrorBody(RecordBody):
+    """How far off a count of a wanted marginal is expected to be, by the noise of all tables."""
+
+    attributes: list[str]
+    n_cells: int
+    deviation: Deviation = Field(description="standard deviation of a count, in records")
+    as_wanted: Deviation = Field(
+        description="the same if every wanted marginal was bought as it is, for the same price"
+    )
+    tables: list[int] = Field(description="places in `plan` of the tables that hold it")
+
+
 class ModelExplanationBody(RecordBody):
     """What learning a model would cost and which tables it would buy; nothing was spent."""
 
@@ -317,6 +332,9 @@ class ModelExplanationBody(RecordBody):
     )
     error: ModelErrorBody | None = Field(
         description="of a network; null where a sample decides on the noise, and of other models"
+    )
+    wanted: list[WantedErrorBody] = Field(
+        description="of each wanted marginal; empty for a network, and where nothing is bought"
     )
     own: OwnPriceBody | None = Field(
         description="the asker's own allowance; null where only the budget bounds it"

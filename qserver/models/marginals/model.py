@@ -7,8 +7,11 @@ tables that agree.
 The tables of a relaxed model agree on shared parts but need not come from one distribution. So no
 table may agree with all of them. And they are noisy: agreement beyond the noise is worth nothing.
 The squares of the violation are weighed against entropy by the scale of the noise. With noise near
-zero this is the table of most entropy among those of least violation. Where noise is large beside
-the number of cells, scopes that a table holds are answered so as well.
+zero this is the table of most entropy among those of least violation.
+
+*A table that is noisy beside its number of cells* is told by records that were moved towards all
+tables: they come from one distribution, and are nearer to the truth. With much noise it is answered
+like a scope of no table, from such tables.
 
 Random records of a model: drawn attribute by attribute, and moved until they have its tables.
 
@@ -29,6 +32,7 @@ References:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
@@ -244,11 +248,10 @@ _SETTLED = 0.3
 
 _NO_MASS = 1e-300
 
-_NOISY = 0.05
-"""Tables with this much noise in all, as a proportion, are fitted no closer than it either.
+_NOISY, _RULED = 0.005, 0.02
+"""Tables with this much noise in all, as a proportion, are told by records; with more, softly too.
 
-On made-up data this brought the error to .58 to .87 of it at .17 and more, to .98 and 1.00 at .03
-and .06, and to 1.05 and 1.09 at .02 and .006.
+On Adult, child and made-up networks pairs at epsilon .1, 1 and 3 came to .57 to .99 of their error.
 """
 
 _KEPT = 256
@@ -409,26 +412,42 @@ class RelaxedDistribution(DomainDistribution):
 
     Args:
         noise: least Laplace scale of what they were fitted to, as a proportion.
+        near: records near to its tables, codes of shape (n, attributes), always the same.
     """
 
     sizes: tuple[int, ...]
     layout: Layout
     tables: FloatArray
     noise: float
+    near: Callable[[RelaxedDistribution], IndexArray]
 
     def marginal(self, scope: Scope) -> FloatArray:
         """Proportions of the cells of a scope, one axis per attribute; CapacityError."""
         check_scope(scope, self.sizes)
         if not self.holds(scope):
             return self._fitted(scope)
-        if self.noise * prod(self.sizes[a] for a in scope) < _NOISY:
-            return self.as_held(scope)
-        return self._kept(scope)
+        return self._kept(scope) if self._noise_of(scope) >= _RULED else self._told(scope)
 
     @cached_property
     def _kept(self) -> Callable[[Scope], FloatArray]:
         """`_fitted`, with the last tables kept: many counts ask for few of them."""
         return lru_cache(maxsize=_KEPT)(self._fitted)
+
+    def _noise_of(self, scope: Scope) -> float:
+        return self.noise * prod(self.sizes[a] for a in scope)
+
+    def _told(self, scope: Scope) -> FloatArray:
+        """The marginal on a scope that a table holds, by records if it is noisy."""
+        return self._of_records(scope) if self._noise_of(scope) >= _NOISY else self.as_held(scope)
+
+    def _of_records(self, scope: Scope) -> FloatArray:
+        shape, records = tuple(self.sizes[a] for a in scope), self._near
+        cells = np.ravel_multi_index(tuple(records[:, a] for a in scope), shape)
+        return np.bincount(cells, minlength=prod(shape)).reshape(shape) / len(records)
+
+    @cached_property
+    def _near(self) -> IndexArray:
+        return self.near(self)
 
     def _fitted(self, scope: Scope) -> FloatArray:
         known, shape = self._known(scope, {}), [self.sizes[a] for a in scope]
@@ -494,20 +513,17 @@ class RelaxedDistribution(DomainDistribution):
 
     def _known(self, scope: Scope, classes: Mapping[int, IndexArray]) -> list[KnownPart]:
         """The known marginals on parts of a scope, with values grouped by class."""
-        holders: dict[Scope, list[int]] = {}
-        for i, s in enumerate(self.layout.scopes):
-            holders.setdefault(tuple(a for a in scope if a in s), []).append(i)
+        holders = Counter(tuple(a for a in scope if a in s) for s in self.layout.scopes)
         found = []
-        for part, which in holders.items():
+        for part, n in holders.items():
             if not part:
                 continue
-            smallest = min(which, key=lambda i: int(self.layout.counts[i]))
-            table = self._part(smallest, part)
+            table = self._told(part)
             for axis, a in enumerate(part):
                 if a in classes:
                     table = _grouped(table, axis, classes[a])
             places = tuple(scope.index(a) for a in part)
-            found.append(KnownPart(places, table, len(which)))
+            found.append(KnownPart(places, table, n))
         return found
 
 

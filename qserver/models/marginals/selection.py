@@ -120,6 +120,19 @@ def _task(
     return task
 
 
+def expected_errors(
+    sizes: Sequence[int], workload: Sequence[Scope], alphas: Mapping[Scope, float]
+) -> FloatArray:
+    """Standard deviation of a count of each wanted marginal, in records, shape (workload,).
+
+    Args:
+        workload: distinct.
+        alphas: 1 / b of the measured marginals. The deviation is that of their least squares: where
+            no count may be below 0, errors are mostly smaller. Infinite where none holds it.
+    """
+    return _task(sizes, workload, (), alphas).deviations()
+
+
 def best_views(
     sizes: Sequence[int],
     workload: Sequence[Scope],
@@ -205,8 +218,10 @@ class _WorkloadError:
         cells = np.array([self._cells(s) for s in closure])
         inside, held = _inside(wanted, closure), _inside(offered, closure)
         per_wanted = 1.0 / np.array([self._cells(w) for w in wanted])
-        self._cost = (inside.T @ per_wanted) * cells
-        self._cost *= np.array([self.degrees(s) for s in closure])
+        degrees = np.array([self.degrees(s) for s in closure])
+        self._shared = sparse.diags_array(np.square(per_wanted)) @ inside
+        self._weights = cells * degrees
+        self._cost = (inside.T @ per_wanted) * self._weights
         # Laplace noise of scale 1 / alpha has variance 2 / alpha^2.
         halves = 0.5 / np.array([self._cells(t) for t in offered])
         self._gain = sparse.diags_array(halves) @ held @ sparse.diags_array(cells)
@@ -221,6 +236,12 @@ class _WorkloadError:
         precision = self._gain.T @ np.square(self._alphas(shares))
         with np.errstate(divide="ignore"):
             return float((self._cost / precision).sum())
+
+    def deviations(self) -> FloatArray:
+        """Standard deviation of a cell of each wanted marginal, by what is known."""
+        with np.errstate(divide="ignore"):
+            variances = self._weights / (self._gain.T @ np.square(self.known))
+        return np.asarray(np.sqrt(self._shared @ variances))
 
     def search(self, start: FloatArray) -> FloatArray:
         """Shares near the start where no small change helps: logarithms, normalised."""

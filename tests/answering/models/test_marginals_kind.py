@@ -223,6 +223,28 @@ def test_the_wanted_marginals_cost_no_more_than_was_said():
     assert all(any(set(s) <= set(w.axes) for w in wanted) for s in [(0, 1), (1, 2), (0, 2)])
 
 
+def test_the_error_of_what_is_wanted_is_told_beside_that_of_buying_it_as_it_is():
+    """One table for .5, where history has a sharp table, which tells the total."""
+    kind = MarginalsKind()
+    specification = kind.read({"marginals": [["sex", "job"], ["sex"], ["age"]]}, DOMAIN)
+    history = [table(0, fine(0))]
+    found = kind.foretold(specification, DOMAIN, history, rises={(1, 2): 0.5})
+    pair, sex, age = found
+    assert (pair.attributes, pair.n_cells, pair.tables) == (("sex", "job"), 12, (0,))
+    assert_allclose(pair.deviation, (8 * 11 / 12) ** 0.5, rtol=1e-4)
+    assert_allclose(sex.deviation, (8 * 4 * 2 / 3) ** 0.5, rtol=1e-4)
+    # As they are each gets a third of .5, and each of the two tables tells of the other.
+    assert 0.8 * 72**0.5 < pair.as_wanted < 72**0.5
+    assert 0.7 * 72**0.5 < sex.as_wanted < 72**0.5
+    assert (age.tables, age.deviation < 0.03) == ((), True)
+    assert kind.foretold(specification, DOMAIN, history, rises={}) == ()
+
+
+def test_a_model_says_which_part_of_later_pairs_and_triples_it_holds():
+    found = model([table(0, fine(0, 1)), table(1, fine(1, 2))])
+    assert found.describe()["free"] == {"2": 2 / 3, "3": 0.0}
+
+
 def test_listed_marginals_are_bought_as_listed_and_evenly():
     kind = MarginalsKind()
     document = {"marginals": [["age"], ["job", "sex"]], "selection": "listed"}

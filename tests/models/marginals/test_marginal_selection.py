@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose
 from qserver.errors import InputError
 from qserver.models.marginals.estimate import estimate, record_source, tractable
 from qserver.models.marginals.fit.observations import NoisyMarginal
-from qserver.models.marginals.selection import _covers, best_choice, best_views
+from qserver.models.marginals.model import RelaxedDistribution
+from qserver.models.marginals.selection import _covers, best_choice, best_views, expected_errors
 
 SIZES = (2, 3, 4)
 PAIRS = list(combinations(range(3), 2))
@@ -50,6 +51,18 @@ def test_the_closed_form_is_the_error_of_dense_least_squares():
     expected = dense_error(choice.scopes, choice.shares, [*PAIRS, (1,)])
     assert_allclose(choice.error, expected, rtol=1e-8)
     assert_allclose(choice.shares.sum(), 1.0)
+
+
+def test_the_expected_error_of_each_marginal_is_that_of_dense_least_squares():
+    """Two tables that hold it, or parts of it; infinite where none does."""
+    alphas = {(0, 1, 2): 0.3, (0, 1): 0.5, (1,): 0.2}
+    wanted = [*PAIRS, (1,), (0, 1, 2)]
+    found = expected_errors(SIZES, wanted, alphas)
+    for scope, one in zip(wanted, found, strict=True):
+        cells = prod(SIZES[a] for a in scope)
+        dense = dense_error(list(alphas), list(alphas.values()), [scope])
+        assert_allclose(one, np.sqrt(dense / cells), rtol=1e-8)
+    assert np.isinf(expected_errors(SIZES, [(0, 2)], {(0, 1): 1.0})).all()
 
 
 def test_no_small_change_of_the_shares_lowers_the_error():
@@ -144,13 +157,17 @@ def test_records_are_drawn_from_the_most_telling_tables_that_fit():
         counts = np.bincount(3 * codes[:, a] + codes[:, b], minlength=9).astype(float)
         said.append(NoisyMarginal((a, b), counts, np.array(0.5)))
     relaxed = estimate(sizes, said, oracle="saturated")
-    drawn_from = tractable(relaxed, max_cells=18)
+    assert isinstance(relaxed.distribution, RelaxedDistribution)
+    drawn_from = tractable(relaxed.distribution, max_cells=21)
     assert drawn_from.holds((0, 1))
     assert drawn_from.holds((1, 2))
     assert not drawn_from.holds((0, 2))
     for pair in ((0, 1), (1, 2)):
         ours, theirs = drawn_from.marginal(pair), relaxed.distribution.marginal(pair)
         assert_allclose(ours, theirs, atol=5e-3)
+    small = tractable(relaxed.distribution, max_cells=9)
+    for a in range(3):
+        assert_allclose(small.marginal((a,)), relaxed.distribution.marginal((a,)), atol=5e-3)
     exact = estimate(sizes, said, oracle="exact")
     assert record_source(exact).drawn_from is exact.distribution
     assert record_source(exact).moved_to is None

@@ -442,6 +442,43 @@ class WeighedKind(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class WantedError:
+    """How far off a count of a wanted marginal is expected to be once its tables are bought.
+
+    Args:
+        attributes: names.
+        deviation: standard deviation of a count, in records, by the noise of all tables.
+        as_wanted: the same if every wanted marginal was bought as it is, for the same price.
+        tables: places, in the plan, of the tables that hold it; none where history does.
+    """
+
+    attributes: tuple[str, ...]
+    n_cells: int
+    deviation: float
+    as_wanted: float
+    tables: tuple[int, ...]
+
+
+@runtime_checkable
+class ForetellingKind(Protocol):
+    """A kind that tells the error of what is wanted beforehand; pure and without state."""
+
+    def foretold(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        rises: Mapping[Scope, float],
+    ) -> tuple[WantedError, ...]:
+        """The expected error of each wanted marginal.
+
+        Args:
+            rises: by how much 1 / b of each bought marginal rises, in the plan's order.
+        """
+
+
 def marginals_work(
     sizes: Sequence[int],
     *,

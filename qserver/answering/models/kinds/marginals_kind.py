@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from math import log, prod
+from itertools import combinations
+from math import comb, log, prod
 from typing import Any, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from qserver.answering.models.kinds.kind import (
     Document,
     Model,
     ModelWork,
+    WantedError,
     WantedTable,
     marginals_work,
 )
@@ -38,7 +40,7 @@ from qserver.models.marginals.estimate import (
 from qserver.models.marginals.fit.observations import Likelihood
 from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.selection import best_views
+from qserver.models.marginals.selection import best_views, expected_errors
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS
@@ -95,6 +97,10 @@ def measured(sizes: Sequence[int], measurements: Sequence[AnyMeasurement]) -> Ma
             if parts and all(p.n == sizes[p.axis] for p in parts):
                 found[tuple(p.axis for p in parts)] = 1.0 / m.scale
     return found
+
+
+def _raised(known: Mapping[Scope, float], rises: Mapping[Scope, float]) -> dict[Scope, float]:
+    return {s: known.get(s, 0.0) + rises.get(s, 0.0) for s in (*known, *rises)}
 
 
 def candidates(sizes: Sequence[int], scopes: Sequence[Scope]) -> list[Scope]:
@@ -178,6 +184,33 @@ class MarginalsKind:
         return tuple(
             WantedTable(s, epsilon * float(share), is_more=True)
             for s, share in zip(choice.scopes, choice.shares, strict=True)
+        )
+
+    def foretold(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        rises: Mapping[Scope, float],
+    ) -> tuple[WantedError, ...]:
+        """The expected error of each wanted marginal; see ForetellingKind."""
+        scopes = read_scopes(json.loads(specification)["marginals"], domain)
+        if not scopes or not rises:
+            return ()
+        known, each = measured(domain.sizes, measurements), sum(rises.values()) / len(scopes)
+        as_wanted = _raised(known, dict.fromkeys(scopes, each))
+        errors = expected_errors(domain.sizes, scopes, _raised(known, rises))
+        plain = expected_errors(domain.sizes, scopes, as_wanted)
+        return tuple(
+            WantedError(
+                attributes=tuple(domain.names[a] for a in scope),
+                n_cells=prod(domain.sizes[a] for a in scope),
+                deviation=float(errors[i]),
+                as_wanted=float(plain[i]),
+                tables=tuple(k for k, held in enumerate(rises) if set(scope) <= set(held)),
+            )
+            for i, scope in enumerate(scopes)
         )
 
     def work(
@@ -379,6 +412,7 @@ class LearntMarginals:
             "variables": list(names),
             "tables": [[names[i] for i in s] for s in self.estimate.layout.scopes],
             "n_records": self.estimate.total,
+            "free": self._free_shares(),
             "n_left_out": self.reduced.n_left_out,
             "oracle": fit.oracle,
             "method": fit.method,
@@ -391,6 +425,12 @@ class LearntMarginals:
             "steps": fit.steps,
             "records": {"most_cells": DRAW_CELLS, "most_bytes": DRAW_BYTES},
         }
+
+    def _free_shares(self) -> dict[str, float]:
+        """The part of all pairs, and of all triples, of attributes that one table holds."""
+        scopes, n = self.estimate.layout.scopes, len(self._domain.names)
+        held = {k: {p for s in scopes for p in combinations(s, k)} for k in (2, 3)}
+        return {str(k): len(found) / comb(n, k) for k, found in held.items() if n >= k}
 
     def _placed(self, axis: int) -> int:
         if axis not in self._place:
