@@ -37,7 +37,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
 from qserver.service.cells.computed import Computed
-from qserver.service.cells.kept import MOST_KEPT, StatementKey
+from qserver.service.cells.kept import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.cells.looks import Looks
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import ReleasedHistory
@@ -119,6 +119,7 @@ class Service:
         self._explained = LastUsed[
             tuple[str, Stamp, str, frozenset[int] | None], Explained[WorkloadExplanation]
         ](MOST_KEPT)
+        self.read_statements = ReadStatements()
         self.kept_statements = LastUsed[StatementKey, AnyStatement](MOST_KEPT)
 
     def datasets(self) -> list[DatasetStatus]:

@@ -127,9 +127,11 @@ class Statements:
 
         def read() -> Statement:
             facts = catalogue_statement(text, domain, dataset=name)
-            return facts or parse_statement(text, domain, dataset=name).measuring(asked.measure)
+            return facts or parse_statement(text, domain, dataset=name)
 
-        statement = read_once("statement", Statement, read)
+        kept = self._questions.read_statements
+        of_text = partial(kept.of, name, domain, text, read)
+        statement = read_once("statement", Statement, of_text).measuring(asked.measure)
         if statement.inner:
             parts = Parts(self, self._questions, asked, statement, domain)
             return InnerSelects(parts, self._clock() + wait_s, idempotency).run()

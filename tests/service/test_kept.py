@@ -15,7 +15,10 @@ from qserver.errors import IdempotencyError
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
+from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statement import Statement
 from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
+from qserver.service import statements
 from qserver.service.ask import Idempotency
 from qserver.service.insight import Insight
 from qserver.service.service import Service
@@ -269,3 +272,21 @@ def test_a_workload_is_planned_once_for_its_price_in_one_state(
     later = explained(20)
     assert len(planned) == 3 * n_plans
     assert later.version > first.version
+
+
+def test_a_text_is_read_once_whatever_is_bought_meanwhile(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, service = list[str](), town.service()
+
+    def counted(text: str, *args: Any, **more: Any) -> Statement:
+        read.append(text)
+        return parse_statement(text, *args, **more)
+
+    monkeypatch.setattr(statements, "parse_statement", counted)
+    text = "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 40"
+    for bought in (text, "SELECT COUNT(*) FROM people WITHIN 30"):
+        Statements(service).run("people", bought, wait_s=0)
+        town.work_off()
+        Statements(service).run("people", text, wait_s=0)
+    assert read.count(text) == 1

@@ -1,4 +1,4 @@
-"""Statements that were answered for nothing, by all that their answers depend on.
+"""Statements that were read, and those answered for nothing, by all that these depend on.
 
 A statement is sent again whenever a page is drawn anew. Then nothing of it is computed again, as
 long as nothing has changed that any answer on the dataset depends on.
@@ -6,11 +6,15 @@ long as nothing has changed that any answer on the dataset depends on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from qserver.query.domain import Domain
 from qserver.query.requirement import Measure
 from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.statement import Statement
+from qserver.service.last_used import LastUsed
 from qserver.service.statement_answers import AnyStatement, StatementAnswer
 from qserver.storage.standings import Stamp
 
@@ -56,3 +60,24 @@ class StatementKey:
         state = found.version, found.remaining_nano
         is_of_state = state == (self.stamp.n_shown, self.stamp.remaining_nano)
         return is_of_all and is_of_state and len(found.asked.questions) <= _MOST_CELLS
+
+
+class ReadStatements:
+    """Statements as texts were read: that depends on the text and on the domain alone.
+
+    So a purchase makes no text be read again. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._kept = LastUsed[tuple[str, int, str], tuple[Domain, Statement]](MOST_KEPT)
+
+    def of(self, name: str, domain: Domain, text: str, read: Callable[[], Statement]) -> Statement:
+        """The statement in a text about a dataset; `read` finds it, and raises what is wrong."""
+        # While it is kept its domain is, too, so no other domain has the same identity.
+        key = name, id(domain), text
+        if (found := self._kept.find(key)) is not None:
+            return found[1]
+        statement = read()
+        if len(statement.rows) * len(statement.columns) <= _MOST_CELLS:
+            self._kept.keep(key, (domain, statement))
+        return statement
