@@ -52,6 +52,12 @@ MAX_PARTS = 1 << 20
 _JOINED_CELLS = 1 << 12
 _MOST_JOINED = 300
 _AT_ONCE = 256
+_PAIRS_BADLY, _FOR_PAIRS = 1.5, 0.7
+"""Pairs get this part of the price where tables of triples tell them so much less exactly.
+
+Triples of made-up data, of child, and of 12 binary attributes of alarm, from epsilon .1 to 10, came
+to .5 to .7 of their error, at ratios of 1.7 to 2.1. At 1.4 a half for pairs was a loss of a fifth.
+"""
 
 
 def read_scopes(found: object, domain: Domain) -> list[Scope]:
@@ -97,6 +103,36 @@ def measured(sizes: Sequence[int], measurements: Sequence[AnyMeasurement]) -> Ma
             if parts and all(p.n == sizes[p.axis] for p in parts):
                 found[tuple(p.axis for p in parts)] = 1.0 / m.scale
     return found
+
+
+def _bought(
+    sizes: Sequence[int], wish: Sequence[Scope], epsilon: float, known: Mapping[Scope, float]
+) -> dict[Scope, float]:
+    """The price of each table that gives these marginals the least expected error."""
+    parts = {s: a / epsilon for s, a in known.items()}
+    choice = best_views(sizes, wish, candidates=candidates(sizes, wish), known=parts)
+    return {s: epsilon * float(p) for s, p in zip(choice.scopes, choice.shares, strict=True)}
+
+
+def _with_pairs(
+    sizes: Sequence[int],
+    prices: dict[Scope, float],
+    pairs: Sequence[Scope],
+    epsilon: float,
+    known: Mapping[Scope, float],
+) -> dict[Scope, float]:
+    """These tables of wide marginals, most of the price for pairs if they tell pairs badly.
+
+    Most of what a triple tells is in its pairs, and its own cells tell these less exactly.
+    """
+    of_pairs = _bought(sizes, pairs, epsilon, known)
+    wide, best = (expected_errors(sizes, pairs, _raised(known, p)) for p in (prices, of_pairs))
+    if np.median(wide / best) < _PAIRS_BADLY:
+        return prices
+    return {
+        s: (1 - _FOR_PAIRS) * prices.get(s, 0.0) + _FOR_PAIRS * of_pairs.get(s, 0.0)
+        for s in dict.fromkeys([*prices, *of_pairs])
+    }
 
 
 def _raised(known: Mapping[Scope, float], rises: Mapping[Scope, float]) -> dict[Scope, float]:
@@ -171,20 +207,22 @@ class MarginalsKind:
         *,
         epsilon: float,
     ) -> tuple[WantedTable, ...]:
-        """The tables that, with those of history, give the wanted marginals the least error."""
+        """The tables that, with those of history, give the wanted marginals the least error.
+
+        Where more than two attributes are wanted together, most of the price may be for pairs.
+        """
         plain = json.loads(specification)
         scopes = read_scopes(plain["marginals"], domain)
         if not scopes:
             raise InputError("marginals", "name what to buy where `epsilon` is above 0")
         if plain["selection"] == "listed":
             return tuple(WantedTable(s, epsilon / len(scopes), is_more=True) for s in scopes)
-        known = {s: a / epsilon for s, a in measured(domain.sizes, measurements).items()}
-        offered = candidates(domain.sizes, scopes)
-        choice = best_views(domain.sizes, scopes, candidates=offered, known=known)
-        return tuple(
-            WantedTable(s, epsilon * float(share), is_more=True)
-            for s, share in zip(choice.scopes, choice.shares, strict=True)
-        )
+        known = measured(domain.sizes, measurements)
+        prices = _bought(domain.sizes, scopes, epsilon, known)
+        pairs = sorted({p for s in scopes for p in combinations(s, 2)})
+        if max(map(len, scopes)) > 2 and len(pairs) <= MAX_MARGINALS:
+            prices = _with_pairs(domain.sizes, prices, pairs, epsilon, known)
+        return tuple(WantedTable(s, price, is_more=True) for s, price in prices.items())
 
     def foretold(
         self,
