@@ -30,6 +30,7 @@ from worker.sources.address import address_of
 
 if TYPE_CHECKING:
     from qserver.query.domain import Domain
+    from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
 
 STRICT = 3
@@ -200,7 +201,25 @@ def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
     return run(settings, registry=registry, log=_log(registry, settings), say=_say)
 
 
+def _backup(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.backups.making import back_up
+    from worker.owner.backups.putting_back import kept_lines
+
+    note = back_up(
+        arguments.file.absolute(),
+        settings=settings,
+        registry=_registry(settings),
+        with_data=not arguments.without_data,
+        say=_say,
+    )
+    words = [f"{arguments.file} is PRIVATE and has:", *kept_lines(note)]
+    _show(arguments, json.dumps(asdict(note)), "\n".join(words))
+    return 0
+
+
 def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
+    if arguments.file is not None:
+        return _put_back(arguments, settings)
     from worker.owner.restore import restore
 
     registry = _registry(settings)
@@ -212,6 +231,21 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
         say=_print,
     )
     return 0 if complete else 1
+
+
+def _put_back(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.backups.putting_back import PutBack, put_back
+
+    if settings.redis_url or arguments.accept_loss:
+        raise ConfigError("file", "be given without --redis-url and --accept-loss")
+    done = put_back(
+        PutBack(arguments.file, arguments.journals, arguments.nothing_since),
+        settings=settings,
+        witness=_witnesses(settings),
+        log=logging.getLogger("qserver.worker"),
+        say=_print,
+    )
+    return 0 if done else 1
 
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -315,13 +349,17 @@ def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _registry(settings: Settings) -> Registry:
     """The worker's folder, with the witness that the settings name."""
-    from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
+
+    return Registry(settings.state_dir, witness=_witnesses(settings))
+
+
+def _witnesses(settings: Settings) -> WitnessSettings | None:
+    from worker.journal.witness import WitnessSettings
 
     required = settings.witness_need == "required"
     folder = Path(settings.witness).resolve()
-    witness = WitnessSettings(folder, required) if settings.witness else None
-    return Registry(settings.state_dir, witness=witness)
+    return WitnessSettings(folder, required) if settings.witness else None
 
 
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -382,6 +420,7 @@ _COMMANDS = {
     "doctor": _doctor,
     "completion": _completion,
     "domain": _domain_file,
+    "backup": _backup,
     "restore": _restore,
     "detach": _detach,
     "append": _append,

@@ -23,7 +23,7 @@ from qserver.storage.store import Store
 from worker.books.accountant import Accountant
 from worker.books.lines import BookFaultError, UnknownFactsError
 from worker.constants import WORKER
-from worker.journal.journal import Journal
+from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import Adopted, Reserved
 from worker.owner.checks.capacity import slot_finding
 from worker.owner.checks.population import (
@@ -212,6 +212,8 @@ def _journal(registry: Registry, population: str, settings: Settings) -> WorkerF
     if limit != journal.state.limit_nano:
         text = "the store's limit is not the journal's: a top-up ended half-way; run it again"
         return WorkerFinding(check, ok=False, text=text)
+    if journal.state.closed:
+        return WorkerFinding(check, ok=True, text=CLOSED)
     text = (
         f"{journal.n_records} records, {len(journal.state.open_jobs)} open; store and charges agree"
     )
