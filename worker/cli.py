@@ -30,6 +30,7 @@ from worker.sources.address import address_of
 
 if TYPE_CHECKING:
     from qserver.query.domain import Domain
+    from qserver.storage.encoding.wish import Wish
     from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
 
@@ -338,6 +339,42 @@ def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0 if all(f.ok for f in found) else 1
 
 
+def _requests(arguments: argparse.Namespace, settings: Settings) -> int:
+    from qserver.storage.wishes import Wishes
+
+    found = [one for one in Wishes.open(settings, role="worker").all() if _is_ours(one)]
+    lines = [f"{one.digest}  {one.words}\n  {one.line}" for one in found] or ["none waits"]
+    plain = [{"id": one.digest, "command": one.line, "by": one.by, "at": one.at} for one in found]
+    _show(arguments, json.dumps(plain), "\n".join(lines))
+    return 0
+
+
+def _confirm(arguments: argparse.Namespace, settings: Settings) -> int:
+    from qserver.storage.wishes import Wishes
+
+    wishes = Wishes.open(settings, role="worker")
+    wish = wishes.one(arguments.digest)
+    if not _is_ours(wish):
+        raise ConfigError("id", "be confirmed by `qserver account confirm`", wish.digest)
+    if not arguments.drop:
+        _say(f"{wish.words}\n  {wish.line}\nType yes to do this:")
+        if sys.stdin.readline().strip() != "yes":
+            _say("Nothing was done.")
+            return 1
+        here = [("--redis-url", arguments.redis_url), ("--state", arguments.state)]
+        here.append(("--witness", arguments.witness))
+        places = [f"{option}={value}" for option, value in here if value is not None]
+        code = main([*wish.argv, *places, *(["--json"] if arguments.json else [])])
+        if code:
+            return code
+    wishes.drop(wish.digest)
+    return 0
+
+
+def _is_ours(wish: Wish) -> bool:
+    return wish.command.program == "qserver-worker"
+
+
 def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
     from worker.owner.checks.audit import audit
 
@@ -432,5 +469,7 @@ _COMMANDS = {
     "claims": _claims,
     "declare-disjoint": _declare,
     "witness": _witness,
+    "requests": _requests,
+    "confirm": _confirm,
     "audit-verify": _audit_verify,
 }

@@ -56,6 +56,8 @@ _STATE_HELP = """folder of the worker's private files, and of the embedded store
 _WITNESS_HELP = """folder on another disk or host in which the worker notes how long its journals
 were, so that an older copy of the state folder is noticed (QSERVER_WITNESS)"""
 _WITNESSES_HELP = "begin the witnesses of rollback, or check them"
+_REQUESTS_HELP = "list what owners asked for in the browser"
+_CONFIRM_HELP = "run what an owner asked for in the browser"
 _BACKUP_HELP = "write store, journals and data as of one moment into one private file"
 _RESTORE_HELP = "put a backup back, or bring the store up to the journals"
 _DEMAND_HELP = (
@@ -163,8 +165,20 @@ def build_parser() -> argparse.ArgumentParser:
     _add_claims(found.add_parser("claims", parents=[common], help=_LIST_CLAIMS_HELP))
     _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
     _add_witness(found.add_parser("witness", parents=[common], help=_WITNESSES_HELP))
+    found.add_parser("requests", parents=[common], help=_REQUESTS_HELP)
+    _add_confirm(found.add_parser("confirm", parents=[common], help=_CONFIRM_HELP))
     _add_audit_verify(found.add_parser("audit-verify", parents=[common], help=_VERIFY_HELP))
     return parser
+
+
+def _add_confirm(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show what an owner asked for in the browser, in words and as a command line, and run that "
+        "command once you typed yes. Whoever controls the web server can ask for anything: confirm "
+        "only what you read here and want."
+    )
+    parser.add_argument("digest", metavar="ID", help="as `requests` shows it")
+    parser.add_argument("--drop", action="store_true", help="forget it instead")
 
 
 def _add_audit_verify(parser: argparse.ArgumentParser) -> None:
