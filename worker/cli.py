@@ -17,13 +17,14 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
-from qserver.program import completion_script, formatter_of, loading
+from qserver.program import completion_script, formatter_of, loading, telling_if_long
 from worker.owner.arrivals.findings import StrictError
 from worker.parser import build_parser
 from worker.sources.address import address_of
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
     from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
 
+_SILENT = {
+    "audit-model": "attacking the model",
+    "audit-verify": "adding up what everybody lost",
+    "backup": "copying",
+    "doctor": "checking",
+    "restore": "putting back and checking",
+}
+"""What commands do that say nothing meanwhile, if they take long."""
 STRICT = 3
 """Exit code of an append that --strict stopped."""
 
@@ -47,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             state_dir=arguments.state,
             witness=arguments.witness,
         )
-        return _COMMANDS[arguments.command](arguments, settings)
+        silent = _SILENT.get(arguments.command)
+        with telling_if_long(silent, sys.stderr) if silent else nullcontext():
+            return _COMMANDS[arguments.command](arguments, settings)
     except QServerError as exc:
         _say(f"{exc.code}: {exc}")
         return STRICT if isinstance(exc, StrictError) else 1

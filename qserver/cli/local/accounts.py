@@ -47,6 +47,9 @@ def register(commands: Commands, runtime: Runtime) -> None:
     create.add_argument("name", metavar="NAME")
     create.add_argument("--role", choices=ROLES, required=True, help="owners also read the audit")
     listing = kinds.add_parser("list", help="show the accounts")
+    shape = listing.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print JSON")
+    shape.add_argument("--csv", action="store_true", help="print CSV")
     renew = kinds.add_parser("renew", help="show a new token; the one before ends")
     let_in = kinds.add_parser("let-in", help="let in a group of the provider", description=_LET_IN)
     revoke = kinds.add_parser("revoke", help="end an account's token, or shut out GROUP/NAME")
@@ -114,7 +117,13 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
             if (text := _allowance_text(book.allowance(account.name, population)))
         )
         rows.append((account.name, account.role, account.token_id or "-", state, bounds or "-"))
-    runtime.console.table(("account", "role", "token id", "token", "allowance"), rows)
+    header = ("account", "role", "token id", "token", "allowance")
+    if args.json:
+        runtime.console.json([dict(zip(header, row, strict=True)) for row in rows])
+    elif args.csv:
+        runtime.console.csv(header, rows)
+    else:
+        runtime.console.table(header, rows)
     return ExitCode.OK
 
 
