@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import pytest
 
 from qserver.cli.main import main as server
 from qserver.errors import CapacityError
+from qserver.query.domain_file import domain_to_document
 from qserver.storage.keys import WISHES
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.wishes import MOST, Wishes
+from tests.deployment import PEOPLE as PEOPLE_DOMAIN
 from tests.portal.portal_site import SAME_ORIGIN, Browser
 from tests.portal.test_owner_pages import signed_in
 from worker.cli import main as worker
@@ -90,6 +93,26 @@ def test_accounts_and_allowances_are_confirmed_by_the_owners_commands(
     assert guarded.book.account("eve").token_id
     assert server(["account", "requests", *place(guarded)[2:]], environ={}) == 0
     assert "none waits" in capsys.readouterr().out
+
+
+def test_an_attach_is_the_commands_own_with_its_refusals(
+    guarded: Browser, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    signed_in(guarded, "boss", "owner")
+    folder = guarded.town.settings.state_dir
+    domain = folder / "d.json"
+    domain.write_text(json.dumps(domain_to_document(PEOPLE_DOMAIN)))
+    (folder / "more.csv").write_text("age,sex\n20,Male\n21,Female\n")
+    files = {"data": str(folder / "more.csv"), "domain": str(domain), "limit": "0.5"}
+    wrong = asked(guarded, "attach", name="more", population="town", **{**files, "limit": "7"})
+    typed(monkeypatch, "yes\n")
+    assert worker(["confirm", wrong, *place(guarded)]) == 1
+    assert "be the limit that population town has" in capsys.readouterr().err
+    assert wrong in guarded.text(PLACE)
+    right = asked(guarded, "attach", name="more", population="town", **files)
+    typed(monkeypatch, "yes\n")
+    assert worker(["confirm", right, *place(guarded)]) == 0
+    assert guarded.town.service().dataset("more").population == "town"
 
 
 def test_only_owners_file_and_only_by_our_forms(guarded: Browser) -> None:

@@ -124,6 +124,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "Make the account {name} with the role {role}; its token is shown here.",
             (_ACCOUNT, _ROLE),
         ),
+        "let-in": Command(
+            "qserver",
+            ("account", "let-in"),
+            "Let a group in",
+            "Let in {name}, of the identity provider, with the role {role}.",
+            (Field("name", "Group with a slash, or GROUP/NAME"), _ROLE),
+        ),
         "revoke": Command(
             "qserver",
             ("account", "revoke"),
