@@ -32,8 +32,7 @@ from worker.owner.checks.audit import audit, examine
 from worker.owner.restore import restore
 from worker.private.registry import Registry
 
-_JOURNAL = "journal of "
-_ASKED = (_JOURNAL, "books of ", "released answers of ", "witness of ")
+_ASKED = ("journal of ", "books of ", "released answers of ", "witness of ")
 """The checks of the worker's doctor that a restored folder must pass."""
 
 
@@ -169,8 +168,7 @@ def _check(
         restore(settings, registry=registry, accept_loss=(), log=log, say=say)
         findings = [(f.check, f.ok, f.text) for f in examine(registry, settings)]
         faults = [f"{check}: {text}" for check, ok, text in findings if not ok and _asked(check)]
-        # A charge between store and journal is burnt by now, and is the log's alone.
-        checks = [one for one in audit(registry, settings) if not one.subject.startswith(_JOURNAL)]
+        checks = audit(registry, settings)
         faults += [f"{check.subject}: {check.text}" for check in checks if not check.ok]
         if faults:
             raise StoreCorruptError(f"The backup is not put back. {' '.join(faults)}")

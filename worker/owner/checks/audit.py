@@ -7,6 +7,7 @@ with the ledger.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,7 +82,9 @@ def _of_charges(name: str, n_since: int, *, may_be_older: bool) -> AuditCheck:
 def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
     """How many jobs the journal has charged after the log's last charge.
 
-    The entries of a log name one another, so the last one stands for all of them.
+    The entries of a log name one another, so the last one stands for all of them. A worker that
+    was killed between store and journal left charges of jobs that are burnt since; they come last
+    until the next charge.
 
     Raises:
         StoreCorruptError: the log's last charge is not one that the journal has.
@@ -93,7 +96,11 @@ def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
                 ends.append(record.charges_digest)
             elif isinstance(record, Adopted):
                 ends[-1] = ""  # What was charged before is not in this journal.
-    last = digest_of(charges[-1]) if charges else GENESIS
+        unwritten = journal.state.burnt - journal.state.reserved.keys()
+    known = list(charges)
+    while known and json.loads(known[-1]).get("job") in unwritten:
+        known.pop()
+    last = digest_of(known[-1]) if known else GENESIS
     if last not in ends and ends != [""]:
         raise StoreCorruptError("The log's last charge is not one that the journal has.")
     return len(ends) - 1 - (ends.index(last) if last in ends else 0)
