@@ -13,11 +13,12 @@ import argparse
 import gc
 import json
 import logging
+import threading
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 THREAD_LIMITS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -45,6 +46,29 @@ def loading() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def telling_if_long(text: str, to: TextIO, *, after_s: float = 2.0) -> Iterator[None]:
+    """Write one line to a terminal if the block takes longer than `after_s` seconds.
+
+    No share, count or time is shown: these could tell of private data.
+    """
+    if not to.isatty():
+        yield
+        return
+
+    def tell() -> None:
+        to.write(text + "\n")
+        to.flush()
+
+    timer = threading.Timer(after_s, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 SHELLS = ("bash", "zsh", "fish")

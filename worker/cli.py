@@ -17,21 +17,32 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
-from qserver.program import completion_script, formatter_of, loading
+from qserver.program import completion_script, formatter_of, loading, telling_if_long
 from worker.owner.arrivals.findings import StrictError
 from worker.parser import build_parser
 from worker.sources.address import address_of
 
 if TYPE_CHECKING:
     from qserver.query.domain import Domain
+    from qserver.storage.encoding.wish import Wish
+    from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
 
+_SILENT = {
+    "audit-model": "attacking the model",
+    "audit-verify": "adding up what everybody lost",
+    "backup": "copying",
+    "doctor": "checking",
+    "restore": "putting back and checking",
+}
+"""What commands do that say nothing meanwhile, if they take long."""
 STRICT = 3
 """Exit code of an append that --strict stopped."""
 
@@ -45,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             state_dir=arguments.state,
             witness=arguments.witness,
         )
-        return _COMMANDS[arguments.command](arguments, settings)
+        silent = _SILENT.get(arguments.command)
+        with telling_if_long(silent, sys.stderr) if silent else nullcontext():
+            return _COMMANDS[arguments.command](arguments, settings)
     except QServerError as exc:
         _say(f"{exc.code}: {exc}")
         return STRICT if isinstance(exc, StrictError) else 1
@@ -200,7 +213,25 @@ def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
     return run(settings, registry=registry, log=_log(registry, settings), say=_say)
 
 
+def _backup(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.backups.making import back_up
+    from worker.owner.backups.putting_back import kept_lines
+
+    note = back_up(
+        arguments.file.absolute(),
+        settings=settings,
+        registry=_registry(settings),
+        with_data=not arguments.without_data,
+        say=_say,
+    )
+    words = [f"{arguments.file} is PRIVATE and has:", *kept_lines(note)]
+    _show(arguments, json.dumps(asdict(note)), "\n".join(words))
+    return 0
+
+
 def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
+    if arguments.file is not None:
+        return _put_back(arguments, settings)
     from worker.owner.restore import restore
 
     registry = _registry(settings)
@@ -212,6 +243,21 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
         say=_print,
     )
     return 0 if complete else 1
+
+
+def _put_back(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.backups.putting_back import PutBack, put_back
+
+    if settings.redis_url or arguments.accept_loss:
+        raise ConfigError("file", "be given without --redis-url and --accept-loss")
+    done = put_back(
+        PutBack(arguments.file, arguments.journals, arguments.nothing_since),
+        settings=settings,
+        witness=_witnesses(settings),
+        log=logging.getLogger("qserver.worker"),
+        say=_print,
+    )
+    return 0 if done else 1
 
 
 def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -304,6 +350,42 @@ def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0 if all(f.ok for f in found) else 1
 
 
+def _requests(arguments: argparse.Namespace, settings: Settings) -> int:
+    from qserver.storage.wishes import Wishes
+
+    found = [one for one in Wishes.open(settings, role="worker").all() if _is_ours(one)]
+    lines = [f"{one.digest}  {one.words}\n  {one.line}" for one in found] or ["none waits"]
+    plain = [{"id": one.digest, "command": one.line, "by": one.by, "at": one.at} for one in found]
+    _show(arguments, json.dumps(plain), "\n".join(lines))
+    return 0
+
+
+def _confirm(arguments: argparse.Namespace, settings: Settings) -> int:
+    from qserver.storage.wishes import Wishes
+
+    wishes = Wishes.open(settings, role="worker")
+    wish = wishes.one(arguments.digest)
+    if not _is_ours(wish):
+        raise ConfigError("id", "be confirmed by `qserver account confirm`", wish.digest)
+    if not arguments.drop:
+        _say(f"{wish.words}\n  {wish.line}\nType yes to do this:")
+        if sys.stdin.readline().strip() != "yes":
+            _say("Nothing was done.")
+            return 1
+        here = [("--redis-url", arguments.redis_url), ("--state", arguments.state)]
+        here.append(("--witness", arguments.witness))
+        places = [f"{option}={value}" for option, value in here if value is not None]
+        code = main([*wish.argv, *places, *(["--json"] if arguments.json else [])])
+        if code:
+            return code
+    wishes.drop(wish.digest)
+    return 0
+
+
+def _is_ours(wish: Wish) -> bool:
+    return wish.command.program == "qserver-worker"
+
+
 def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
     from worker.owner.checks.audit import audit
 
@@ -315,13 +397,17 @@ def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _registry(settings: Settings) -> Registry:
     """The worker's folder, with the witness that the settings name."""
-    from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
+
+    return Registry(settings.state_dir, witness=_witnesses(settings))
+
+
+def _witnesses(settings: Settings) -> WitnessSettings | None:
+    from worker.journal.witness import WitnessSettings
 
     required = settings.witness_need == "required"
     folder = Path(settings.witness).resolve()
-    witness = WitnessSettings(folder, required) if settings.witness else None
-    return Registry(settings.state_dir, witness=witness)
+    return WitnessSettings(folder, required) if settings.witness else None
 
 
 def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -382,6 +468,7 @@ _COMMANDS = {
     "doctor": _doctor,
     "completion": _completion,
     "domain": _domain_file,
+    "backup": _backup,
     "restore": _restore,
     "detach": _detach,
     "append": _append,
@@ -393,5 +480,7 @@ _COMMANDS = {
     "claims": _claims,
     "declare-disjoint": _declare,
     "witness": _witness,
+    "requests": _requests,
+    "confirm": _confirm,
     "audit-verify": _audit_verify,
 }

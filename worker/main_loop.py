@@ -19,7 +19,7 @@ from qserver.errors import (
 )
 from worker.constants import WORKER
 from worker.journal.files import NO_ROOM, require_room
-from worker.journal.journal import Journal, JournalFullError
+from worker.journal.journal import CLOSED, Journal, JournalFullError
 from worker.noise.randomness import SystemEntropy
 from worker.owner.witness import NO_WITNESS
 from worker.private.entry import (
@@ -207,6 +207,9 @@ def _work(
     loaded = attached.load()
     for name in loaded.refused:
         say(f"dataset {name} is refused: its file is missing, unreadable or was changed")
+    for name, journal in loaded.trusted.journals.items():
+        if journal.state.closed:
+            say(f"population {name}: {CLOSED}")
     if len(loaded.refused) == len(registry.entries()):
         return 1
 

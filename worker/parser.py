@@ -56,7 +56,10 @@ _STATE_HELP = """folder of the worker's private files, and of the embedded store
 _WITNESS_HELP = """folder on another disk or host in which the worker notes how long its journals
 were, so that an older copy of the state folder is noticed (QSERVER_WITNESS)"""
 _WITNESSES_HELP = "begin the witnesses of rollback, or check them"
-_RESTORE_HELP = "bring a restored store up to the journals, before anything is drawn"
+_REQUESTS_HELP = "list what owners asked for in the browser"
+_CONFIRM_HELP = "run what an owner asked for in the browser"
+_BACKUP_HELP = "write store, journals and data as of one moment into one private file"
+_RESTORE_HELP = "put a backup back, or bring the store up to the journals"
 _DEMAND_HELP = (
     "plan as if the questions that were paid for on DATASET so far would return; it must be of the "
     "same population and domain"
@@ -146,6 +149,7 @@ def build_parser() -> argparse.ArgumentParser:
     found.add_parser("doctor", parents=[common], help="check data, journal and store")
     shell = found.add_parser("completion", parents=[common], help="print a shell's completions")
     shell.add_argument("shell", choices=SHELLS)
+    _add_backup(found.add_parser("backup", parents=[common], help=_BACKUP_HELP))
     _add_restore(found.add_parser("restore", parents=[common], help=_RESTORE_HELP))
     gone = found.add_parser("detach", parents=[common], help="take a dataset off the list")
     gone.add_argument("name", help="the dataset's name")
@@ -161,8 +165,20 @@ def build_parser() -> argparse.ArgumentParser:
     _add_claims(found.add_parser("claims", parents=[common], help=_LIST_CLAIMS_HELP))
     _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
     _add_witness(found.add_parser("witness", parents=[common], help=_WITNESSES_HELP))
+    found.add_parser("requests", parents=[common], help=_REQUESTS_HELP)
+    _add_confirm(found.add_parser("confirm", parents=[common], help=_CONFIRM_HELP))
     _add_audit_verify(found.add_parser("audit-verify", parents=[common], help=_VERIFY_HELP))
     return parser
+
+
+def _add_confirm(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show what an owner asked for in the browser, in words and as a command line, and run that "
+        "command once you typed yes. Whoever controls the web server can ask for anything: confirm "
+        "only what you read here and want."
+    )
+    parser.add_argument("digest", metavar="ID", help="as `requests` shows it")
+    parser.add_argument("--drop", action="store_true", help="forget it instead")
 
 
 def _add_audit_verify(parser: argparse.ArgumentParser) -> None:
@@ -301,7 +317,39 @@ def _add_declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("other", metavar="OTHER")
 
 
+def _add_backup(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write one file that has the store, the journals, the worker's key and the private data "
+        "as codes, while everything runs. Keep it as you keep the data. With --redis-url the "
+        "server sends a snapshot, which its user must be allowed to ask for (+sync)."
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a new file")
+    parser.add_argument(
+        "--without-data",
+        action="store_true",
+        help="leave the private data out: copy STATE/worker/seals and STATE/worker/parts yourself",
+    )
+
+
 def _add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "With a file that `backup` wrote: make the empty folder --state of it, check it by the "
+        "books, and say what may go on. A population whose journal no witness confirms is closed: "
+        "history is answered, and nothing is drawn any more. Without a file: give the store "
+        "everything that the journals have and it lacks."
+    )
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a backup")
+    parser.add_argument(
+        "--journals", type=Path, metavar="DIR", help="later copies of the journals, to go on from"
+    )
+    parser.add_argument(
+        "--nothing-since",
+        action="append",
+        default=[],
+        metavar="POPULATION",
+        help="your word that nothing was charged since the backup (or since --journals); if that "
+        "is wrong, people can lose more than the limit",
+    )
     parser.add_argument(
         "--accept-loss",
         action="append",

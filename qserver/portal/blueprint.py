@@ -35,6 +35,7 @@ from qserver.portal.pages.owner import OwnerPages
 from qserver.portal.pages.saved import SavedPages
 from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.pages.sign_on import SignOnPages
+from qserver.portal.pages.wishes import WishPages
 from qserver.portal.render import page
 from qserver.records.account import Caller
 from qserver.service.service import Service
@@ -86,6 +87,7 @@ class Portal:
         ModelPages(self._service).add_to(routes)
         SavedPages(self._service).add_to(routes)
         OwnerPages(self._service).add_to(routes)
+        WishPages(self._service).add_to(routes)
         SignInPages(SIGN_ON_PATHS[0] if self._sign_on else "").add_to(routes)
         if self._sign_on is not None:
             SignOnPages(self._sign_on).add_to(routes)

@@ -54,6 +54,7 @@ from qserver.service.statement_answers import AnyStatement
 from qserver.storage.encoding.requests import Request
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
+from qserver.storage.wishes import Wishes
 
 __all__ = ["Idempotency", "Service"]
 
@@ -116,6 +117,7 @@ class Service:
         self.ledger = LedgerViews(store, self._prices)
         self.saved = SavedViews(store, self._datasets)
         self.notes = StatementNotes(store, self._datasets)
+        self.wishes = Wishes(store.client)
         self._explained = LastUsed[
             tuple[str, Stamp, str, frozenset[int] | None], Explained[WorkloadExplanation]
         ](MOST_KEPT)

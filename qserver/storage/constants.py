@@ -73,11 +73,8 @@ class StoreConstants:
     known_senders: int = 10_000
     """Most senders that a process remembers. Not measured."""
 
-    rewrite_poll_s: float = 0.05
-    """Seconds between two looks whether the store still rewrites its files. Not measured."""
-
-    rewrite_wait_s: float = 600.0
-    """Seconds after which a backup gives up on a rewrite. Not measured."""
+    rewrite_tries: int = 10
+    """Times that a backup opens the store's files while these are replaced. Not measured."""
 
     lock_wait_s: float = 2.0
     """Seconds that a backup waits for a server that is on its way out. Not measured."""

@@ -11,6 +11,8 @@ GROUP = "workers"
 ACCOUNTS = "qs:accounts"
 TOKENS = "qs:tokens"
 AUDIT = "qs:audit"
+WISHES = "qs:wishes"
+"""Hash: digest -> a command that an owner asked for in the browser."""
 MOST_ROUNDS = 4
 """How often the answer of a job may be refined after its draw, where it is longer than asked."""
 

@@ -22,6 +22,7 @@ PLACES = {
     "model": "/portal/datasets/people/models/MODEL?show=sex&show=age",
     "jobs": "/portal/jobs",
     "owner": "/portal/owner",
+    "requests": "/portal/owner/requests",
     "changes": "/portal/owner/changes",
     "charges": "/portal/datasets/people/charges",
     "nothing": "/portal/datasets/nowhere",

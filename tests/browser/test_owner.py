@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.chromium_page import Visit
 from tests.browser.town_server import TownServer
+from worker.cli import main as worker
 
 
 def sign_in(page: Page, url: str, token: str) -> None:
@@ -99,3 +102,25 @@ def test_an_owner_goes_from_the_page_to_the_log_and_an_analyst_does_not(
     expect(page.get_by_role("link", name="Owner")).to_have_count(0)
     page.goto(f"{town.url}/portal/owner")
     expect(page.get_by_role("alert")).to_contain_text("Only an owner may read this page.")
+
+
+def test_an_owner_asks_by_a_form_and_confirms_where_the_worker_is(
+    visit: Visit, town: TownServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, settings = visit.page, town.town.settings
+    sign_in(page, town.url, town.owner)
+    page.goto(f"{town.url}/portal/owner")
+    page.get_by_role("link", name="Forms").click()
+    form = page.get_by_role("region", name="Raise a limit")
+    form.get_by_label("Population").fill("town")
+    form.get_by_label("New limit, in epsilon").fill("4")
+    form.get_by_role("button").click()
+    expect(page.get_by_text("Raise the limit of population town to 4 epsilon")).to_be_visible()
+    visit.picture("asked")
+    assert visit.faults() == []
+    shown = page.get_by_text(re.compile("qserver-worker confirm [0-9a-f]{20}")).inner_text()
+    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
+    place = ["--state", str(settings.state_dir), "--redis-url", settings.redis_url]
+    assert worker([*shown.split()[1:3], *place]) == 0
+    page.goto(f"{town.url}/portal/owner")
+    expect(page.get_by_text("4 ε", exact=True).first).to_be_visible()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,6 +91,9 @@ def test_an_allowance_is_read_exactly_and_shown(run: Run, town: Deployment) -> N
     bounds = ("--limit", "0.3", "--per-day", "1e-9")
     assert run("account", "allow", "ann", "--population", "town", *bounds).code == ExitCode.OK
     assert "town: 0.3 epsilon in all, 0.000000001 epsilon a day" in run("account", "list").out
+    [row] = csv.DictReader(io.StringIO(run("account", "list", "--csv").out))
+    assert (row["account"], row["allowance"][:16]) == ("ann", "town: 0.3 epsilo")
+    assert json.loads(run("account", "list", "--json").out) == [row]
     run("account", "allow", "ann", "--population", "town")
     assert "epsilon" not in run("account", "list").out
 

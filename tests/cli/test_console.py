@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from decimal import Decimal
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.cli.console import Console, epsilon_text, interval_text, percent_text
+from qserver.program import telling_if_long
 from qserver.text import (
     ADDS_NOTHING,
     LookedNumber,
@@ -166,3 +168,29 @@ def test_a_table_aligns_names_left_and_numbers_right() -> None:
         "a        1",
         "longer   0.25",
     ]
+
+
+class Told(Terminal):
+    """A terminal that lets others wait until something is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, text: str) -> int:
+        n = super().write(text)
+        self.written.set()
+        return n
+
+
+def test_what_takes_long_is_told_once_and_on_terminals_alone() -> None:
+    to = Told()
+    with telling_if_long("checking", to, after_s=0.0):
+        assert to.written.wait(60)
+    assert to.getvalue() == "checking\n"
+    for quick, after_s in ((Told(), 10_000.0), (io.StringIO(), 0.0)):
+        before = threading.active_count()
+        with telling_if_long("checking", quick, after_s=after_s):
+            is_waiting = threading.active_count() > before
+        assert is_waiting == quick.isatty()
+        assert quick.getvalue() == ""

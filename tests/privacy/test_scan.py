@@ -33,7 +33,6 @@ from qserver.cli.processes import (
 )
 from qserver.config import Settings
 from qserver.records.charge import NANO
-from qserver.storage.operation.backup import make_backup
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import Deployment
@@ -48,6 +47,8 @@ from tests.privacy.scan import (
     text_secret,
 )
 from worker.journal.records import Attached
+from worker.owner.backups.archive import extract
+from worker.owner.backups.making import back_up
 from worker.owner.checks.audit import examine
 
 pytestmark = [
@@ -136,10 +137,19 @@ class Recorded:
         return "\n".join(f"{f.check}: {f.text}" for f in findings).encode()
 
     def backup(self) -> dict[str, bytes]:
-        """The files of a backup that is made now."""
-        target = Path(tempfile.mkdtemp(dir=self.folder)) / "backup"
-        make_backup(self.folder / "state", target)
-        return {f"backup {name}": text for name, text in files_under(target).items()}
+        """The store's part of a backup that is made now; the rest is the worker's folder."""
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        settings = replace(self.settings, redis_url="", state_dir=self.folder / "state")
+        note = back_up(
+            folder / "file",
+            settings=settings,
+            registry=self.town.registry,
+            with_data=True,
+            say=pytest.fail,
+        )
+        extract(folder / "file", note, folder / "parts")
+        found = files_under(folder / "parts" / "store")
+        return {f"backup {name}": text for name, text in found.items()}
 
     def digests(self) -> dict[str, str]:
         """Those of the content, which the journal has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from qserver.service.quoted.notes import StatementNote
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
+from qserver.storage.operation.backup import snapshot_of_server
 from qserver.storage.operation.facts import forbidden_powers
 from qserver.storage.server.connection import Scripts, StoreClient, connect
 from tests.deployment import Deployment
@@ -43,6 +45,7 @@ class Town:
     worker: Deployment
     web: Deployment
     owner_url: str
+    backup_url: str
 
     @property
     def web_client(self) -> StoreClient:
@@ -71,7 +74,7 @@ def town(tmp_path: Path, store_url: str, redis_client: StoreClient, phi: float) 
         urls[name] = store_url.replace("unix://", f"unix://{name}:{password}@")
     worker = Deployment.make(tmp_path, urls["worker"], limit="2", phi=phi)
     web = replace(worker, settings=replace(worker.settings, redis_url=urls["web"]))
-    yield Town(worker, web, urls["owner"])
+    yield Town(worker, web, urls["owner"], urls["backup"])
     redis_client.execute_command("ACL", "DELUSER", *urls)
 
 
@@ -129,6 +132,10 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     assert ask(town, length=40, by="team/cyn").source == "refined"
     changes = AuditLog(connect(town.owner_url, role="owner")).changes()
     assert len(changes) == 7
+    with ExitStack() as stack:
+        assert snapshot_of_server(town.backup_url, stack)[1].n_bytes > 1000
+    with ExitStack() as stack, pytest.raises(StoreError, match="of a user with \\+sync"):
+        snapshot_of_server(town.owner_url, stack)
 
 
 @pytest.mark.parametrize("phi", [MIN_PHI])
@@ -247,5 +254,6 @@ def test_the_file_names_every_user_with_a_password_to_be_replaced() -> None:
     assert re.findall(r"^user (\w+) on >([A-Z-]+) ", text, re.MULTILINE) == [
         ("web", "WEB-PASSWORD"),
         ("worker", "WORKER-PASSWORD"),
+        ("backup", "BACKUP-PASSWORD"),
         ("owner", "OWNER-PASSWORD"),
     ]

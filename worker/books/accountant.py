@@ -137,6 +137,7 @@ class Accountant:
         self._open: dict[str, dict[str, Any]] = {}
         self._levels: dict[str, int] = {}
         self._judged: tuple[Account, Ahead] | None = None
+        self._closed = False
 
     def judge(self, plan: str, *, nominal_nano: int = 0) -> str:
         """Whether the plan, its JSON as the journal will have it, costs no more than it says.
@@ -151,6 +152,8 @@ class Accountant:
             BookFaultError: somebody loses more, or a line of the journal is wrong.
         """
         self.read()
+        if self._closed:
+            raise BookFaultError("a backup was restored, and nobody knows what was drawn since")
         for one in self.accounts.values():
             if one.fault:
                 raise BookFaultError(f"{one.dataset}: {one.fault}")
@@ -303,6 +306,8 @@ class Accountant:
                 self.pairs.update((str(a), str(b)) for a, b in fields["pairs"])
             case "adopted":
                 self._forget("what was spent before its journal began is the store's word")
+            case "restored":
+                self._closed = self._closed or fields["word"] != "nothing since"
             case "reserved":
                 self._reserve(fields)
             case "released":

@@ -34,6 +34,11 @@ from worker.journal.records import (
 from worker.journal.state import JournalState
 from worker.journal.witness import Testimony, Witness, WitnessAwayError
 
+CLOSED = (
+    "The population is closed: its journal comes from a backup, and nobody knows what was drawn "
+    "since. History is answered, and nothing is drawn any more."
+)
+
 
 class JournalFullError(JournalError):
     """The journal's disk has no room. It may pass; then open the journal anew."""

@@ -93,6 +93,22 @@ class Adopted:
 
 
 @dataclass(frozen=True)
+class Restored:
+    """The journal is as a backup had it, and no witness tells that this is all of it.
+
+    Args:
+        word: `nothing since` where the owner says that nothing was charged since the backup;
+            `unknown` where nobody does: then nothing is drawn for this population any more.
+    """
+
+    word: str
+
+    def __post_init__(self) -> None:
+        if self.word not in ("nothing since", "unknown"):
+            reject("word", "be `nothing since` or `unknown`")
+
+
+@dataclass(frozen=True)
 class DeclaredDisjoint:
     """The owner's word, after they were attached, that snapshots have no person in common.
 
@@ -406,6 +422,7 @@ Record = (
     | Sealed
     | Retired
     | HistoryChained
+    | Restored
     | Group
 )
 _KINDS: Mapping[str, type[Record]] = MappingProxyType(
@@ -423,6 +440,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "sealed": Sealed,
         "retired": Retired,
         "history-chained": HistoryChained,
+        "restored": Restored,
         "group": Group,
     }
 )

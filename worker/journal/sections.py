@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from qserver.errors import FencedError, JournalError
 from qserver.records.audit_chain import relinked
 from qserver.storage.encoding.requests import Reservation, events_of
-from worker.journal.journal import Journal
+from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import (
     Adopted,
     Attached,
@@ -153,8 +153,14 @@ def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
 
 
 def check_witness(journal: Journal) -> bool:
-    """As `Journal.check_room` and `Journal.check_witness`, in a section for them."""
+    """As `Journal.check_room` and `Journal.check_witness`, in a section for them.
+
+    Raises:
+        JournalError: the population is closed, or as these do.
+    """
     with journal.exclusive():
+        if journal.state.closed:
+            raise JournalError(CLOSED)
         journal.check_room()
         return journal.check_witness()
 

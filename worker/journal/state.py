@@ -23,6 +23,7 @@ from worker.journal.records import (
     Record,
     Released,
     Reserved,
+    Restored,
     Retired,
     Sealed,
 )
@@ -47,6 +48,7 @@ class JournalState:
         retired: by snapshot, up to where its records are erased.
         adopted_version: the ledger version of a store that was trusted when the journal began.
         open_jobs: reserved and neither released nor burnt, oldest first.
+        closed: more may have been drawn than the journal has, so nothing is drawn for ever.
 
     The rules: `Opened` comes first, and once. There is one limit, which only `LimitRaised` moves.
     Ledger versions rise; spending neither falls nor passes the limit. A job is reserved at most
@@ -73,6 +75,7 @@ class JournalState:
         self.parts: dict[str, list[Sealed]] = {}
         self.retired: dict[str, Retired] = {}
         self.adopted_version: int | None = None
+        self.closed = False
 
     @property
     def last_reserved_job(self) -> str | None:
@@ -146,10 +149,17 @@ class JournalState:
                 self._apply_periods(record)
             case LimitRaised() | DeclaredDisjoint() | MeasureSet() | ClaimsSet():
                 self._apply_word(record)
-            case Adopted():
-                self.heads.clear()
-                self.spent_nano = record.spent_nano
-                self.ledger_version = self.adopted_version = record.ledger_version
+            case Restored() | Adopted():
+                self._apply_origin(record)
+
+    def _apply_origin(self, record: Restored | Adopted) -> None:
+        """Add that the journal, or the one before it, was not there all the time."""
+        if isinstance(record, Restored):
+            self.closed = self.closed or record.word == "unknown"
+            return
+        self.heads.clear()
+        self.spent_nano = record.spent_nano
+        self.ledger_version = self.adopted_version = record.ledger_version
 
     def _apply_periods(self, record: Sealed | Retired) -> None:
         """Add what became of a snapshot's periods."""
@@ -221,6 +231,8 @@ class JournalState:
                 _refuse("`spent_nano_after` must not fall in a group")
 
     def _check_reserved(self, record: Reserved) -> None:
+        if self.closed:
+            _refuse("nothing is charged once a backup was restored and nobody knows what followed")
         if record.job in self.reserved or record.job in self.burnt:
             _refuse("a job must be reserved once, and never after it is burnt")
         if record.ledger_version <= self.ledger_version:

@@ -152,6 +152,10 @@ class Registry:
             if path not in named:
                 path.unlink(missing_ok=True)
 
+    def still(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other commands from changing what is attached and its seals."""
+        return self._locked("datasets.lock")
+
     def comparing(self) -> contextlib.AbstractContextManager[None]:
         """Keep other commands from writing down a new snapshot while files are compared."""
         return self._locked("content.lock")

@@ -1,1 +1,1 @@
-"""Commands that ask no server: demo, serve, doctor, backup, accounts, audit, audit-structure."""
+"""Commands that ask no server: demo, serve, doctor, accounts, audit, audit-structure."""

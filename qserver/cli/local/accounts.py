@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from qserver.cli.console import epsilon_text
@@ -13,6 +14,8 @@ from qserver.records.account import ROLES, Allowance
 
 if TYPE_CHECKING:
     from qserver.storage.accounts import AccountBook
+    from qserver.storage.encoding.wish import Wish
+    from qserver.storage.wishes import Wishes
 
 _NANO = 10**9
 _ACCOUNT = """\
@@ -29,6 +32,11 @@ _ALLOW = """\
 Set what an account may spend of a population's budget, within the population's own limit: in all,
 and within any 24 hours. What is not given is without a bound. The worker refuses what passes it.
 """
+_CONFIRM = """\
+Show what an owner asked for in the browser, in words and as a command line, and run that command
+once you typed yes. Whoever controls the web server can ask for anything: confirm only what you read
+here and want.
+"""
 
 
 def register(commands: Commands, runtime: Runtime) -> None:
@@ -39,10 +47,17 @@ def register(commands: Commands, runtime: Runtime) -> None:
     create.add_argument("name", metavar="NAME")
     create.add_argument("--role", choices=ROLES, required=True, help="owners also read the audit")
     listing = kinds.add_parser("list", help="show the accounts")
+    shape = listing.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print JSON")
+    shape.add_argument("--csv", action="store_true", help="print CSV")
     renew = kinds.add_parser("renew", help="show a new token; the one before ends")
     let_in = kinds.add_parser("let-in", help="let in a group of the provider", description=_LET_IN)
     revoke = kinds.add_parser("revoke", help="end an account's token, or shut out GROUP/NAME")
     allow = kinds.add_parser("allow", help="set what an account may spend", description=_ALLOW)
+    requests = kinds.add_parser("requests", help="list what owners asked for in the browser")
+    confirm = kinds.add_parser("confirm", help="do what an owner asked for", description=_CONFIRM)
+    confirm.add_argument("digest", metavar="ID", help="as `requests` shows it")
+    confirm.add_argument("--drop", action="store_true", help="forget it instead")
     let_in.add_argument("--role", choices=ROLES, default="analyst", help="of the group's members")
     for parser in (renew, let_in, revoke, allow):
         parser.add_argument("name", metavar="NAME")
@@ -56,6 +71,8 @@ def register(commands: Commands, runtime: Runtime) -> None:
         (let_in, run_let_in),
         (revoke, run_revoke),
         (allow, run_allow),
+        (requests, run_requests),
+        (confirm, run_confirm),
     )
     for parser, run in runs:
         add_store_options(parser, runtime)
@@ -100,7 +117,13 @@ def run_list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
             if (text := _allowance_text(book.allowance(account.name, population)))
         )
         rows.append((account.name, account.role, account.token_id or "-", state, bounds or "-"))
-    runtime.console.table(("account", "role", "token id", "token", "allowance"), rows)
+    header = ("account", "role", "token id", "token", "allowance")
+    if args.json:
+        runtime.console.json([dict(zip(header, row, strict=True)) for row in rows])
+    elif args.csv:
+        runtime.console.csv(header, rows)
+    else:
+        runtime.console.table(header, rows)
     return ExitCode.OK
 
 
@@ -113,6 +136,48 @@ def run_allow(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     text = _allowance_text(allowance) or "no bound of its own"
     runtime.console.line(f"{args.name} on {args.population}: {text}.")
     return ExitCode.OK
+
+
+def run_requests(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Show what waits to be confirmed here."""
+    found = [one for one in _wishes(args, runtime).all() if _is_ours(one)]
+    for wish in found:
+        runtime.console.line(f"{wish.digest}  {wish.words}\n  {wish.line}")
+    if not found:
+        runtime.console.line("none waits")
+    return ExitCode.OK
+
+
+def run_confirm(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+    """Run what an owner asked for, once it was read and confirmed here."""
+    wishes = _wishes(args, runtime)
+    wish = wishes.one(args.digest)
+    if not _is_ours(wish):
+        raise ConfigError("id", "be confirmed by `qserver-worker confirm`", wish.digest)
+    if not args.drop:
+        runtime.console.note(f"{wish.words}\n  {wish.line}\nType yes to do this:")
+        if sys.stdin.readline().strip() != "yes":
+            runtime.console.note("Nothing was done.")
+            return ExitCode.FAILURE
+        parser = argparse.ArgumentParser(prog="qserver")
+        register(parser.add_subparsers(required=True), runtime)
+        asked = parser.parse_args(wish.argv)
+        asked.redis_url, asked.state = args.redis_url, args.state
+        code: ExitCode = asked.run(asked, runtime)
+        if code != ExitCode.OK:
+            return code
+    wishes.drop(wish.digest)
+    return ExitCode.OK
+
+
+def _is_ours(wish: Wish) -> bool:
+    return wish.command.program == "qserver"
+
+
+def _wishes(args: argparse.Namespace, runtime: Runtime) -> Wishes:
+    from qserver.storage.wishes import Wishes
+
+    return Wishes.open(store_settings(args, runtime), role="owner")
 
 
 def _book(args: argparse.Namespace, runtime: Runtime) -> AccountBook:

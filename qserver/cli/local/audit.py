@@ -37,7 +37,8 @@ def register(commands: Commands, runtime: Runtime) -> None:
 
 def run_export(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Write the log of a store to a new file."""
-    lines = list(_of_store(args, runtime).to_lines())
+    with runtime.console.progress("Reading the log"):
+        lines = list(_of_store(args, runtime).to_lines())
     try:
         with args.file.open("x", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
@@ -51,8 +52,9 @@ def run_verify(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Check a log and print the findings; fails if one is a fault."""
     from qserver.storage.audit_check import check_export
 
-    export = _of_store(args, runtime) if args.file is None else _of_file(args.file)
-    checks = check_export(export)
+    with runtime.console.progress("Checking the log"):
+        export = _of_store(args, runtime) if args.file is None else _of_file(args.file)
+        checks = check_export(export)
     if args.json:
         runtime.console.json({"checks": [asdict(check) for check in checks]})
     else:

@@ -78,7 +78,8 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
     if args.plot is not None:
         check_svg_path(args.plot)
-    report = structural_report(_request(args, _structure(args)))
+    with runtime.console.progress("Bounding what the structure tells"):
+        report = structural_report(_request(args, _structure(args)))
     if args.plot is not None:
         from qserver.answering.plots.chart import svg_of
         from qserver.answering.plots.tracing import tracing_chart

@@ -1,4 +1,4 @@
-"""The options of the commands on this machine's store: demo, serve, doctor, backup, restore.
+"""The options of the commands on this machine's store: demo, serve, doctor, metrics.
 
 The options are apart from the code of the commands. A command that only talks HTTP therefore starts
 without loading Redis and numerics.
@@ -28,14 +28,6 @@ _DOCTOR = """\
 Check what a server stands on: the state folder, the store (reachable, new enough, durable), the
 workers, HTTP and the numeric libraries. Each fault comes with what to do. Nothing is changed.
 """
-_BACKUP = """\
-Copy the embedded store on a state folder into a new folder, running or not, load the copy, and say
-what it holds. It does not hold the worker's folder: copy its journals to another place often.
-"""
-_RESTORE = """\
-Put a backup on a state folder that has no store, and load it. What was charged since then is known
-to the worker's journal: run `qserver-worker restore` before any worker.
-"""
 _METRICS = """\
 Answer Prometheus on this machine: requests as the HTTP processes count them in QSERVER_METRICS_DIR,
 and budgets, queues and workers as the store tells.
@@ -47,7 +39,6 @@ def register(commands: Commands, runtime: Runtime) -> None:
     _register_demo(commands, runtime)
     _register_serve(commands)
     _register_doctor(commands, runtime)
-    _register_backup(commands)
     _register_metrics(commands, runtime)
 
 
@@ -103,21 +94,6 @@ def _register_doctor(commands: Commands, runtime: Runtime) -> None:
     parser.set_defaults(run=_run_doctor)
 
 
-def _register_backup(commands: Commands) -> None:
-    parser = commands.add_parser("backup", help="copy the embedded store", description=_BACKUP)
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="its state folder")
-    parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="a new folder")
-    parser.set_defaults(run=_run_backup)
-    parser = commands.add_parser("restore", help="put a backup back", description=_RESTORE)
-    parser.add_argument(
-        "--from", type=Path, required=True, dest="source", metavar="DIR", help="the backup"
-    )
-    parser.add_argument(
-        "--state", type=Path, required=True, metavar="DIR", help="a state folder without a store"
-    )
-    parser.set_defaults(run=_run_restore)
-
-
 def _register_metrics(commands: Commands, runtime: Runtime) -> None:
     parser = commands.add_parser(
         "metrics", help="answer Prometheus on this machine", description=_METRICS
@@ -163,18 +139,6 @@ def _run_serve(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         from qserver.cli.local.serve import run
 
     return run(args, runtime)
-
-
-def _run_backup(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.cli.local.backup import run_backup
-
-    return run_backup(args, runtime)
-
-
-def _run_restore(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    from qserver.cli.local.backup import run_restore
-
-    return run_restore(args, runtime)
 
 
 def _run_metrics(args: argparse.Namespace, runtime: Runtime) -> ExitCode:

@@ -46,7 +46,8 @@ class Finding:
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Check everything and print the findings; fails if one is a fault."""
-    findings = list(_all_findings(args, runtime))
+    with runtime.console.progress("Checking"):
+        findings = list(_all_findings(args, runtime))
     if args.json:
         runtime.console.json({"findings": [asdict(finding) for finding in findings]})
     else:

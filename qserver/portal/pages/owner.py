@@ -177,7 +177,7 @@ class LogView:
     newer: str
 
 
-def _owners_only(show: Callable[_P, _R]) -> Callable[_P, _R]:
+def owners_only(show: Callable[_P, _R]) -> Callable[_P, _R]:
     """The page for owners; AccessError for everybody else."""
 
     @wraps(show)
@@ -205,7 +205,7 @@ class OwnerPages:
             ("/datasets/<dataset>/charges.csv", self.download_charges),
         )
         for rule, show in shows:
-            routes.get(rule)(_owners_only(show))
+            routes.get(rule)(owners_only(show))
 
     def show_owner(self) -> str:
         """What an owner oversees, on one page."""

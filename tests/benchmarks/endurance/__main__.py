@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import json
 import random
-import shutil
 import signal
 import sys
 import tempfile
@@ -90,7 +89,7 @@ class Run:
         rotated = self._rotate(self.streams[tenth % len(self.streams)], tenth)
         copy = self.site.folder / "backup"
         backup_s = self.site.backup(copy)
-        shutil.rmtree(copy)
+        copy.unlink()
         memory, disk = self.site.memory_mb(), self.site.disk_mb()
         restart = self._restart((signal.SIGTERM, signal.SIGKILL)[tenth % 2])
         return {

@@ -18,7 +18,6 @@ from qserver.client.http import HttpClient
 from tests.benchmarks.load import ROOT
 from tests.cli.local.running_program import (
     Program,
-    command,
     running,
     started,
     wait_until_gone,
@@ -73,8 +72,8 @@ class Site:
         return self._run(worker_command(*arguments, "--state", str(self.state)))
 
     def backup(self, to: Path) -> float:
-        """Seconds that a backup of the store takes."""
-        return self._run(command("backup", "--state", str(self.state), "--to", str(to)))
+        """Seconds that a backup takes."""
+        return self.owner("backup", str(to))
 
     def _run(self, call: Sequence[str]) -> float:
         begun = time.monotonic()

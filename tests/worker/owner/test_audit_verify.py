@@ -18,6 +18,7 @@ from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment
+from tests.worker.crashes import die_at
 from tests.worker.forge import forge_end_of_charges, forge_ledger
 from worker.books.lines import UnknownFactsError
 from worker.cli import main
@@ -64,6 +65,19 @@ def test_an_honest_log_passes_and_the_books_say_what_was_lost(town: Deployment) 
     books = next(check.text for check in checks if check.subject == "books of town")
     assert "lost at most by anybody" in books
     assert {c.subject for c in check_export(export(town))} < {c.subject for c in checks}
+
+
+def test_a_charge_that_a_killed_worker_left_unwritten_is_no_fault_and_others_are(
+    town: Deployment, redis_client: StoreClient
+) -> None:
+    town.submit({"age": 22}, length=60)
+    die_at(town, redis_client, "_writer.reserve", after=True)
+    town.work_off()
+    assert failed(audit(town.registry, town.settings)) == {}
+    last = json.loads(str(redis_client.lindex(KEYS.charges, -1)))
+    redis_client.lset(KEYS.charges, -1, json.dumps({**last, "job": "town~other"}))
+    forge_end_of_charges(redis_client)
+    assert "journal of town" in failed(audit(town.registry, town.settings))
 
 
 def test_an_earlier_export_is_the_beginning_of_the_journal_but_the_store_must_have_all(

@@ -7,6 +7,7 @@ with the ledger.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from qserver.storage.store import Store
 from worker.books.accountant import Accountant
 from worker.books.lines import BookFaultError, UnknownFactsError
 from worker.constants import WORKER
-from worker.journal.journal import Journal
+from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import Adopted, Reserved
 from worker.owner.checks.capacity import slot_finding
 from worker.owner.checks.population import (
@@ -81,7 +82,9 @@ def _of_charges(name: str, n_since: int, *, may_be_older: bool) -> AuditCheck:
 def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
     """How many jobs the journal has charged after the log's last charge.
 
-    The entries of a log name one another, so the last one stands for all of them.
+    The entries of a log name one another, so the last one stands for all of them. A worker that
+    was killed between store and journal left charges of jobs that are burnt since; they come last
+    until the next charge.
 
     Raises:
         StoreCorruptError: the log's last charge is not one that the journal has.
@@ -93,7 +96,11 @@ def _n_charged_since(journal: Journal, charges: Sequence[str]) -> int:
                 ends.append(record.charges_digest)
             elif isinstance(record, Adopted):
                 ends[-1] = ""  # What was charged before is not in this journal.
-    last = digest_of(charges[-1]) if charges else GENESIS
+        unwritten = journal.state.burnt - journal.state.reserved.keys()
+    known = list(charges)
+    while known and json.loads(known[-1]).get("job") in unwritten:
+        known.pop()
+    last = digest_of(known[-1]) if known else GENESIS
     if last not in ends and ends != [""]:
         raise StoreCorruptError("The log's last charge is not one that the journal has.")
     return len(ends) - 1 - (ends.index(last) if last in ends else 0)
@@ -212,6 +219,8 @@ def _journal(registry: Registry, population: str, settings: Settings) -> WorkerF
     if limit != journal.state.limit_nano:
         text = "the store's limit is not the journal's: a top-up ended half-way; run it again"
         return WorkerFinding(check, ok=False, text=text)
+    if journal.state.closed:
+        return WorkerFinding(check, ok=True, text=CLOSED)
     text = (
         f"{journal.n_records} records, {len(journal.state.open_jobs)} open; store and charges agree"
     )

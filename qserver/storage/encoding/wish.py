@@ -1,0 +1,258 @@
+"""What an owner asks for in the browser: one command, which the owner confirms where it runs.
+
+The online side only keeps it. Whoever controls that side can ask for anything, so a wish is no
+order: it is shown in words and as a command line on the trusted side, and is run there by the code
+of that command once its owner has said so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from qserver.errors import InputError
+from qserver.query.numbers import exact_number
+from qserver.records.account import ROLES
+
+Program = Literal["qserver-worker", "qserver"]
+_MOST_LETTERS = 400
+_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a form.
+
+    Args:
+        option: of the command line; '' for its argument.
+        sort: `text`, `epsilon`, `flag`, or the choices.
+        is_needed: whether it may not be empty.
+    """
+
+    name: str
+    label: str
+    option: str = ""
+    sort: str | tuple[str, ...] = "text"
+    is_needed: bool = True
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that an owner may ask for.
+
+    Args:
+        verb: its words on the command line of `program`.
+        title: of its form.
+        words: what it does, with the fields' names in braces.
+    """
+
+    program: Program
+    verb: tuple[str, ...]
+    title: str
+    words: str
+    fields: tuple[Field, ...]
+
+
+def _more(name: str, label: str, option: str, sort: str | tuple[str, ...] = "text") -> Field:
+    return Field(name, label, option, sort, is_needed=False)
+
+
+_DATASET = Field("name", "Dataset")
+_ACCOUNT = Field("name", "Account")
+_POPULATION = Field("population", "Population", "--population")
+_SOURCE = (
+    _more("data", "File, on the worker's machine", "--data"),
+    _more("source", "Or address of a source", "--source"),
+)
+_ROLE = Field("role", "Role", "--role", ROLES)
+
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "top-up": Command(
+            "qserver-worker",
+            ("top-up",),
+            "Raise a limit",
+            "Raise the limit of population {population} to {to} epsilon, for ever.",
+            (Field("population", "Population"), Field("to", "New limit", "--to", "epsilon")),
+        ),
+        "append": Command(
+            "qserver-worker",
+            ("append",),
+            "Seal the next periods",
+            "Seal the periods of {name} up to {to}; what is sealed never changes.",
+            (
+                _DATASET,
+                *_SOURCE,
+                Field("to", "Last period", "--to"),
+                _more("empty", "Periods without records are meant", "--empty", "flag"),
+            ),
+        ),
+        "retire": Command(
+            "qserver-worker",
+            ("retire",),
+            "Erase old periods",
+            "Erase the records of {name} before {before}, for ever.",
+            (_DATASET, Field("before", "First period that stays", "--before")),
+        ),
+        "attach": Command(
+            "qserver-worker",
+            ("attach",),
+            "Serve more data",
+            "Serve private data as {name}, and let {limit} epsilon be spent on their people.",
+            (
+                _DATASET,
+                *_SOURCE,
+                Field("domain", "Domain file, on the worker's machine", "--domain"),
+                Field("limit", "Limit", "--limit", "epsilon"),
+                _more("population", "Population, if not the dataset's name", "--population"),
+                _more("person", "Column of persons", "--person-id"),
+                _more("records", "Most records of a person", "--records-per-person"),
+                _more("capacity", "Capacity, a public number", "--capacity"),
+                _more("to", "Last period, if data arrive over time", "--to"),
+            ),
+        ),
+        "create": Command(
+            "qserver",
+            ("account", "create"),
+            "Make an account",
+            "Make the account {name} with the role {role}; its token is shown here.",
+            (_ACCOUNT, _ROLE),
+        ),
+        "let-in": Command(
+            "qserver",
+            ("account", "let-in"),
+            "Let a group in",
+            "Let in {name}, of the identity provider, with the role {role}.",
+            (Field("name", "Group with a slash, or GROUP/NAME"), _ROLE),
+        ),
+        "revoke": Command(
+            "qserver",
+            ("account", "revoke"),
+            "Shut an account out",
+            "End the token of {name}; its name and its spending stay.",
+            (_ACCOUNT,),
+        ),
+        "allow": Command(
+            "qserver",
+            ("account", "allow"),
+            "Bound what an account spends",
+            "Set what {name} may spend of population {population}; what is not given is unbounded.",
+            (
+                _ACCOUNT,
+                _POPULATION,
+                _more("limit", "In all", "--limit", "epsilon"),
+                _more("per_day", "In any 24 hours", "--per-day", "epsilon"),
+            ),
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A command that an owner asked for.
+
+    Args:
+        kind: of `COMMANDS`.
+        values: of its fields by name, none empty; of a flag `yes`.
+        by: the account that asked, as the online side says; '' where it knows none.
+        at: Unix time in whole seconds, as the online side says.
+
+    Raises:
+        InputError: a value is missing, unknown, or could be read as something else.
+    """
+
+    kind: str
+    values: Mapping[str, str]
+    by: str
+    at: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in COMMANDS:
+            raise InputError("command", f"be one of {', '.join(COMMANDS)}")
+        fields = {field.name: field for field in self.command.fields}
+        for name, value in (*self.values.items(), ("by", self.by)):
+            _check_text(name, value)
+            if name != "by" and name not in fields:
+                raise InputError(name, "be left out: the command has no such field")
+        for field in fields.values():
+            _check_value(field, self.values.get(field.name, ""))
+        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+
+    @property
+    def command(self) -> Command:
+        """What it is about."""
+        return COMMANDS[self.kind]
+
+    @property
+    def argv(self) -> list[str]:
+        """The arguments of the program; a value is never read as an option."""
+        found = list(self.command.verb)
+        for field in self.command.fields:
+            value = self.values.get(field.name)
+            if value is None:
+                continue
+            if field.sort == "flag":
+                found.append(field.option)
+            else:
+                found.append(f"{field.option}={value}" if field.option else value)
+        return found
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        return shlex.join([self.command.program, *self.argv])
+
+    @property
+    def words(self) -> str:
+        """What it does."""
+        return self.command.words.format_map(self.values)
+
+    def to_json(self) -> str:
+        """One text for one wish."""
+        plain = {"kind": self.kind, "values": dict(self.values), "by": self.by, "at": self.at}
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """What it is confirmed by: the beginning of the SHA-256 of its text."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:_DIGITS]
+
+    @classmethod
+    def from_json(cls, text: str) -> Wish:
+        """What `to_json` wrote; InputError for anything else."""
+        try:
+            plain = json.loads(text)
+            found = cls(str(plain["kind"]), dict(plain["values"]), str(plain["by"]), plain["at"])
+            if type(found.at) is int and found.to_json() == text:
+                return found
+        except (ValueError, TypeError, KeyError, RecursionError):
+            pass
+        raise InputError("wish", "be one that an owner's page filed")
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str) or len(value) > _MOST_LETTERS or value.startswith("-"):
+        raise InputError(name, f"be a text of at most {_MOST_LETTERS} letters, not from `-` on")
+    # What a terminal shows must be what is meant.
+    if any(unicodedata.category(letter).startswith("C") for letter in value):
+        raise InputError(name, "have no letters that cannot be seen")
+
+
+def _check_value(field: Field, value: str) -> None:
+    if not value:
+        if field.is_needed:
+            raise InputError(field.name, f"be given: {field.label}")
+        return
+    if field.sort == "epsilon" and exact_number(value, field.name, InputError) < 0:
+        raise InputError(field.name, "be >= 0")
+    if field.sort == "flag" and value != "yes":
+        raise InputError(field.name, "be `yes`, or left out")
+    if isinstance(field.sort, tuple) and value not in field.sort:
+        raise InputError(field.name, f"be one of {', '.join(field.sort)}")
