@@ -17,8 +17,8 @@ TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 FILES = sorted(p for p in TESTS.rglob("*.py") if "__pycache__" not in p.parts)
 ACROSS = {
-    "benchmarks", "browser", "data", "docs", "faults", "hostile", "kept", "limits", "privacy", "reference",
-    "statistical", "worker",
+    "benchmarks", "browser", "data", "docs", "faults", "hostile", "kept", "limits", "privacy",
+    "reference", "statistical", "worker",
 }  # fmt: skip
 """Folders that are no room of the online side."""
 MOST_FILES = 30
