@@ -40,7 +40,7 @@ class Router:
     def __init__(self, asker: Asker, stream: Stream, process: int) -> None:
         self._asker, self._process = asker, process
         self._session = asker.session
-        self._catalogue = Catalogue(stream)
+        self._catalogue = Catalogue(stream, asker.turns)
         self.held = Held(self._session, self.plan)
 
     def plan(self, text: Text) -> Plan:
