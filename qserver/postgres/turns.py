@@ -2,7 +2,7 @@
 
 What is likely to take some milliseconds, such as a short answer that is kept, waits for nobody.
 Else a statement has one of two lanes, by what statements of its connection took and by its length,
-and one statement of each lane computes at a time: that which is likely to take least goes first.
+and one statement of each lane computes at a time: what is likely to take little goes first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Final
 from qserver.postgres.wire.messages import GoneError
 from qserver.query.sql.engine.run import taken_s
 
-_NOTHING_S: Final = 0.003
+_NOTHING_S: Final = 0.001
 _LITTLE_S: Final = 0.1
 _FIRST_S: Final = 0.05
 """What the first statement of a connection is likely to take."""
 _CHARACTER_S: Final = 25e-6
 """Reading one character of a statement: 36,000 took 0.9 s on one machine."""
+_PATIENCE: Final = 4
+"""A statement lets those go first that begin within so many times of what it takes itself."""
 _KEPT: Final = 0.8
 """Of what a statement took, this share is likely for the next one."""
 LONG_TEXT: Final = round(_LITTLE_S / _CHARACTER_S)
@@ -89,6 +91,11 @@ class Use:
         self.typical_s = max(seconds, self.typical_s * _KEPT)
 
 
+def _deadline(seconds: float) -> float:
+    """By when what is likely to take so long should begin: none waits for ever."""
+    return time.monotonic() + _PATIENCE * seconds
+
+
 def _taken_s() -> float:
     """What the present thread took so far, the engine's processes included."""
     return time.thread_time() + taken_s()
@@ -122,7 +129,7 @@ class Turns:
             yield
             return
         lane = self.costly if seconds > _LITTLE_S else self.short
-        lane.enter(seconds, use.is_gone)
+        lane.enter(_deadline(seconds), use.is_gone)
         use.lane, self._present.use = lane, use
         try:
             yield
@@ -141,7 +148,7 @@ class Turns:
         try:
             yield
         finally:
-            use.lane.enter(use.typical_s, bool)
+            use.lane.enter(_deadline(use.typical_s), bool)
 
     def sleep(self, seconds: float) -> None:
         """Sleep, without a turn."""

@@ -302,6 +302,7 @@ HEADLINES: Mapping[str, Headline] = {
         },
         {"slot_ms": (5.0, 0.0)},
     ),
+    "storm": Headline({"storm": "storm"}, spread=("free_answer", "told")),
     "tracing": Headline(
         {
             "release": "release",

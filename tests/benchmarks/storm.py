@@ -73,13 +73,16 @@ def run(*, quick: bool) -> Report:
 
 
 def _row(storm: str, own: str, waits: list[float]) -> dict[str, Value]:
+    middle, longest, above = median(waits), waits[-1], sum(wait > LIMIT_MS for wait in waits)
     return {
         "storm": storm,
-        "free answer": own,
-        "median_ms": round(median(waits), 1),
+        "free_answer": own,
+        "median_ms": round(middle, 1),
         "of_100_ms": round(waits[len(waits) * 99 // 100], 1),
-        "longest_ms": round(waits[-1], 1),
-        f"above_{LIMIT_MS}_ms": f"{sum(wait > LIMIT_MS for wait in waits)} of {len(waits)}",
+        "longest_ms": round(longest, 1),
+        f"above_{LIMIT_MS}_ms": above,
+        "answers": len(waits),
+        "told": f"{middle:.3g} / {longest:.3g} / {above}",
     }
 
 
