@@ -252,7 +252,7 @@ def columns_of_domain(domain: Domain) -> tuple[tuple[str, str], ...]:
     return (*named, *((name, "text") for name in domain.level_names))
 
 
-_KINDS = {"integer": "int4", "real": "float8", "date": "date", "period": "date"}
+_KINDS = {"integer": "int8", "real": "float8", "date": "date", "period": "date"}
 
 
 def _n_values(found: AnyStatement) -> int:

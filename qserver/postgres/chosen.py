@@ -17,15 +17,20 @@ from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import Column, values_of
 
 
-def chosen(text: Text, plan_of: Callable[[Text], Plan]) -> Plan | None:
-    """What such a text would do; None for another."""
+def chosen(text: Text, plan_of: Callable[[Text], Plan], *, is_copied: bool = False) -> Plan | None:
+    """What such a text would do; None for another.
+
+    Args:
+        is_copied: whether columns are read by their places, so that no end stands behind those
+            that are named.
+    """
     parts = text.pieces
     words = [piece.upper for piece in parts]
     i = next((i for i, word in enumerate(words) if word == "FROM"), 0)
     names = _names(parts[1:i])
     if words[0] != "SELECT" or names is None or words[i + 1 : i + 3] != ["(", "SELECT"]:
         return None
-    if not any(name.endswith(("_low", "_high")) for name in names):
+    if not is_copied and not any(name.endswith(("_low", "_high")) for name in names):
         return None
     close = _closing(words, i + 1)
     rest = [p for p in parts[close + 1 :] if p.upper != "AS"] if close else list(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -43,15 +44,15 @@ class Router:
         self._catalogue = Catalogue(stream, asker.turns)
         self.held = Held(self._session, self.plan)
 
-    def plan(self, text: Text) -> Plan:
-        """What a statement would do; PostgresError."""
+    def plan(self, text: Text, *, is_copied: bool = False) -> Plan:
+        """What a statement would do, by itself or within COPY; PostgresError."""
         if not text.pieces:
             raise PostgresError(SYNTAX, "A statement must stand here.")
         found = self.held.command(text) or command(text, self._session)
         if found is not None:
             return found
         if text.words[0] == "COPY":
-            return copying(text, self.plan)
+            return copying(text, partial(self.plan, is_copied=True))
         if text.words[:2] == ("SHOW", "TABLES") or text.words[:3] == ("SHOW", "FULL", "TABLES"):
             names = [(status.name,) for status in self._asker.service.datasets()]
             return given("SHOW", (Column("table_name", TEXT),), names)
@@ -62,7 +63,7 @@ class Router:
                 position=text.start + 1,
                 hint="Nearest: SELECT.",
             )
-        if (found := chosen(text, self.plan)) is not None:
+        if (found := chosen(text, self.plan, is_copied=is_copied)) is not None:
             return found
         dataset = self._dataset(text)
         return self._of_catalogue(text) if dataset is None else self._asker.plan(dataset, text)

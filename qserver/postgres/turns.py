@@ -2,7 +2,8 @@
 
 What is likely to take some milliseconds, such as a short answer that is kept, waits for nobody.
 Else a statement has one of two lanes, by what statements of its connection took and by its length,
-and one statement of each lane computes at a time: what is likely to take little goes first.
+and one statement of each lane computes at a time: who came first, and of the costly ones who is
+likely to take least.
 """
 
 from __future__ import annotations
@@ -25,10 +26,8 @@ _FIRST_S: Final = 0.05
 """What the first statement of a connection is likely to take."""
 _CHARACTER_S: Final = 25e-6
 """Reading one character of a statement: 36,000 took 0.9 s on one machine."""
-_PATIENCE: Final = 4
-"""A statement lets those go first that begin within so many times of what it takes itself."""
-_KEPT: Final = 0.8
-"""Of what a statement took, this share is likely for the next one."""
+_PATIENCE: Final = 200
+"""A costly statement lets others go first for so many times what it is likely to take itself."""
 LONG_TEXT: Final = round(_LITTLE_S / _CHARACTER_S)
 """More characters are costly whoever sends them."""
 _LOOK_S: Final = 1.0
@@ -88,12 +87,7 @@ class Use:
 
     def took(self, seconds: float) -> None:
         """Learn what one took."""
-        self.typical_s = max(seconds, self.typical_s * _KEPT)
-
-
-def _deadline(seconds: float) -> float:
-    """By when what is likely to take so long should begin: none waits for ever."""
-    return time.monotonic() + _PATIENCE * seconds
+        self.typical_s = (self.typical_s + seconds) / 2
 
 
 def _taken_s() -> float:
@@ -129,13 +123,17 @@ class Turns:
             yield
             return
         lane = self.costly if seconds > _LITTLE_S else self.short
-        lane.enter(_deadline(seconds), use.is_gone)
+        lane.enter(self._number(lane, seconds), use.is_gone)
         use.lane, self._present.use = lane, use
         try:
             yield
         finally:
             use.lane = self._present.use = None
             lane.leave()
+
+    def _number(self, lane: Lane, seconds: float) -> float:
+        """The place in a lane: who came first, and of the costly who is likely to take least."""
+        return time.monotonic() + (seconds * _PATIENCE if lane is self.costly else 0.0)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -148,7 +146,7 @@ class Turns:
         try:
             yield
         finally:
-            use.lane.enter(_deadline(use.typical_s), bool)
+            use.lane.enter(self._number(use.lane, use.typical_s), bool)
 
     def sleep(self, seconds: float) -> None:
         """Sleep, without a turn."""

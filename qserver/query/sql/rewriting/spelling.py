@@ -17,7 +17,7 @@ from qserver.query.calendar.units import UNITS
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.rewriting.days import day_written, group_by_texts
-from qserver.query.sql.rewriting.written import PLACE, keep_written
+from qserver.query.sql.rewriting.written import PLACE, keep_cast, keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
@@ -172,7 +172,7 @@ def _tidied(select: exp.Select, names: Names) -> exp.Select:
             nullif.replace(nullif.this)
     for cast in reversed(list(select.find_all(exp.Cast))):
         if _changes_nothing(cast, select, names):
-            cast.replace(keep_written(cast.this, cast))
+            cast.replace(keep_cast(keep_written(cast.this, cast), cast))
     return select
 
 
