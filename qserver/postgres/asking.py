@@ -37,7 +37,7 @@ _MOST_WAIT_S = 300.0
 _LEAST_WAIT_S = 1.0
 _VALUE_S = 25e-6
 """Showing a number: 840 took 20 ms on one machine."""
-_PRICE = (
+PRICE = (
     Column("price", FLOAT8),
     Column("remaining", FLOAT8),
     Column("affordable", BOOL),
@@ -110,7 +110,7 @@ class Asker:
     def _columns(self, dataset: str, text: Text) -> tuple[Column, ...]:
         """The columns by the text alone; nothing is asked."""
         if explains(text.text):
-            return _PRICE
+            return PRICE
         bare, sent = described(text), ""
         place: Callable[[int], int] = _nowhere
         try:
@@ -145,14 +145,14 @@ class Asker:
         except UnconfirmedError as exc:
             price, left = exc.price_nano / 1e9, exc.remaining_nano / 1e9
             row = (price, left, price <= left, True, "default", price, None)
-            return Result("SELECT", _PRICE, encoded(_PRICE, [row], asked), (exc.hint,))
+            return Result("SELECT", PRICE, encoded(PRICE, [row], asked), (exc.hint,))
         return self._told(found, asked)
 
     def _told(self, found: AnyStatement, asked: Asked) -> Result:
         """The table of an answer, or the row of a price."""
         if isinstance(found, StatementAnswer):
             return table(found, self.session, asked)
-        return Result("SELECT", _PRICE, encoded(_PRICE, [_price_row(found)], asked))
+        return Result("SELECT", PRICE, encoded(PRICE, [_price_row(found)], asked))
 
     def _bounded(self, sent: str, domain: Domain, dataset: str) -> str:
         """The text with what the connection may still be charged; PostgresError."""

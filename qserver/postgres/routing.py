@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
-from qserver.postgres.asking import Asker, columns_of_domain
+from qserver.postgres.asking import PRICE, Asker, columns_of_domain
 from qserver.postgres.catalogue.contents import Names, Table, column_types
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
@@ -48,6 +48,7 @@ class Router:
         """What a statement would do, by itself or within COPY; PostgresError."""
         if not text.pieces:
             raise PostgresError(SYNTAX, "A statement must stand here.")
+        text = _without_database(text, self._session.database)
         found = self.held.command(text) or command(text, self._session)
         if found is not None:
             return found
@@ -93,6 +94,9 @@ class Router:
     def _of_catalogue(self, text: Text) -> Plan:
         """A query of the catalogue, which costs nothing."""
 
+        if text.words[0] == "EXPLAIN" and "ANALYZE" not in text.words:
+            return given("SELECT", PRICE, [(0.0, None, True, False, "free", 0.0, None)])
+
         def run(asked: Asked) -> Result:
             return self._catalogue.run(text.bound(asked.literals)[0], self._names(), asked.formats)
 
@@ -115,6 +119,17 @@ class Router:
             tables.append(Table(status.name, columns_of_domain(domain), ends))
         settings = tuple(session.all().items())
         return Names(session.database, session.user, self._process, tuple(tables), settings)
+
+
+def _without_database(text: Text, database: str) -> Text:
+    """The text in which no schema has the name of its database before it."""
+    parts, found = text.pieces, text.text
+    for i in range(len(parts) - 3):
+        first, dot, schema, other = parts[i : i + 4]
+        is_own = (first.name, dot.text, other.text) == (database, ".", ".")
+        if is_own and schema.name.lower() in ("public", *_SCHEMAS):
+            found = found[: first.start].ljust(schema.start) + found[schema.start :]
+    return text if found == text.text else Text.of(found, text.start)
 
 
 def _reads_catalogue(parts: Sequence[Piece]) -> bool:

@@ -96,6 +96,7 @@ def test_a_day_that_was_shown_can_be_asked_for(weeks: Deployment) -> None:
             "IN ('2024-03-04 00:00:00')",
             "= DATE '2024-03-04'",
             "= ANY(ARRAY['2024-03-04'])",
+            "<> ALL(ARRAY['2024-02-26', '2024-03-11', '2024-03-18'])",
         ):
             assert client.query(asked.format(condition)).rows == expected, condition
         days = (date(2024, 3, 4) - date(2000, 1, 1)).days
