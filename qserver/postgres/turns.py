@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from qserver.postgres.wire.messages import GoneError
-from qserver.query.sql.engine.run import taken_s
 
 _NOTHING_S: Final = 0.001
 _LITTLE_S: Final = 0.1
@@ -30,6 +29,8 @@ _PATIENCE: Final = 200
 """A costly statement lets others go first for so many times what it is likely to take itself."""
 LONG_TEXT: Final = round(_LITTLE_S / _CHARACTER_S)
 """More characters are costly whoever sends them."""
+_OF_CLOCK: Final = 0.25
+"""This share of its time by the clock it took, if no more: the engine is at work meanwhile."""
 _LOOK_S: Final = 1.0
 
 
@@ -79,20 +80,17 @@ class Use:
         is_gone: whether its client has gone.
         typical_s: what the next one is likely to take, in seconds.
         lane: in which it has a turn; None for none.
+        paused_s: how long it gave up its turns, in seconds.
     """
 
     is_gone: Callable[[], bool] = bool
     typical_s: float = _FIRST_S
     lane: Lane | None = None
+    paused_s: float = 0.0
 
     def took(self, seconds: float) -> None:
         """Learn what one took."""
         self.typical_s = (self.typical_s + seconds) / 2
-
-
-def _taken_s() -> float:
-    """What the present thread took so far, the engine's processes included."""
-    return time.thread_time() + taken_s()
 
 
 class Turns:
@@ -109,12 +107,13 @@ class Turns:
     @contextlib.contextmanager
     def of(self, use: Use, n_characters: int) -> Iterator[None]:
         """A turn of a connection, for a text so long; within a turn there is no other one."""
-        begun = _taken_s()
         with self.likely(use, use.typical_s + n_characters * _CHARACTER_S):
+            cpu, clock = time.thread_time(), time.monotonic() - use.paused_s
             try:
                 yield
             finally:
-                use.took(_taken_s() - begun)
+                waited = time.monotonic() - use.paused_s - clock
+                use.took(max(time.thread_time() - cpu, waited * _OF_CLOCK))
 
     @contextlib.contextmanager
     def likely(self, use: Use, seconds: float) -> Iterator[None]:
@@ -143,9 +142,11 @@ class Turns:
             yield
             return
         use.lane.leave()
+        begun = time.monotonic()
         try:
             yield
         finally:
+            use.paused_s += time.monotonic() - begun
             use.lane.enter(self._number(use.lane, use.typical_s), bool)
 
     def sleep(self, seconds: float) -> None:

@@ -9,7 +9,6 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -173,11 +172,9 @@ class _Engine:
                 self._kept.move_to_end(asked)
                 return kept
         process = self._idle.get()
-        begun = time.monotonic()
         try:
             found = process.exchange(asked)
         finally:
-            _taken.seconds = taken_s() + time.monotonic() - begun
             self._idle.put(process)
         if len(asked) + len(found) <= _LONGEST_KEPT:
             with self._lock:
@@ -190,15 +187,6 @@ class _Engine:
         """End the processes that there are."""
         for one in self._processes:
             one.end()
-
-
-_taken = threading.local()
-
-
-def taken_s() -> float:
-    """The seconds for which the present thread had a process at work so far."""
-    seconds: float = getattr(_taken, "seconds", 0.0)
-    return seconds
 
 
 class _Process:
