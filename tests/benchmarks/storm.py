@@ -42,15 +42,15 @@ _JOIN = (
 )
 STORMS: Mapping[str, str] = {
     "none": "",
-    "a join of the catalogue": "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d "
+    "catalogue join": "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d "
     "WHERE a.typname || b.typname < c.typname || d.typname",
-    "a long text about the catalogue": "SELECT "
+    "long catalogue text": "SELECT "
     + ", ".join(f"typname || '{i}' AS c{i}" for i in range(1500))
     + " FROM pg_type",
-    "a long text about a dataset": "SELECT COUNT(*) FROM people WHERE "
+    "long dataset text": "SELECT COUNT(*) FROM people WHERE "
     + " OR ".join(f"(age = {20 + i % 9} AND day = {1 + i % _DAYS})" for i in range(1200)),
-    "a join of released numbers": _JOIN,
-    "a table without a length": "SELECT day, sex, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER "
+    "join of numbers": _JOIN,
+    "table": "SELECT day, sex, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER "
     "(ORDER BY day) AS change FROM people GROUP BY day, sex",
 }
 
