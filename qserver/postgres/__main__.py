@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -33,17 +34,24 @@ def main(descriptor: int) -> None:
         from qserver.config import Settings
         from qserver.postgres.connection import House, converse
         from qserver.postgres.server import Limits, PostgresServer
+        from qserver.postgres.turns import Turns
         from qserver.service.service import Service
 
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))
     store = open_store(settings)
-    service = Service(store, settings, starting_s=STARTING_S)
+    turns = Turns()
+    service = Service(store, settings, starting_s=STARTING_S, sleep=turns.sleep)
+    # A short statement waits so long whenever a long one computes, and for no search for garbage
+    # among all that was loaded, which took half a second.
+    sys.setswitchinterval(0.001)
+    gc.freeze()
     house = House(
         service,
         access_of(store, settings, sign_on_of(store, settings)),
         settings.wait_s,
         _tls(settings),
+        turns,
     )
     listener = socket.socket(fileno=descriptor)
     limits = Limits(most=settings.postgres_connections, max_bytes=settings.max_body_bytes)

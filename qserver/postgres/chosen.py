@@ -6,8 +6,10 @@ are columns of a result and of no SELECT: DuckDB's scanner reads every query so.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.wire.faults import NOT_SUPPORTED, PostgresError
@@ -15,15 +17,20 @@ from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import Column, values_of
 
 
-def chosen(text: Text, plan_of: Callable[[Text], Plan]) -> Plan | None:
-    """What such a text would do; None for another."""
+def chosen(text: Text, plan_of: Callable[[Text], Plan], *, is_copied: bool = False) -> Plan | None:
+    """What such a text would do; None for another.
+
+    Args:
+        is_copied: whether columns are read by their places, so that no end stands behind those
+            that are named.
+    """
     parts = text.pieces
     words = [piece.upper for piece in parts]
     i = next((i for i, word in enumerate(words) if word == "FROM"), 0)
     names = _names(parts[1:i])
     if words[0] != "SELECT" or names is None or words[i + 1 : i + 3] != ["(", "SELECT"]:
         return None
-    if not any(name.endswith(("_low", "_high")) for name in names):
+    if not is_copied and not any(name.endswith(("_low", "_high")) for name in names):
         return None
     close = _closing(words, i + 1)
     rest = [p for p in parts[close + 1 :] if p.upper != "AS"] if close else list(parts)
@@ -37,7 +44,30 @@ def chosen(text: Text, plan_of: Callable[[Text], Plan]) -> Plan | None:
 Picks = Callable[[Sequence[Column]], Sequence[tuple[int, str]]]
 
 
-def picked(of: Plan, picks: Picks, most: int | None = None) -> Plan:
+@dataclass(frozen=True)
+class Sort:
+    """An order of rows by a column of numbers, by its place."""
+
+    place: int
+    is_down: bool
+    nulls_first: bool
+
+    def rows(self, rows: Sequence[bytes], *, is_binary: bool) -> list[bytes]:
+        """The rows in this order."""
+        read = (lambda v: struct.unpack("!d", v)[0]) if is_binary else float
+        values = [(values_of(row)[self.place], row) for row in rows]
+        some = [(read(value), row) for value, row in values if value is not None]
+        found = [row for _, row in sorted(some, key=itemgetter(0), reverse=self.is_down)]
+        none = [row for value, row in values if value is None]
+        return none + found if self.nulls_first else found + none
+
+
+def picked(
+    of: Plan,
+    picks: Picks,
+    most: int | None = None,
+    sorts: Callable[[Sequence[Column]], Sort] | None = None,
+) -> Plan:
     """The plan of some columns of another's, by their places, with the names that they get."""
 
     def named(told: Sequence[Column]) -> tuple[Column, ...]:
@@ -48,8 +78,10 @@ def picked(of: Plan, picks: Picks, most: int | None = None) -> Plan:
             raise PostgresError(NOT_SUPPORTED, "All columns must have one format here.")
         found = of.run(replace(asked, formats=tuple(asked.formats[:1])))
         told = found.columns or ()
-        places = [k for k, _ in picks(told)]
-        rows = [_row(values_of(row), places) for row in found.rows[:most]]
+        places, rows = [k for k, _ in picks(told)], found.rows
+        if sorts is not None:
+            rows = sorts(told).rows(rows, is_binary=1 in asked.formats)
+        rows = [_row(values_of(row), places) for row in rows[:most]]
         return replace(found, columns=named(told), rows=rows)
 
     return Plan(lambda: named(of.columns() or ()), run, types=of.types)

@@ -8,7 +8,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qserver.api.access import Access, Credentials
 from qserver.errors import AccessError, QServerError
@@ -17,6 +17,7 @@ from qserver.postgres.extended import Extended, send_rows, tag_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
 from qserver.postgres.session import Session
+from qserver.postgres.turns import LONG_TEXT, Turns, Use
 from qserver.postgres.wire import messages
 from qserver.postgres.wire.faults import (
     TOO_LARGE,
@@ -165,12 +166,14 @@ class House:
     Args:
         wait_s: how long the service waits at once, in seconds.
         tls: offered where it is there.
+        turns: of what connections compute.
     """
 
     service: Service
     access: Access
     wait_s: float
     tls: ssl.SSLContext | None = None
+    turns: Turns = field(default_factory=Turns)
 
 
 def converse(house: House, stream: Stream, address: str) -> None:
@@ -199,7 +202,10 @@ class _Connection:
     def __init__(self, stream: Stream, house: House, admitted: Admitted, process: int) -> None:
         self._stream, self._house, self._admitted = stream, house, admitted
         self._session = admitted.session
-        asker = Asker(house.service, self._session, admitted.account, house.wait_s, stream.is_gone)
+        self._use = Use(stream.is_gone)
+        asker = Asker(
+            house.service, self._session, admitted.account, house.wait_s, self._use, house.turns
+        )
         self._router = Router(asker, stream, process)
         self._extended = Extended(stream, self._router.held, self._run)
         self._answers: Mapping[bytes, Callable[[Fields], None]] = {
@@ -248,7 +254,11 @@ class _Connection:
         """Do what a message asks for; False where it fails, of which the client is told."""
         try:
             self._house.access.admit(self._admitted.credentials)
-            act(Fields(body))
+            if len(body) > LONG_TEXT:
+                with self._house.turns.of(self._use, len(body)):
+                    act(Fields(body))
+            else:
+                act(Fields(body))
         except GoneError:
             raise
         except Exception as exc:

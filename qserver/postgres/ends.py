@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from qserver.postgres.chosen import picked
+from qserver.postgres.chosen import Sort, picked
 from qserver.postgres.results import Plan
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
 from qserver.postgres.wire.texts import Piece, Text, pieces
 from qserver.postgres.wire.values import Column
 from qserver.query.domain import Domain
 from qserver.query.sql.plain import explains
+from qserver.query.sql.statement import MAX_CELLS
 
 ENDS: Final = ("_low", "_high")
 
@@ -25,6 +27,7 @@ ENDS: Final = ("_low", "_high")
 _CLAUSES: Final = frozenset(
     ["WHERE", "GROUP", "HAVING", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "WITHIN", "UNION"]
 )
+_WAYS: Final = frozenset(["ASC", "DESC", "NULLS", "FIRST", "LAST"])
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ def with_ends(text: Text, domain: Domain, plan_of: Callable[[Text], Plan]) -> Pl
     if not any(_is_end(piece, known) for piece in text.pieces):
         return None
     items = [_item(text, parts, known) for parts in _items(text.pieces)]
+    order = _order(text, items, known)
+    text = text if order is None else order.rest
     inside = {piece.start for item in items for piece in item.parts}
     names = {item.name for item in items if item.end}
     for piece in text.pieces:
@@ -67,7 +72,71 @@ def with_ends(text: Text, domain: Domain, plan_of: Callable[[Text], Plan]) -> Pl
     of = plan_of(_of_numbers(text, items, asked, known))
     if explains(text.text):
         return of
-    return picked(of, lambda told: _picks(told, items, asked))
+    picks = partial(_picks, items=items, asked=asked)
+    if order is None:
+        return picked(of, picks)
+    by = replace(order.of, end=order.end)
+    alike = next(one for one, item in zip(asked, items, strict=True) if item is order.of)
+
+    def sorts(told: Sequence[Column]) -> Sort:
+        [(place, _)] = _picks(told, [*items, by], [*asked, alike])[-1:]
+        return Sort(place, is_down=order.is_down, nulls_first=order.nulls_first)
+
+    return picked(of, picks, sorts=sorts)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """An order by the end of a number.
+
+    Args:
+        rest: the text without it.
+        of: the item that has the number.
+    """
+
+    rest: Text
+    of: _Item
+    end: str
+    is_down: bool
+    nulls_first: bool
+
+
+def _order(text: Text, items: Sequence[_Item], known: Collection[str]) -> _Order | None:
+    """The order of a text, where it is by one end; PostgresError where that chooses rows."""
+    outer = [piece for depth, piece in _deep(text.pieces) if depth == 0]
+    words = [piece.upper for piece in outer]
+    i = next((i for i, word in enumerate(words) if word == "ORDER"), len(words))
+    if words[i + 1 : i + 2] != ["BY"]:
+        return None
+    start = outer[i + 1].stop
+    stop = next((p.start for p in outer[i + 2 :] if p.upper in _CLAUSES), len(text.text))
+    parts = [piece for piece in text.pieces if start <= piece.start < stop]
+    said = [piece.upper for piece in parts]
+    ways = [word for word in said if word in _WAYS]
+    key = parts[: len(parts) - len(ways)]
+    found = _item(text, key, known) if key and "," not in said else None
+    if found is None or set(said[len(key) :]) - _WAYS:
+        return None
+    at = {str(i): item for i, item in enumerate(items, 1)}.get(found.name)
+    alike = (item for item in items if found.name == item.name or found.of == item.of)
+    of = at or next(alike, None)
+    end = found.end or (of.end if of else "")
+    if of is None or not end:
+        return None
+    limit = next((n.text for p, n in pairwise(outer) if p.upper == "LIMIT"), "")
+    if "OFFSET" in words or "FETCH" in words or (limit and not _takes_all(limit)):
+        raise _misplaced(text, key[0])
+    last = next((n.stop for p, n in pairwise(outer) if p.upper == "LIMIT"), stop)
+    begin, last = outer[i].start, max(stop, last)
+    rest = text.text[:begin] + " " * (last - begin) + text.text[last:]
+    down = "DESC" in ways
+    first = "FIRST" in ways or (down and "LAST" not in ways)
+    return _Order(Text(rest, text.start, tuple(pieces(rest))), of, end, down, first)
+
+
+def _takes_all(limit: str) -> bool:
+    """Whether a LIMIT lets every table through, so that it chooses none."""
+    return limit.isdecimal() and int(limit[:10]) >= MAX_CELLS
 
 
 def _is_end(piece: Piece, known: Collection[str]) -> bool:
@@ -102,6 +171,8 @@ def _item(text: Text, parts: Sequence[Piece], known: Collection[str]) -> _Item:
         return _Item(parts, "", "", ())
     said, own = text.text[parts[0].start : parts[-1].stop], parts
     before = parts[-2].upper if len(parts) > 2 else ""
+    if all(p.kind in ("word", "name") or p.text == "." for p in parts):
+        said = parts[-1].name
     if before in ("AS", ")") and parts[-1].kind in ("word", "name"):
         said, own = parts[-1].name, parts[: -2 if before == "AS" else -1]
     of = [piece for piece in own if _is_end(piece, known)]

@@ -63,7 +63,7 @@ class Extended:
             self._describe(prepared.plan.columns() if prepared.plan else None, ())
         elif kind == b"P":
             portal = self._held.portal(name)
-            portal.described = portal.plan.columns() if portal.plan else None
+            self._held.described(portal, portal.plan.columns() if portal.plan else None)
             self._describe(portal.described, portal.asked.formats)
         else:
             raise violation("Describe must name a statement or a portal.")

@@ -28,6 +28,8 @@ from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter
 from qserver.query.sql.plain import MAX_CHARACTERS
 
 _MOST: Final = 1000
+_COLUMN_BYTES: Final = 130
+"""What a column takes beside the letters of its name."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,13 @@ class Portal:
     left: list[bytes] = field(default_factory=list)
     of_bytes: int = 0
     rows_bytes: int = 0
+    columns_bytes: int = 0
 
     @property
     def n_bytes(self) -> int:
-        """What holding its values and rows takes."""
+        """What holding its values, rows and columns takes."""
         values = sum(len(one.text) + len(one.number) for one in self.asked.literals)
-        return self.rows_bytes + values
+        return self.rows_bytes + values + self.columns_bytes
 
     def take(self, most: int) -> Sequence[bytes]:
         """The next rows, as many as there are up to so many; all where that is 0."""
@@ -79,6 +82,10 @@ class Portal:
         self.left = self.left[len(taken) :]
         self.rows_bytes -= _bytes_of(taken)
         return taken
+
+
+def _columns_bytes(columns: Sequence[Column] | None) -> int:
+    return sum(_COLUMN_BYTES + len(column.name) for column in columns or ())
 
 
 def _bytes_of(rows: Sequence[bytes]) -> int:
@@ -158,14 +165,26 @@ class Held:
             raise PostgresError(NO_PORTAL, f"No portal is called `{name[:60]}`.")
         return found
 
+    def described(self, portal: Portal, columns: tuple[Column, ...] | None) -> None:
+        """Let a portal have its columns; PostgresError where all portals would hold too much."""
+        portal.described, portal.columns_bytes = columns, _columns_bytes(columns)
+        self._held(portal)
+
     def ran(self, portal: Portal, result: Result) -> None:
-        """Let a portal have its rows; PostgresError where all portals would hold too many."""
-        portal.result, portal.left = replace(result, rows=()), list(result.rows)
+        """Let a portal have its rows; PostgresError where all portals would hold too much."""
+        told = portal.described if portal.described == result.columns else result.columns
+        portal.result, portal.left = replace(result, rows=(), columns=told), list(result.rows)
         portal.rows_bytes = _bytes_of(portal.left)
+        if told is not portal.described:
+            portal.columns_bytes += _columns_bytes(told)
+        self._held(portal)
+
+    def _held(self, portal: Portal) -> None:
+        """Forget a portal where all would hold too much, with PostgresError."""
         try:
             self._check(portal, portal)
         except PostgresError:
-            portal.take(0)
+            self.portals = {name: p for name, p in self.portals.items() if p is not portal}
             raise
 
     def command(self, text: Text) -> Plan | None:

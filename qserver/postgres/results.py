@@ -6,9 +6,11 @@ The table of a statement becomes rows of PostgreSQL here: which columns, in what
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from qserver.postgres.session import Session
@@ -184,7 +186,9 @@ def _group(name: str | None, statement: Statement, i: int) -> Any:
             return days and days[0]
         return datetime(*days[0].timetuple()[:3])
     try:
-        return int(name.partition("..")[0]) if kind == "whole" else float(name)
+        if kind == "whole":
+            return int(name.partition("..")[0])
+        return float(Fraction(re.split(r",|\.\.", name)[0].strip("[")))
     except ValueError:
         return None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
-from qserver.postgres.asking import Asker, columns_of_domain
+from qserver.postgres.asking import PRICE, Asker, columns_of_domain
 from qserver.postgres.catalogue.contents import Names, Table, column_types
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
@@ -40,18 +41,19 @@ class Router:
     def __init__(self, asker: Asker, stream: Stream, process: int) -> None:
         self._asker, self._process = asker, process
         self._session = asker.session
-        self._catalogue = Catalogue(stream)
+        self._catalogue = Catalogue(stream, asker.turns)
         self.held = Held(self._session, self.plan)
 
-    def plan(self, text: Text) -> Plan:
-        """What a statement would do; PostgresError."""
+    def plan(self, text: Text, *, is_copied: bool = False) -> Plan:
+        """What a statement would do, by itself or within COPY; PostgresError."""
         if not text.pieces:
             raise PostgresError(SYNTAX, "A statement must stand here.")
+        text = _without_database(text, self._session.database)
         found = self.held.command(text) or command(text, self._session)
         if found is not None:
             return found
         if text.words[0] == "COPY":
-            return copying(text, self.plan)
+            return copying(text, partial(self.plan, is_copied=True))
         if text.words[:2] == ("SHOW", "TABLES") or text.words[:3] == ("SHOW", "FULL", "TABLES"):
             names = [(status.name,) for status in self._asker.service.datasets()]
             return given("SHOW", (Column("table_name", TEXT),), names)
@@ -62,7 +64,7 @@ class Router:
                 position=text.start + 1,
                 hint="Nearest: SELECT.",
             )
-        if (found := chosen(text, self.plan)) is not None:
+        if (found := chosen(text, self.plan, is_copied=is_copied)) is not None:
             return found
         dataset = self._dataset(text)
         return self._of_catalogue(text) if dataset is None else self._asker.plan(dataset, text)
@@ -92,6 +94,9 @@ class Router:
     def _of_catalogue(self, text: Text) -> Plan:
         """A query of the catalogue, which costs nothing."""
 
+        if text.words[0] == "EXPLAIN" and "ANALYZE" not in text.words:
+            return given("SELECT", PRICE, [(0.0, None, True, False, "free", 0.0, None)])
+
         def run(asked: Asked) -> Result:
             return self._catalogue.run(text.bound(asked.literals)[0], self._names(), asked.formats)
 
@@ -114,6 +119,17 @@ class Router:
             tables.append(Table(status.name, columns_of_domain(domain), ends))
         settings = tuple(session.all().items())
         return Names(session.database, session.user, self._process, tuple(tables), settings)
+
+
+def _without_database(text: Text, database: str) -> Text:
+    """The text in which no schema has the name of its database before it."""
+    parts, found = text.pieces, text.text
+    for i in range(len(parts) - 3):
+        first, dot, schema, other = parts[i : i + 4]
+        is_own = (first.name, dot.text, other.text) == (database, ".", ".")
+        if is_own and schema.name.lower() in ("public", *_SCHEMAS):
+            found = found[: first.start].ljust(schema.start) + found[schema.start :]
+    return text if found == text.text else Text.of(found, text.start)
 
 
 def _reads_catalogue(parts: Sequence[Piece]) -> bool:

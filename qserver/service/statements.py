@@ -114,6 +114,15 @@ class Statements:
             service.kept_statements.keep(key, found)
         return found
 
+    def kept(
+        self, name: str, text: str, *, default: Exactness, spends: bool, by: str
+    ) -> AnyStatement | None:
+        """What was answered for nothing before and is the same now; None for nothing."""
+        service = self._questions
+        state = service.state(name)
+        key = StatementKey(name, state, text, "", None, default, False, spends, by)
+        return service.kept_statements.find(key)
+
     def _run(
         self,
         asked: StatementKey,

@@ -146,6 +146,7 @@ HEADLINES: Mapping[str, Headline] = {
         },
         {"slot_ms": (5.0, 0.0)},
     ),
+    "storm": Headline({"storm": "storm"}, spread=("free_answer", "told")),
     "weeks": Headline(
         {
             "stream": "stream",

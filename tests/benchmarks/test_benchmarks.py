@@ -49,6 +49,7 @@ NAMES = [
     "replayed",
     "serve",
     "spend",
+    "storm",
     "tracing",
     "units",
     "weeks",
@@ -68,6 +69,13 @@ def quick_document(name: str, folder: Path) -> Mapping[str, Any]:
 
 def test_every_benchmark_is_found_by_its_module() -> None:
     assert benchmark_names() == NAMES
+
+
+@pytest.mark.slow
+def test_a_storm_lets_free_answers_through(tmp_path: Path) -> None:
+    rows = quick_document("storm", tmp_path)["rows"]
+    assert [row["storm"] for row in rows] == ["none"] * 2 + ["catalogue join"] * 2
+    assert all(0 < row["median_ms"] <= row["longest_ms"] for row in rows)
 
 
 @pytest.mark.slow

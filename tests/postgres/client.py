@@ -13,6 +13,7 @@ from typing import Any
 from qserver.api.access import Access, OpenAccess
 from qserver.postgres.connection import House, converse
 from qserver.postgres.server import Limits
+from qserver.postgres.turns import Turns
 from qserver.postgres.wire.messages import Stream
 from qserver.service.service import Service
 
@@ -154,6 +155,7 @@ def connected(
     wait_s: float = 30.0,
     limits: Limits | None = None,
     address: str = "127.0.0.1",
+    turns: Turns | None = None,
 ) -> Iterator[RawClient]:
     """A connection that has said nothing yet."""
     limits = limits or Limits()
@@ -163,7 +165,7 @@ def connected(
     stream = Stream(
         theirs, stop, idle_s=limits.idle_s, message_s=limits.message_s, max_bytes=limits.max_bytes
     )
-    house = House(service, access or OpenAccess(), wait_s, tls)
+    house = House(service, access or OpenAccess(), wait_s, tls, turns or Turns())
     thread = threading.Thread(target=converse, args=(house, stream, address))
     thread.start()
     client = RawClient(ours, stopper, thread)

@@ -11,7 +11,7 @@ SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$
 -- gives: [["people"]]
 -- Grafana: columns
 SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE quote_ident(table_name) = 'people';
--- gives: [["d", "date"], ["age", "integer"], ["sex", "text"]]
+-- gives: [["d", "date"], ["age", "bigint"], ["sex", "text"]]
 
 -- Metabase: schemas with tables
 SELECT n.nspname FROM pg_catalog.pg_namespace AS n WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND has_schema_privilege(n.nspname, 'usage') ORDER BY 1;
@@ -28,7 +28,7 @@ select relname, nspname, relkind from pg_catalog.pg_class c, pg_catalog.pg_names
 -- gives: [["people", "public", "r"]]
 -- Tableau: columns, as ODBC lists them
 select n.nspname, c.relname, a.attname, a.atttypid, t.typname, a.attnum, a.attlen, a.atttypmod, a.attnotnull, c.relkind, pg_get_expr(d.adbin, d.adrelid), case t.typtype when 'd' then t.typbasetype else 0 end from (((pg_catalog.pg_class c inner join pg_catalog.pg_namespace n on n.oid = c.relnamespace and c.relname like 'people' and n.nspname like 'public') inner join pg_catalog.pg_attribute a on (not a.attisdropped) and a.attnum > 0 and a.attrelid = c.oid) inner join pg_catalog.pg_type t on t.oid = a.atttypid) left outer join pg_attrdef d on a.atthasdef and d.adrelid = a.attrelid and d.adnum = a.attnum order by n.nspname, c.relname, attnum;
--- gives: [["public", "people", "d", "1082", "date", "1", "4", "-1", "t", "r", null, "0"], ["public", "people", "age", "23", "int4", "2", "4", "-1", "t", "r", null, "0"], ["public", "people", "sex", "25", "text", "3", "-1", "-1", "t", "r", null, "0"]]
+-- gives: [["public", "people", "d", "1082", "date", "1", "4", "-1", "t", "r", null, "0"], ["public", "people", "age", "20", "int8", "2", "8", "-1", "t", "r", null, "0"], ["public", "people", "sex", "25", "text", "3", "-1", "-1", "t", "r", null, "0"]]
 -- Tableau: primary keys
 select ta.attname, ia.attnum, ic.relname, n.nspname, tc.relname from pg_catalog.pg_attribute ta, pg_catalog.pg_attribute ia, pg_catalog.pg_class tc, pg_catalog.pg_index i, pg_catalog.pg_namespace n, pg_catalog.pg_class ic where tc.relname = 'people' and n.nspname = 'public' and tc.oid = i.indrelid and n.oid = tc.relnamespace and i.indisprimary = 't' and ia.attrelid = i.indexrelid and ta.attrelid = i.indrelid and ta.attnum = i.indkey[ia.attnum-1] and (not ta.attisdropped) and (not ia.attisdropped) and ic.oid = i.indexrelid order by ia.attnum;
 -- gives: []
@@ -44,7 +44,7 @@ select TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE from INFORMATION_SCHEMA.tables where
 -- gives: [["public", "people", "BASE TABLE"]]
 -- Power BI: columns
 select COLUMN_NAME, ORDINAL_POSITION, IS_NULLABLE, case when (data_type like '%unsigned%') then DATA_TYPE || ' unsigned' else DATA_TYPE end as DATA_TYPE from INFORMATION_SCHEMA.columns where TABLE_SCHEMA = 'public' and TABLE_NAME = 'people' order by TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION;
--- gives: [["d", "1", "NO", "date"], ["age", "2", "NO", "integer"], ["sex", "3", "NO", "text"]]
+-- gives: [["d", "1", "NO", "date"], ["age", "2", "NO", "bigint"], ["sex", "3", "NO", "text"]]
 -- Power BI: keys and what leads to them
 select i.CONSTRAINT_SCHEMA || '_' || i.CONSTRAINT_NAME as INDEX_NAME, k.COLUMN_NAME, k.ORDINAL_POSITION, case when i.CONSTRAINT_TYPE = 'PRIMARY KEY' then 'Y' else 'N' end as PRIMARY_KEY from INFORMATION_SCHEMA.table_constraints i inner join INFORMATION_SCHEMA.key_column_usage k on i.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA and i.CONSTRAINT_NAME = k.CONSTRAINT_NAME where i.TABLE_NAME = 'people' and i.CONSTRAINT_TYPE in ('PRIMARY KEY', 'UNIQUE') order by 1, k.ORDINAL_POSITION;
 -- gives: []
@@ -54,7 +54,7 @@ select character_set_name from INFORMATION_SCHEMA.character_sets;
 
 -- Looker: tables and columns
 SELECT t.table_schema, t.table_name, c.column_name, c.data_type FROM information_schema.tables t JOIN information_schema.columns c ON c.table_schema = t.table_schema AND c.table_name = t.table_name WHERE t.table_schema = 'public' ORDER BY t.table_name, c.ordinal_position;
--- gives: [["public", "people", "d", "date"], ["public", "people", "age", "integer"], ["public", "people", "sex", "text"]]
+-- gives: [["public", "people", "d", "date"], ["public", "people", "age", "bigint"], ["public", "people", "sex", "text"]]
 -- Looker: what runs, so that it can end it
 SELECT pid, usename FROM pg_stat_activity WHERE query LIKE '%nothing%';
 -- gives: []

@@ -23,7 +23,7 @@ from qserver.postgres.results import Asked, Plan, Result, nothing
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.messages import Stream
-from qserver.postgres.wire.values import Literal
+from qserver.postgres.wire.values import TEXT, Column, Literal
 from tests.sweeps import examples
 
 MOST_MB = 260
@@ -142,6 +142,30 @@ def test_what_statements_and_portals_hold_is_bounded_by_texts_and_values() -> No
     held.open("p0", Portal(of.plan, value, of_bytes=of.of_bytes))
     with pytest.raises(PostgresError, match="hold too much"):
         held.open("p1", Portal(of.plan, value, of_bytes=of.of_bytes))
+
+
+@pytest.mark.slow
+def test_columns_of_portals_are_counted_too() -> None:
+    """By what the allocator says: a thousand portals of one statement with many columns."""
+    held = _empty()
+
+    def columns(i: int) -> tuple[Column, ...]:
+        return tuple(Column(f"{i} {k}", TEXT) for k in range(1000))
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(PostgresError, match="hold too much"):  # noqa: PT012
+            for i in range(999):
+                portal = Portal(None, Asked())
+                held.open(f"p{i}", portal)
+                held.described(portal, columns(i))
+                held.ran(portal, Result("SELECT", columns(i), ()))
+                assert portal.result is not None
+                assert portal.result.columns is portal.described
+        held.portals.popitem()
+        assert MOST_BYTES / 2 <= tracemalloc.get_traced_memory()[0] <= 1.1 * MOST_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 def test_rows_that_were_taken_hold_nothing() -> None:

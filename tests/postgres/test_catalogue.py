@@ -35,7 +35,7 @@ _A_QUERY_OF_THE_CATALOGUE = [
     ),
     ("SELECT s.r FROM generate_series(1, 3) AS s(r)", [["1"], ["2"], ["3"]]),
     ("SELECT x FROM unnest(ARRAY['a', 'b c']) AS x", [["a"], ["b c"]]),
-    ("SELECT format_type(atttypid, atttypmod) FROM pg_attribute", [["integer"], ["text"]]),
+    ("SELECT format_type(atttypid, atttypmod) FROM pg_attribute", [["bigint"], ["text"]]),
     ("SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'people')", [["t"]]),
     (
         "WITH a AS (SELECT relname AS table, true AS update FROM pg_class) SELECT a.* FROM a",
@@ -72,7 +72,7 @@ _A_QUERY_OF_THE_CATALOGUE = [
     (
         "SELECT column_name, data_type, ordinal_position FROM information_schema.columns "
         "WHERE table_name = 'people' ORDER BY 3 DESC",
-        [["sex", "text", "2"], ["age", "integer", "1"]],
+        [["sex", "text", "2"], ["age", "bigint", "1"]],
     ),
     (
         "SELECT string_agg(nspname, ',') FROM pg_namespace WHERE nspname = 'public'",

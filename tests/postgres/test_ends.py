@@ -50,7 +50,7 @@ def test_an_attribute_of_such_a_name_stands_for_itself(tmp_path: Path, store_url
         client.start(options=NAMED)
         names = client.query("SELECT attname, atttypid FROM pg_attribute").rows
         ends = ["age_high", "age_low_low", "age_low_high"]
-        assert names == [["age", "23"], ["age_low", "23"], *([name, "701"] for name in ends)]
+        assert names == [["age", "20"], ["age_low", "20"], *([name, "701"] for name in ends)]
         reply = client.query("SELECT SUM(age_low) AS s FROM people LIMIT 0")
         assert reply.columns == ["s", "s_low", "s_high"]
 
@@ -72,6 +72,9 @@ def test_ends_by_name_are_those_of_the_numbers(named: RawClient) -> None:
         "SELECT COUNT(*) AS n, AVG(age_low), AVG(age_low) b, sex FROM people GROUP BY 4 ORDER BY 4"
     )
     assert [row[1:] for row in named.query(twice).rows] == [[r[5], r[5], r[0]] for r in whole]
+    plain = f"SELECT n, n_low, t.n_high FROM ({BY_SEX}) AS t"
+    assert named.query(plain).columns == ["n", "n_low", "n_high"]
+    assert named.query(plain).rows == [r[1:4] for r in whole]
     for item in ("MAX(n_low)", "n_low", "t.n_low"):
         outer = f"SELECT sex, {item} AS low FROM ({BY_SEX}) AS t"
         outer += " GROUP BY sex" if "MAX" in item else ""
@@ -92,7 +95,7 @@ def test_of_what_is_not_known_the_number_is_null_and_its_ends_are_all_that_is_pu
 def test_an_end_stands_alone_in_an_item_of_select(named: RawClient) -> None:
     for text, place in (
         ("SELECT AVG(age_low) AS a FROM people WHERE age_low > 3", "age_low > 3"),
-        ("SELECT sex, AVG(age_low) AS a FROM people GROUP BY sex ORDER BY a DESC", "a DESC"),
+        ("SELECT sex, AVG(age_low) AS a FROM people GROUP BY sex ORDER BY a, sex", "a, sex"),
         ("SELECT sex, AVG(age_low) AS a FROM people GROUP BY sex ORDER BY 2 LIMIT 1", "2 LIMIT"),
         ("SELECT -AVG(age_low) AS a FROM people", "age_low"),
         ("SELECT AVG(age) - AVG(age_low) AS a FROM people", "age_low"),
@@ -114,3 +117,22 @@ def test_the_price_of_an_end_is_that_of_its_number(named: RawClient) -> None:
     assert prices[0] == prices[1] != []
     named.query("SET qserver.intervals = on")
     assert "age_low" in named.query("SELECT AVG(age_low) FROM people").error["M"]
+
+
+@pytest.mark.slow
+def test_rows_stand_in_the_order_of_an_end(named: RawClient) -> None:
+    """As tools order charts: by its name, its place or its expression, in an outer SELECT, too."""
+    rows = [(float(r[5] or "inf"), r[0]) for r in named.query(BY_SEX).rows]
+    up = [sex for _, sex in sorted(rows, key=lambda row: row[0])]
+    text = "SELECT sex, AVG(age_low) AS low FROM people GROUP BY sex ORDER BY"
+    virtual = f"SELECT sex AS sex, a AS a FROM ({BY_SEX}\n) AS virtual_table\nORDER BY"
+    for said in (f"{text} low", f"{text} AVG(age_low) ASC", f"{text} 2", f"{virtual} a_low"):
+        assert [r[0] for r in named.query(said).rows] == up, said
+        assert [r[0] for r in named.query(f"{said} LIMIT 1000").rows] == up, said
+        down = said.removesuffix(" ASC") + " DESC NULLS LAST LIMIT 1000"
+        assert [r[0] for r in named.query(down).rows] == up[::-1], down
+        # Rows that are shown for an end were chosen, which their intervals do not say.
+        chosen = named.query(f"{said} LIMIT 2").error
+        assert chosen["C"] == "42601"
+        assert "order and choose by AVG(x)" in chosen["H"]
+    assert named.query(f"{text} sex, low").error["C"] == "42601"

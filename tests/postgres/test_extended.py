@@ -54,10 +54,11 @@ def test_the_columns_follow_from_the_text_and_nothing_is_spent(
     reply = sent(client, parse(f"{BY_SEX} WITHIN $2"), describe(b"S"))
     assert reply.letters == "1tTZ"
     assert reply.columns == ["sex", "n", "n_low", "n_high"]
-    assert reply.of(b"t") == [struct.pack("!hII", 2, 23, 701)]
+    assert reply.of(b"t") == [struct.pack("!hII", 2, 20, 701)]
     assert sent(client, bind(b"30", b"20"), describe()).columns == reply.columns
     for text in (
         "SELECT COUNT(*) FILTER (WHERE age < $1) AS n FROM people WITHIN 9",
+        "SELECT COUNT_IF(sex = $1) AS n FROM people",
         "SELECT COUNT(*) AS n FROM (SELECT * FROM people WHERE sex = $1) AS t WHERE age > $2",
     ):
         assert sent(client, parse(text), describe(b"S")).columns == ["n", "n_low", "n_high"]
@@ -84,7 +85,7 @@ def test_a_value_comes_as_text_and_in_binary(town: Deployment, client: RawClient
         answered(town, f"{KNOWN} WITHIN 20")
         expected = client.query(KNOWN).rows
         reply = sent(client, parse(BY_SEX, oid), bind(value, forms=(form,)), describe(), execute())
-        assert reply.letters == "12TNNDDDCZ"
+        assert reply.letters.replace("N", "") == "12TDDDCZ"
         assert reply.rows == expected
         assert reply.tags == ["SELECT 3"]
 

@@ -118,6 +118,16 @@ def test_explain_gives_the_price_as_a_row(town: Deployment, client: RawClient) -
     assert spent(town) == 0
 
 
+def test_a_schema_may_stand_behind_its_database(town: Deployment, client: RawClient) -> None:
+    answered(town, f"{BY_SEX} WITHIN 20")
+    expected = client.query(BY_SEX).rows
+    named = 'SELECT "qserver"."public"."people".sex, COUNT(*) AS n FROM qserver.public."people"'
+    assert client.query(f"{named} GROUP BY 1").rows == expected
+    assert client.query("SELECT relname FROM qserver.pg_catalog.pg_class").rows == [["people"]]
+    wrong = client.query("SELECT COUNT(*) FROM other.public.people").error
+    assert wrong["C"] == "42P01"
+
+
 def test_explain_never_refuses_for_want_of_a_length(town: Deployment, client: RawClient) -> None:
     [[price, *_, kind, most, _]] = client.query(f"EXPLAIN {BY_SEX}").rows
     [[expected, *_]] = client.query(f"EXPLAIN {BY_SEX} WITHIN 100").rows
@@ -130,6 +140,8 @@ def test_explain_never_refuses_for_want_of_a_length(town: Deployment, client: Ra
     reply = client.query(f"EXPLAIN {BY_SEX}")
     assert (len(reply.rows), len(reply.of(b"N"))) == (1, 1)
     assert "measures nothing" in client.query(f"EXPLAIN ANALYZE {BY_SEX}").error["H"]
+    free = client.query("EXPLAIN SELECT relname FROM pg_class")
+    assert (free.columns, free.rows[0][0]) == (reply.columns, "0")
 
 
 @pytest.mark.slow

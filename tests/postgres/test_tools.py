@@ -114,7 +114,7 @@ def test_psql_describes_what_is_there(port: Port) -> None:
     for text in (r"\d people", r"\d+ people", r'\d public."people"'):
         said = port.psql(text)
         assert 'Table "public.people"' in said
-        assert re.search(r"^ age +\| integer +\|", said, re.MULTILINE)
+        assert re.search(r"^ age +\| bigint +\|", said, re.MULTILINE)
         assert re.search(r"^ sex +\| text +\|", said, re.MULTILINE)
     assert "Did not find any relation" in port.psql(r"\d nothing")
     assert re.search(r"^ public +\| ada", port.psql(r"\dn"), re.MULTILINE)
@@ -294,7 +294,7 @@ def test_sqlalchemy_reflects_and_pandas_reads(known: Port, driver: str) -> None:
     assert seen.get_table_comment("people") == {"text": None}
     table = sa.Table("people", sa.MetaData(), autoload_with=engine)
     kinds = {column.name: type(column.type) for column in table.columns}
-    assert kinds == {"age": sa.INTEGER, "sex": sa.TEXT}
+    assert kinds == {"age": sa.BIGINT, "sex": sa.TEXT}
     by_text = pd.read_sql(BY_SEX, engine)
     asked = sa.select(table.c.sex, sa.func.count().label("n")).group_by(table.c.sex)
     assert list(by_text.columns) == COLUMNS
@@ -327,7 +327,7 @@ def test_pgjdbc_reads_the_metadata_as_metabase_does(known: Port) -> None:
     assert told["schemas like"] == ["public"]
     assert told["tables"] == ["public people TABLE"]
     assert told["tables like"] == []
-    assert told["columns"] == ["age int4 4 0 1 NO", "sex text 12 0 2 NO"]
+    assert told["columns"] == ["age int8 -5 0 1 NO", "sex text 12 0 2 NO"]
     for empty in ("primary keys", "indexes", "imported keys", "exported keys", "functions"):
         assert told[empty] == [], empty
     assert {"int4 4", "text 12", "float8 8"} <= set(told["types"])

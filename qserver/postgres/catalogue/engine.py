@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -20,12 +21,17 @@ from typing import Final
 from qserver.postgres.catalogue import child
 from qserver.postgres.catalogue.contents import Names
 from qserver.postgres.results import Result
+from qserver.postgres.turns import Lane, Turns
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.postgres.wire.values import BY_OID, Column
 
-_QUICK_MS: Final = 50
-"""What a statement of a client that looks around takes; longer ones wait for all others."""
+_QUICK_S: Final = 0.1
+"""Of the processor, for a statement of a client that looks around; others wait for these."""
+_LOOK_MS: Final = 20
+_CLOCK_OF_PROCESS: Final = 2
+_quick, _long = Lane(2), Lane(2)
+"""Those that are at work at once: for two processors. A long one that waits is stopped."""
 
 
 def _too_much() -> PostgresError:
@@ -85,13 +91,16 @@ class Catalogue:
 
     Args:
         client: when it has gone nobody waits any more.
+        turns: who waits here gives up its turn meanwhile.
 
     Attributes:
         process: the number of its process; 0 where there is none now.
     """
 
-    def __init__(self, client: Stream) -> None:
-        self._client = client
+    def __init__(self, client: Stream, turns: Turns | None = None) -> None:
+        self._client, self._turns = client, turns or Turns()
+        self._lane: Lane | None = None
+        self._quick_until = 0.0
         self._socket: socket.socket | None = None
         self._handle: int | None = None
         self.process = 0
@@ -116,14 +125,25 @@ class Catalogue:
         return self._asked(text, names, formats, describes=False)
 
     def _asked(self, text: str, names: Names, formats: Sequence[int], *, describes: bool) -> Result:
-        known, self._names = self._names, names
-        sent = None if known == names else json.dumps(asdict(names))
-        request = {"text": text, "names": sent, "formats": list(formats), "describes": describes}
+        request = {"text": text, "formats": list(formats), "describes": describes}
+        with self._turns.paused():
+            _quick.enter(0.0, self._client.is_gone)
+            self._lane = _quick
+            try:
+                return self._answered(request, names)
+            finally:
+                if self._lane is _long:
+                    self.close()  # it cannot be made a quick one again
+                if self._lane is not None:
+                    self._lane.leave()
+
+    def _answered(self, request: dict[str, object], names: Names) -> Result:
         columns, rows, fault = tuple[Column, ...](), list[bytes](), None
         try:
             if self._socket is None:
                 self._open()
-                request["names"] = json.dumps(asdict(names))
+            request["names"] = None if self._names == names else json.dumps(asdict(names))
+            self._names, self._quick_until = names, _used_s(self.process) + _QUICK_S
             self._send(json.dumps(request).encode())
             for kind, body in self._frames():
                 if kind == child.COLUMNS:
@@ -166,28 +186,41 @@ class Catalogue:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         poll.register(self._client.fileno(), select.POLLRDHUP)
-        found, is_long = bytearray(), False
+        found = bytearray()
         while len(found) < n:
-            ready = [fd for fd, _ in poll.poll(None if is_long else _QUICK_MS)]
+            ready = [fd for fd, _ in poll.poll(None if self._lane is _long else _LOOK_MS)]
             if self._client.fileno() in ready:
                 raise GoneError
             if not ready:
-                is_long = True
-                self._schedule(os.SCHED_IDLE)
+                if self.process and _used_s(self.process) > self._quick_until:
+                    self._give_way()
                 continue
             part = self._socket.recv(n - len(found))
             if not part:
                 raise _too_much()
             found += part
-        if is_long:
-            self._schedule(os.SCHED_OTHER)
         return bytes(found)
 
-    def _schedule(self, policy: int) -> None:
-        """Let a statement that takes long use what others leave of the processor, or end that."""
+    def _give_way(self) -> None:
+        """Let others be quick, and use what they leave of the processor, in turn; GoneError."""
+        assert self._handle is not None  # noqa: S101 - it was opened before
         with contextlib.suppress(OSError):
-            if self.process:
-                os.sched_setscheduler(self.process, policy, os.sched_param(0))
+            signal.pidfd_send_signal(self._handle, signal.SIGSTOP)
+            os.sched_setscheduler(self.process, os.SCHED_IDLE, os.sched_param(0))
+        _quick.leave()
+        self._lane = None
+        _long.enter(0.0, self._client.is_gone)
+        self._lane = _long
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._handle, signal.SIGCONT)
+
+
+def _used_s(process: int) -> float:
+    """What a process used of the processor, in seconds; 0 where it has ended."""
+    try:
+        return time.clock_gettime(~process << 3 | _CLOCK_OF_PROCESS)
+    except OSError:
+        return 0.0
 
 
 def _split(body: bytes) -> Iterator[bytes]:

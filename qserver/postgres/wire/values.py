@@ -84,7 +84,7 @@ _TRUTHS: Mapping[str, Sequence[str]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of a result."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Final
 
-from sqlglot import ParseError, exp
+from sqlglot import ParseError, TokenType, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.calendar.sealed import as_of, clipped
@@ -101,10 +103,25 @@ def query_of(document: object, domain: Domain, *, dataset: str) -> LinearQuery:
     return statement.only_query
 
 
+_LENGTH: Final = re.compile(
+    r"[+-]?\d+(?:-\d+|\.\d*)?|P[\w+-]+|(?:(?:[+-] ?)?\d+(?:\.\d*)? ?[A-Za-z]+[\s,]*)+"
+)
+"""A length of time; each of its parts can be read in one way alone."""
+
+
 def _parsed(sql: TokenizedSql) -> exp.Expr:
     source = sql.source
     if not sql.body:
         raise source.refuse("hold a SELECT", source.end, hint="Nearest: SELECT COUNT(*) FROM ...")
+    for before, token in pairwise(sql.body):
+        is_length = (before.token_type, token.token_type) == (TokenType.INTERVAL, TokenType.STRING)
+        # The parser would leave out what stands behind the first unit.
+        if is_length and not _LENGTH.fullmatch(token.text.strip()):
+            raise source.refuse(
+                "say a length by numbers with units: a day is the finest time of it",
+                token,
+                hint="Nearest: INTERVAL '-3 days'.",
+            )
     try:
         found = Words().parser().parse(list(sql.body), source.text)
     except ParseError as exc:

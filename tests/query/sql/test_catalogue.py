@@ -37,8 +37,8 @@ def test_the_tables_are_the_dataset(text: str) -> None:
 )
 def test_a_description_lists_the_attributes(text: str) -> None:
     assert names(text) == [
-        ("age", "integer", "8", "integer"),
-        ("income", "integer", "3", "integer"),
+        ("age", "bigint", "8", "integer"),
+        ("income", "bigint", "3", "integer"),
         ("height", "double precision", "3", "real"),
         ("region", "text", "4", "labels"),
         ("sex-at-birth", "text", "2", "labels"),
@@ -55,14 +55,14 @@ def test_information_schema_filters_orders_and_cuts() -> None:
     ]
     assert names(
         f"SELECT column_name AS name {COLUMNS} WHERE table_schema = 'public' AND "
-        "data_type IN ('text', 'integer') AND NOT column_name = 'income' "
+        "data_type IN ('text', 'bigint') AND NOT column_name = 'income' "
         "ORDER BY ordinal_position DESC LIMIT 2"
     ) == [("sex-at-birth",), ("region",)]
     assert names(f"SELECT column_name {COLUMNS} WHERE table_name = 'other'") == []
     assert names(f"SELECT UPPER(column_name) {COLUMNS} WHERE column_name LIKE 'a%'") == [("AGE",)]
     assert names(
         f"SELECT data_type, COUNT(*) AS n {COLUMNS} GROUP BY data_type ORDER BY n DESC, data_type"
-    ) == [("integer", "2"), ("text", "2"), ("double precision", "1")]
+    ) == [("bigint", "2"), ("text", "2"), ("double precision", "1")]
     text = f"SELECT column_name {COLUMNS} WHERE table_name = 'people'"
     assert dataset_of(text) == "people"
     assert len(names(text)) == 5

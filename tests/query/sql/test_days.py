@@ -52,6 +52,15 @@ OF_A_DAY: dict[str, Callable[[date], date | int]] = {
     "DATE_BIN('7 days', d, TIMESTAMP '2024-01-03')": lambda d: step(d, 7, date(2024, 1, 3)),
     "DATE_BIN('72 hours', d, '2024-01-03')": lambda d: step(d, 3, date(2024, 1, 3)),
     "d + INTERVAL '1 month'": month_later,
+    "d + INTERVAL '1 month 3 days'": lambda d: month_later(d) + timedelta(3),
+    "d + INTERVAL '3 days 1 month'": lambda d: month_later(d) + timedelta(3),
+    "d - INTERVAL '-1 month 1 week 24 hours'": lambda d: month_later(d) - timedelta(8),
+    "d + INTERVAL 'P1M3D'": lambda d: month_later(d) + timedelta(3),
+    "d + '1 year 2 mons'::INTERVAL - INTERVAL '13' MONTH": month_later,
+    "(d AT TIME ZONE 'UTC') + INTERVAL '1 day'": lambda d: d + timedelta(1),
+    "TIMEZONE('Europe/Oslo', d AT TIME ZONE 'Europe/Oslo') + INTERVAL '1 day'": lambda d: (
+        d + timedelta(1)
+    ),
     "d - INTERVAL '-10' DAY": lambda d: d + timedelta(10),
     "DATE_TRUNC('week', d + INTERVAL '1 day') + INTERVAL '-1 day'": lambda d: step(
         d, 7, MONDAY - timedelta(1)
@@ -82,6 +91,12 @@ SAME = {
     "d >= TO_TIMESTAMP(1707091200)": "d >= '2024-02-05'",
     "d < '2024-03-04'::date - INTERVAL '2 weeks'": "d < '2024-02-19'",
     "d >= DATE_TRUNC('week', DATE '2024-02-21') + '-7 days'::INTERVAL": "d >= '2024-02-12'",
+    "d < DATE '2024-03-08' - INTERVAL '1 month 3 days'": "d < '2024-02-05'",
+    "DATE_TRUNC('week', d AT TIME ZONE 'UTC' AT TIME ZONE 'Z') = '2024-02-12'": (
+        "d BETWEEN '2024-02-12' AND '2024-02-18'"
+    ),
+    "DATE_TRUNC('week', d, 'UTC') = '2024-02-12'": "d BETWEEN '2024-02-12' AND '2024-02-18'",
+    "d >= TIMESTAMP '2024-02-12 00:00:00' AT TIME ZONE 'UTC'": "d >= '2024-02-12'",
     "d >= DATE '2024-03-04' - 14": "d >= '2024-02-19'",
     "d >= CAST(DATE '2024-02-05' + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)": (
         "d >= '2024-03-04'"
@@ -100,9 +115,16 @@ def test_days_that_are_calculated_are_those_that_are_written_out(said: str, ever
     [
         ("d >= TO_TIMESTAMP(1707091201)", "a day is the finest time"),
         ("d >= TO_TIMESTAMP(1e30)", "a day is the finest time"),
-        ("d + INTERVAL '1 hour' >= '2024-02-05'", "move days by days, weeks"),
+        ("d + INTERVAL '1 hour' >= '2024-02-05'", "a day is the finest time of `d`"),
+        ("d + INTERVAL '1 month 1 hour' >= '2024-02-05'", "a day is the finest time of `d`"),
+        ("d + INTERVAL '1-2' >= '2024-02-05'", "a day is the finest time of `d`"),
+        ("d - INTERVAL '3 days ago' >= '2024-02-05'", "a day is the finest time of it"),
+        ("d + INTERVAL '1 day 02:00:00' >= '2024-02-05'", "a day is the finest time of it"),
+        ("d AT TIME ZONE 'Europe/Oslo' >= '2024-02-05'", "a day is the finest time of `d`"),
+        ("DATE_TRUNC('day', d, 'Asia/Tokyo') = '2024-02-05'", "a day is the finest time of `d`"),
+        ("TIME_BUCKET('1 month 1 day', d) = '2024-02-05'", "join whole days or months"),
         ("sex + INTERVAL '1 day' = '2024-02-05'", "move days, not other values"),
-        ("TIME_BUCKET('1 hour', d) = '2024-02-05'", "join whole days"),
+        ("TIME_BUCKET('1 hour', d) = '2024-02-05'", "a day is the finest time of `d`"),
         ("TIME_BUCKET('-1 day', d) = '2024-02-05'", "join whole days"),
         ("DATE_BIN('7 days', d, d) = '2024-02-05'", "begin steps at a day that is written out"),
         ("EXTRACT(second FROM d) = 0", "EXTRACT one of YEAR, .*EPOCH"),

@@ -390,7 +390,7 @@ def test_days_and_longer_periods_are_known_by_the_words_of_other_systems(said: s
     ("condition", "because"),
     [
         ("week >= NOW() - INTERVAL '4 weeks'", "must not depend on the clock"),
-        ("week >= DATE '2024-03-25' - INTERVAL '1 hour'", "move days by days, weeks"),
+        ("week >= DATE '2024-03-25' - INTERVAL '1 hour'", "a day is the finest time of `week`"),
         ("week >= DATE '2024-03-25' + INTERVAL '99999 months'", "days of the calendar"),
         ("week >= DATE '2024-03-25' + INTERVAL '900000 weeks'", "days of the calendar"),
         ("to_char(week, 'Day') = 'Monday'", "write dates as 'YYYY'"),

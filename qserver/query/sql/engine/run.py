@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -89,6 +90,7 @@ def rows_of(kinds: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[tuple[o
 _MOST_KEPT = 1024
 _LONGEST_KEPT = 1 << 14
 _LONGEST = 1 << 26
+_PROCESSES = 2
 _TOO_MUCH = "It takes too much time or memory to calculate. Ask its parts."
 
 
@@ -140,20 +142,23 @@ def _refused(why: str) -> EngineError:
 
 
 class _Engine:
-    """The process, started when it is needed; one request at a time."""
+    """Its processes, and replies by heart.
+
+    There are two, so that a short statement need not wait for a long one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._streams: tuple[IO[bytes], ...] = ()
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._processes = tuple(_Process() for _ in range(_PROCESSES))
+        self._idle = queue.LifoQueue[_Process]()
+        for one in reversed(self._processes):
+            self._idle.put(one)
 
     def forget(self) -> None:
         """Have no process: a fork must not share its parent's."""
-        for stream in self._streams:
-            os.close(stream.fileno())  # whatever is still to be written is the parent's
-        if self._process is not None:
-            self._process.returncode = 0  # no child of this process: nothing to wait for
+        for one in self._processes:
+            one.forget()
         _Engine.__init__(self)
 
     def reply(self, asked: bytes) -> bytes:
@@ -166,14 +171,40 @@ class _Engine:
             if (kept := self._kept.get(asked)) is not None:
                 self._kept.move_to_end(asked)
                 return kept
-            found = self._exchange(asked)
-            if len(asked) + len(found) <= _LONGEST_KEPT:
+        process = self._idle.get()
+        try:
+            found = process.exchange(asked)
+        finally:
+            self._idle.put(process)
+        if len(asked) + len(found) <= _LONGEST_KEPT:
+            with self._lock:
                 self._kept[asked] = found
                 if len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
-            return found
+        return found
 
-    def _exchange(self, asked: bytes) -> bytes:
+    def end(self) -> None:
+        """End the processes that there are."""
+        for one in self._processes:
+            one.end()
+
+
+class _Process:
+    """A process, started when it is needed; one request at a time."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._streams: tuple[IO[bytes], ...] = ()
+
+    def forget(self) -> None:
+        """Leave the process to whom it belongs."""
+        for stream in self._streams:
+            os.close(stream.fileno())  # whatever is still to be written is the parent's
+        if self._process is not None:
+            self._process.returncode = 0  # no child of this process: nothing to wait for
+
+    def exchange(self, asked: bytes) -> bytes:
+        """The line that answers a request; CapacityError, EngineError."""
         if self._process is None or self._process.poll() is not None:
             self._start()
         requests, replies = self._streams

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeGuard
 
 from sqlglot import exp
 
 from qserver.errors import SqlError
-from qserver.query.calendar.units import UNITS, unit_of
+from qserver.query.calendar.units import unit_of
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.logic import is_text
 from qserver.query.sql.values.grid import fixed
@@ -26,15 +26,23 @@ _MIDNIGHT: Final = re.compile(
 )
 _DAYS: Final = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
 _TO_DATES: Final = frozenset({"TO_TIMESTAMP", "TO_DATE", "TIMESTAMP", "DATE"})
-_LENGTH: Final = re.compile(r"([+-]?\d{1,9})(?:\.0+)? *([a-z]+)?", re.IGNORECASE)
-_SECONDS: Final = {"s": 1, "second": 1, "sec": 1, "m": 60, "minute": 60, "min": 60}
-_SECONDS_OF: Final = {**_SECONDS, "h": 3600, "hour": 3600}
+_PART: Final = re.compile(r"([+-]?) *(\d{1,9})(?:\.0+)? *([a-z]*)[ ,]*")
+_ISO: Final = re.compile(r"p(?:[+-]?\d+[ymwd])+")
 _DAY_S: Final = 86_400
+_SECONDS: Final = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
+_SECONDS_OF: Final = {**_SECONDS, "h": 3600, "hour": 3600}
+_DAYS_OF: Final = {"d": 1, "day": 1, "w": 7, "week": 7}
+_MONTHS_OF: Final = {"mon": 1, "month": 1, "quarter": 3, "y": 12, "year": 12}
+_WHOLE: Final = {1: "MONTH", 3: "QUARTER", 12: "YEAR"}
+_NO_SHIFT: Final = frozenset(
+    ["utc", "gmt", "uct", "z", "zulu", "etc/utc", "etc/gmt", "etc/uct", "+00", "+00:00", "0"]
+)
 _EPOCH: Final = {"year": 1970, "month": 1, "day": 1}
 _LAST_DAY: Final = (date.max - date(**_EPOCH)).days
-_FINEST: Final = "name whole days: a day is the finest time"
+_FINEST: Final = "name whole days: a day is the finest time of"
 _TRUNCATIONS: Final = (exp.DateTrunc, exp.TimestampTrunc)
 _STEPS: Final = ("TIME_BUCKET", "DATE_BIN")
+_ZONE_AND_TIME: Final = 2
 
 
 def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
@@ -45,7 +53,12 @@ def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
     """
     if isinstance(node, exp.Add | exp.Sub):
         return _moved(node, names)
+    if _is_zoned(node):
+        return _in_zone(node, names)
     if isinstance(node, _TRUNCATIONS):
+        if (zone := node.args.get("zone")) is not None:
+            _check_zone(node, zone, names)
+            node.set("zone", None)
         return _evaluated(node, names) if _text_of(node.this) else None
     if isinstance(node, exp.ToChar):
         return _as_text(node)
@@ -58,6 +71,47 @@ def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
 
 def _called(node: exp.Expr) -> str:
     return node.name.upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def _in_zone(node: exp.Expr, names: Names) -> exp.Expr | None:
+    """What stands before AT TIME ZONE, where that moves no midnight: UTC, or back again."""
+    of, zone = _of_zone(node)
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    if _is_zoned(around) and _of_zone(around)[1] == zone:
+        return None
+    inner = of.unnest()
+    if _is_zoned(inner) and _of_zone(inner)[1] == zone:
+        return _of_zone(inner)[0]
+    _check_zone(node, zone, names)
+    return of
+
+
+def _is_zoned(node: exp.Expr | None) -> TypeGuard[exp.Expr]:
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "TIMEZONE":
+        return len(node.expressions) == _ZONE_AND_TIME
+    return isinstance(node, exp.AtTimeZone)
+
+
+def _of_zone(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    """A time and its zone."""
+    zone, of = node.expressions or (node.args["zone"], node.this)
+    return of, zone
+
+
+def _check_zone(node: exp.Expr, zone: exp.Expr, names: Names) -> None:
+    if not (is_text(zone) and zone.name.lower() in _NO_SHIFT):
+        raise _too_fine(node, names, "Nearest: AT TIME ZONE 'UTC'.")
+
+
+def _too_fine(node: exp.Expr, names: Names, hint: str = "") -> SqlError:
+    """The refusal of what cuts through a day, by the name of the attribute that has days."""
+    known = (c for c in node.root().find_all(exp.Column) if names.is_known(c))
+    of_days = [a.name for c in known if (a := names.domain.attributes[names.any_axis(c)]).periods]
+    every = [a.name for a in names.domain.attributes if a.periods]
+    name = (of_days + every)[:1]
+    return names.source.refuse(f"{_FINEST} `{name[0] if name else 'days'}`", node, hint=hint)
 
 
 def _literal(node: exp.Expr) -> exp.Expr | None:
@@ -105,7 +159,7 @@ def _of_seconds(node: exp.Expr, names: Names) -> exp.Expr | None:
     if isinstance(of, exp.Literal) and not of.is_string:
         days, rest = divmod(Fraction(of.name), _DAY_S)
         if rest or days > _LAST_DAY:
-            raise names.source.refuse(_FINEST, node)
+            raise _too_fine(node, names)
         return exp.Literal.string(str(date(**_EPOCH) + timedelta(days)))
     if not of.find(exp.Column):
         return None
@@ -145,7 +199,6 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
     is_number = isinstance(by, exp.Literal) and by.is_int and bool(_text_of(start))
     if not (is_number or _is_length(by)):
         return None
-    length = _length(exp.Literal.string(f"{by.name} days") if is_number else by)
     columns = list(start.find_all(exp.Column))
     of_days = [names.is_known(c) and names.domain.attributes[names.any_axis(c)] for c in columns]
     if not all(a and a.periods for a in of_days):
@@ -156,14 +209,16 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
         )
     if not columns and not _text_of(start):
         raise names.source.refuse(NO_CLOCK, node, hint=LAST_PERIODS)
+    length = _length(exp.Literal.string(f"{by.name} days") if is_number else by)
     if length is None:
-        raise names.source.refuse(
-            "move days by days, weeks, months, quarters or years",
-            node,
-            hint="Nearest: INTERVAL '28 days'.",
-        )
-    node.set("expression", length)
-    return None if columns else _evaluated(node, names)
+        raise _too_fine(node, names, "Nearest: INTERVAL '28 days'.")
+    of = node.this
+    for n, unit in zip(length, ("MONTH", "DAY"), strict=True):  # as PostgreSQL: months first
+        if n or (unit == "DAY" and of is node.this):
+            by = exp.Interval(this=exp.Literal.string(str(n)), unit=exp.var(unit))
+            moved = type(node)(this=of.copy(), expression=by)
+            of = moved if columns else _evaluated(moved, names)
+    return None if of == node else of
 
 
 def _is_length(node: exp.Expr) -> bool:
@@ -172,20 +227,25 @@ def _is_length(node: exp.Expr) -> bool:
     )
 
 
-def _length(node: exp.Expr) -> exp.Interval | None:
-    """A length of time in whole days or longer units; None for another."""
-    said = _LENGTH.fullmatch(node.this.name.strip() if not is_text(node) else node.name.strip())
+def _length(node: exp.Expr) -> tuple[int, int] | None:
+    """A length of time in months and in days; None where it has other parts of a day."""
+    words = (node.name if is_text(node) else node.this.name).strip().lower()
     unit = None if is_text(node) else node.args.get("unit")
-    if said is None:
-        return None
-    word = (said[2] or ("" if unit is None else unit.name)).lower()
-    word, n = word if word in _SECONDS_OF else word.removesuffix("s"), int(said[1])
-    if word in _SECONDS_OF:
-        n, rest = divmod(n * _SECONDS_OF[word], _DAY_S)
-        word = "" if rest else "day"
-    if word not in UNITS:
-        return None
-    return exp.Interval(this=exp.Literal.string(str(n)), unit=exp.var(word.upper()))
+    if unit is not None:
+        words = f"{words} {unit.name.lower()}"
+    elif _ISO.fullmatch(words):
+        words = words[1:].replace("m", "month")
+    months, seconds, at = 0, 0, 0
+    while (part := _PART.match(words, at)) is not None:
+        n, word = int(part[1] + part[2]), part[3]
+        word = word if word in _SECONDS_OF else word.removesuffix("s")
+        months += n * _MONTHS_OF.get(word, 0)
+        seconds += n * (_SECONDS_OF.get(word, 0) or _DAYS_OF.get(word, 0) * _DAY_S)
+        if word not in {**_MONTHS_OF, **_SECONDS_OF, **_DAYS_OF}:
+            return None
+        at = part.end()
+    days, rest = divmod(seconds, _DAY_S)
+    return None if rest or not words or at < len(words) else (months, days)
 
 
 def _step(node: exp.Expr, names: Names) -> exp.Expr:
@@ -199,13 +259,15 @@ def _step(node: exp.Expr, names: Names) -> exp.Expr:
     else:
         width, of, *others = [*node.expressions, exp.null()]
         origin = others[0] if len(others) > 1 else None
-    length = _length(width)
-    if length is None or int(length.name) <= 0:
-        raise names.source.refuse("join whole days", node, hint="Nearest: '1 day'.")
-    unit = length.args["unit"].name
-    if origin is None and length.name == "1" and unit in ("MONTH", "QUARTER", "YEAR"):
-        return exp.TimestampTrunc(this=of, unit=exp.var(unit))
-    parts: list[exp.Expr] = [length, of]
+    if (length := _length(width)) is None:
+        raise _too_fine(node, names, "Nearest: '1 day'.")
+    months, days = length
+    if min(length) < 0 or (months > 0) == (days > 0):
+        raise names.source.refuse("join whole days or months", node, hint="Nearest: '1 day'.")
+    if origin is None and months in _WHOLE:
+        return exp.TimestampTrunc(this=of, unit=exp.var(_WHOLE[months]))
+    n, unit = (months, "MONTH") if months else (days, "DAY")
+    parts: list[exp.Expr] = [exp.Interval(this=exp.Literal.string(str(n)), unit=exp.var(unit)), of]
     if origin is not None:
         found = _MIDNIGHT.fullmatch(_text_of(origin) or origin.unnest().name)
         if found is None:

@@ -17,7 +17,7 @@ from qserver.query.calendar.units import UNITS
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.rewriting.days import day_written, group_by_texts
-from qserver.query.sql.rewriting.written import PLACE, keep_written
+from qserver.query.sql.rewriting.written import PLACE, keep_cast, keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
@@ -68,9 +68,10 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
             pattern = _at(exp.Literal.string(f"{begin}%"), node.expression)
             return exp.Like(this=node.this, expression=pattern)
         case exp.EQ() if isinstance(node.expression, exp.Any):
-            array = node.expression.this.unnest()
-            is_list = isinstance(array, exp.Array) and array.expressions
-            return exp.In(this=node.this, expressions=array.expressions) if is_list else None
+            return _among(node, node.expression.this)
+        case exp.NEQ() if _is_all(node.expression):
+            found = _among(node, node.expression.expressions[0])
+            return None if found is None else exp.Not(this=found)
         case exp.Anonymous() if node.name.upper() == "DATE_PART" and len(node.expressions) == 2:
             part, of = node.expressions
             return exp.Extract(this=exp.var(part.name), expression=of)
@@ -82,6 +83,18 @@ def _respelt(node: exp.Expr, names: Names) -> exp.Expr | None:
         text = fixed(node, names)
         return exp.null() if text is None else exp.Literal.string(str(text))
     return _cut_at(node, names) or _part(node) or day_written(node, names) or _geometric(node)
+
+
+def _is_all(node: exp.Expr) -> bool:
+    is_all = isinstance(node, exp.Anonymous) and node.name.upper() == "ALL"
+    return is_all and len(node.expressions) == 1
+
+
+def _among(node: exp.Binary, listed: exp.Expr) -> exp.In | None:
+    """IN with the elements of an array; None for another."""
+    array = listed.unnest()
+    is_list = isinstance(array, exp.Array) and array.expressions
+    return exp.In(this=node.this, expressions=array.expressions) if is_list else None
 
 
 def _geometric(node: exp.Expr) -> exp.Expr | None:
@@ -172,7 +185,7 @@ def _tidied(select: exp.Select, names: Names) -> exp.Select:
             nullif.replace(nullif.this)
     for cast in reversed(list(select.find_all(exp.Cast))):
         if _changes_nothing(cast, select, names):
-            cast.replace(keep_written(cast.this, cast))
+            cast.replace(keep_cast(keep_written(cast.this, cast), cast))
     return select
 
 

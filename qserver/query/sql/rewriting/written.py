@@ -15,6 +15,7 @@ from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
 
 _ITEM = "item"
+_CAST = "cast"
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 _ENDS = (TokenType.FROM, TokenType.UNION)
 # The order in which the parts of a SELECT stand in a text, after WITH.
@@ -63,6 +64,18 @@ def keep_written(node: exp.Expr, before: exp.Expr) -> exp.Expr:
         said, own = written_of(before), written_of(node).exactness
         node.meta[_ITEM] = replace(said, exactness=own) if said.exactness == UNSAID else said
     return node
+
+
+def keep_cast(node: exp.Expr, cast: exp.Cast) -> exp.Expr:
+    """A value in place of its cast, which changes it in no way but its type."""
+    node.meta[_CAST] = cast.to
+    return node
+
+
+def cast_to(node: exp.Expr) -> exp.DataType | None:
+    """The type to which a value was cast; None for none."""
+    to: exp.DataType | None = node.meta.get(_CAST)
+    return to
 
 
 def _selects(node: exp.Expr) -> Iterator[exp.Select]:

@@ -20,6 +20,7 @@ from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.combined.function import Binning, Combined
 from qserver.query.sql.combined.meaning import Item, Linear, Several
 from qserver.query.sql.engine.run import run_typed
+from qserver.query.sql.rewriting.written import cast_to
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import (
     PLAIN,
@@ -56,6 +57,10 @@ _KINDS: Mapping[str, GroupKind] = {
     "DATE": "day",
     "TIMESTAMP": "time",
 }
+_TIMES: Mapping[object, GroupKind] = {
+    exp.DType.DATE: "day", exp.DType.TIMESTAMP: "time", exp.DType.TIMESTAMPTZ: "time"
+}  # fmt: skip
+_OF_BINS: Mapping[str, GroupKind] = {"integer": "whole", "real": "number"}
 _UNRANKED = (
     "Groups of missing values are neither ranked nor chosen among others; COALESCE(a, 'none') "
     "names them, so that they are."
@@ -92,6 +97,15 @@ class _Rows:
         """The values of a column."""
         at = self.places[called(column)]
         return [row[at] for row in self.rows]
+
+
+def _cast_of(said: exp.Expr | None) -> GroupKind | None:
+    """The kind to which a value is cast without a change of it; None for no such cast."""
+    to = None if said is None else cast_to(said)
+    if to is None:
+        return None
+    is_number = to.is_type("FLOAT", "DOUBLE", "DECIMAL")
+    return "text" if to.is_type(*exp.DataType.TEXT_TYPES) else "number" if is_number else None
 
 
 class Tables:
@@ -156,14 +170,32 @@ class Tables:
         is_text = isinstance(said, exp.Cast) and said.is_type(*exp.DataType.TEXT_TYPES)
         if is_text or isinstance(said, exp.ToChar):
             return "text"
-        if column.course or column.is_period:
-            truncates = isinstance(said, exp.TimestampTrunc | exp.DateTrunc)
-            return "time" if truncates else "day"
+        time = self._time(said)
+        if column.course or column.is_period or time:
+            return time or "day"
+        if (cast := _cast_of(said)) is not None:
+            return cast
         kind = _KINDS.get(rows.kind(column.id), "text")
         if kind != "text" or said is None or not self._names.is_known(said):
             return kind
-        is_number = self._domain.attributes[self._names.any_axis(said)].kind == "integer"
-        return "whole" if is_number and self._names.level(said) is None else kind
+        of = self._domain.attributes[self._names.any_axis(said)].kind
+        return _OF_BINS.get(of, kind) if self._names.level(said) is None else kind
+
+    def _time(self, said: exp.Expr | None) -> GroupKind | None:
+        """Whether a function of days gives days or times, as in PostgreSQL; None for no such."""
+        known = (c for c in said.find_all(exp.Column) if self._names.is_known(c)) if said else ()
+        if not any(self._domain.attributes[self._names.any_axis(c)].periods for c in known):
+            return None
+        match said:
+            case exp.TimestampTrunc() | exp.DateTrunc():
+                return "time"
+            case exp.Cast():
+                return _TIMES.get(said.to.this)
+            case exp.Add() | exp.Sub() if isinstance(said.expression.unnest(), exp.Interval):
+                return "time"
+            case exp.Anonymous() if said.name.upper() == "TIME_BUCKET":
+                return "day"
+        return None
 
     def _check_bounds(
         self, relation: Relation, numbers: Sequence[Column], shape: Shape, ranks: Sequence[Rank]

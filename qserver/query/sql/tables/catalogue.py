@@ -30,7 +30,7 @@ _NO_ROW = re.compile(
     (?:WHERE\s+\(?(?:1\s*=\s*0|0\s*=\s*1|1\s*<>\s*1|FALSE)\)?|LIMIT\s+0)\s*;?\s*""",
     re.IGNORECASE | re.VERBOSE,
 )
-_TYPES = {"integer": "integer", "real": "double precision", "date": "date", "period": "date"}
+_TYPES = {"integer": "bigint", "real": "double precision", "date": "date", "period": "date"}
 _TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
 _COLUMNS = (*_TABLES[:3], "column_name", "ordinal_position", "is_nullable", "data_type")
 _NEAREST = "Nearest: SELECT column_name, data_type FROM information_schema.columns."

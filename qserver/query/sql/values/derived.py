@@ -218,7 +218,9 @@ def _unit(node: exp.Expr, names: Names) -> Unit:
         if unit == text:
             return unit
     choices = ", ".join(f"'{unit}'" for unit in UNITS)
-    raise names.source.refuse(f"truncate to one of {choices}", node)
+    finest = next((a.name for a in names.domain.attributes if a.periods), "time")
+    words = f"truncate to one of {choices}: a day is the finest time of `{finest}`"
+    raise names.source.refuse(words, node)
 
 
 def _format(node: exp.Expr) -> str:

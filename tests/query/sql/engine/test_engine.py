@@ -38,7 +38,7 @@ def rows(sql: str, *tables: Table) -> list[tuple[object, ...]]:
 
 def process() -> int:
     rows(f"SELECT {next(NEW)}")  # what was asked before is answered by heart
-    child = engine._engine._process
+    child = engine._engine._processes[0]._process
     assert child is not None
     return child.pid
 
@@ -91,8 +91,21 @@ def test_an_engine_that_was_killed_is_started_again() -> None:
 def test_an_engine_that_ends_in_the_middle_fails_one_call() -> None:
     process()
     with pytest.raises(EngineError, match="engine failed"):
-        engine._engine._exchange(b"no request\n")
+        engine._engine._processes[0].exchange(b"no request\n")
     assert rows("SELECT 40 + 3") == [(43,)]
+
+
+def test_a_statement_waits_for_no_other_one() -> None:
+    """The first process is taken for as long as this test lasts."""
+    busy = engine._engine._idle.get()
+    try:
+        assert rows("SELECT 45") == [(45,)]
+        assert rows("SELECT 45") == [(45,)]  # by heart
+        other = engine._engine._idle.get()
+        assert rows("SELECT 45") == [(45,)]  # by heart, where both are taken
+        engine._engine._idle.put(other)
+    finally:
+        engine._engine._idle.put(busy)
 
 
 def test_a_fork_has_an_engine_of_its_own() -> None:

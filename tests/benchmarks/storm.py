@@ -1,0 +1,166 @@
+"""What a free answer of the PostgreSQL port waits for, while others ask much.
+
+The port in a process of its own, 32 connections that send costly statements as fast as they are
+answered or refused, and one that sends a free statement, each time after a pause. The storm has a
+process of its own, and so have server and worker; all share the processors. The free statement is
+one that was asked before, or a new one each time, which must be computed. Of 100 waits `of_100_ms`
+is the longest but one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from statistics import median
+
+from qserver.config import LOOPBACK
+from tests.postgres.client import RawClient
+
+from .stack import deployed, porting
+from .tables import Report, Value
+
+N_STORM = 32
+N_ANSWERS = 100
+N_QUICK = 5
+PAUSE_S = 0.05
+LIMIT_MS = 100
+_ROWS = 3_000
+_DAYS = 28
+_FREE = "SELECT sex, COUNT(*) AS n FROM people WHERE day < {} GROUP BY sex"
+_PAID = "SELECT day, age, sex, COUNT(*) FROM people GROUP BY day, age, sex WITHIN 20"
+_JOIN = (
+    "SELECT a.n FROM (SELECT day, age, COUNT(*) AS n FROM people GROUP BY day, age) AS a JOIN "
+    "(SELECT day, COUNT(*) AS m FROM people GROUP BY day) AS b ON a.day = b.day"
+)
+STORMS: Mapping[str, str] = {
+    "none": "",
+    "catalogue join": "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d "
+    "WHERE a.typname || b.typname < c.typname || d.typname",
+    "long catalogue text": "SELECT "
+    + ", ".join(f"typname || '{i}' AS c{i}" for i in range(1500))
+    + " FROM pg_type",
+    "long dataset text": "SELECT COUNT(*) FROM people WHERE "
+    + " OR ".join(f"(age = {20 + i % 9} AND day = {1 + i % _DAYS})" for i in range(1200)),
+    "join of numbers": _JOIN,
+    "table": "SELECT day, sex, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER "
+    "(ORDER BY day) AS change FROM people GROUP BY day, sex",
+}
+
+
+def run(*, quick: bool) -> Report:
+    """Waits by storm and by kind of free answer."""
+    rows = list[dict[str, Value]]()
+    with _port() as port:
+        for storm, text in list(STORMS.items())[: 2 if quick else None]:
+            for own in ("asked before", "new each time"):
+                with _storming(port, text):
+                    waits = sorted(_waits(port, own, N_QUICK if quick else N_ANSWERS))
+                rows.append(_row(storm, own, waits))
+    return Report(
+        name="storm",
+        title="Milliseconds of a free answer while 32 connections ask much",
+        parameters={"connections": N_STORM, "answers": N_ANSWERS, "pause_s": PAUSE_S},
+        rows=tuple(rows),
+    )
+
+
+def _row(storm: str, own: str, waits: list[float]) -> dict[str, Value]:
+    middle, longest, above = median(waits), waits[-1], sum(wait > LIMIT_MS for wait in waits)
+    return {
+        "storm": storm,
+        "free_answer": own,
+        "median_ms": round(middle, 1),
+        "of_100_ms": round(waits[len(waits) * 99 // 100], 1),
+        "longest_ms": round(longest, 1),
+        f"above_{LIMIT_MS}_ms": above,
+        "answers": len(waits),
+        "told": f"{middle:.3g} / {longest:.3g} / {above}",
+    }
+
+
+def _waits(port: int, own: str, n: int) -> Iterator[float]:
+    """Milliseconds of free answers by the clock, one after another."""
+    with _connected(port) as client:
+        for i in range(n):
+            days = 2 + i % (_DAYS - 1)
+            text = _FREE.format(9 if own == "asked before" else f"{days} AND age < {21 + i % 8}")
+            if i == 0:
+                client.query(text)
+            begun = time.perf_counter()
+            errors = client.query(text).of(b"E")
+            yield 1000 * (time.perf_counter() - begun)
+            if errors:
+                raise RuntimeError(f"A free answer was refused: {errors[0]!r}")
+            time.sleep(PAUSE_S)
+
+
+@contextlib.contextmanager
+def _connected(port: int) -> Iterator[RawClient]:
+    with socket.create_connection((LOOPBACK, port), timeout=600) as connection:
+        client = RawClient(connection, connection, threading.current_thread())
+        client.start()
+        yield client
+
+
+@contextlib.contextmanager
+def _storming(port: int, text: str) -> Iterator[None]:
+    """Connections of another process that send a text, of which one was answered already."""
+    counter = multiprocessing.Value("q", 0)
+    storm = multiprocessing.Process(target=_storm, args=(port, text, counter))
+    if text:
+        storm.start()
+        while counter.value == 0:  # it has begun
+            time.sleep(PAUSE_S)
+    try:
+        yield
+    finally:
+        if text:
+            storm.terminate()
+            storm.join()
+
+
+def _storm(port: int, text: str, counter: Synchronized[int]) -> None:
+    def one() -> None:
+        with contextlib.suppress(OSError, AssertionError), _connected(port) as client:
+            while True:
+                client.query(text)
+                with counter.get_lock():
+                    counter.value += 1
+
+    threads = [threading.Thread(target=one) for _ in range(N_STORM)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@contextlib.contextmanager
+def _port() -> Iterator[int]:
+    """The number of a port with one table, all of which was paid for."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        data, domain = folder / "people.csv", folder / "people.json"
+        rows = (f"{1 + i % _DAYS},{20 + i % 10},{'FM'[i % 3 == 0]}\n" for i in range(_ROWS))
+        data.write_text("day,age,sex\n" + "".join(rows), encoding="utf-8")
+        attributes = [
+            {"name": "day", "kind": "integer", "edges": [*range(1, _DAYS + 2)]},
+            {"name": "age", "kind": "integer", "edges": [*range(20, 31)]},
+            {"name": "sex", "kind": "labels", "labels": ["F", "M"]},
+        ]
+        domain.write_text(json.dumps({"attributes": attributes}), encoding="utf-8")
+        arguments = ("--data", str(data), "--domain", str(domain), "--limit", "1000")
+        site = stack.enter_context(deployed("people", *arguments, wait_s=50.0))
+        found = stack.enter_context(porting(site.settings, log=folder / "port.log"))
+        with _connected(found.port) as client:
+            client.query("SET qserver.spend = on")
+            if errors := client.query(_PAID).of(b"E"):
+                raise RuntimeError(f"The table was refused: {errors[0]!r}")
+        yield found.port

@@ -1,0 +1,143 @@
+"""Costly statements hold up no others: what waits for what, shown by lanes that are taken."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from qserver.postgres.catalogue import engine
+from qserver.postgres.catalogue.contents import Names
+from qserver.postgres.catalogue.engine import Catalogue
+from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use
+from qserver.postgres.wire.messages import GoneError, Stream
+from tests.deployment import Deployment
+from tests.postgres.client import TIMEOUT_S, connected
+from tests.service.test_statements import answered
+
+FREE = "SELECT sex, COUNT(*) AS n FROM people WHERE age < {} GROUP BY sex"
+LONG = "SELECT count(*) FROM " + ", ".join(f"pg_type t{i}" for i in range(9))
+NAMES = Names("q", "ada", 7, (), ())
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Return once it holds, which other threads bring about."""
+    never = threading.Event()
+    while not holds():
+        never.wait(0.001)
+
+
+@contextlib.contextmanager
+def taken(*lanes: Lane) -> Iterator[None]:
+    for lane in lanes:
+        lane.enter(0.0, bool)
+    try:
+        yield
+    finally:
+        for lane in lanes:
+            lane.leave()
+
+
+def test_who_took_least_goes_next_however_many_wait() -> None:
+    lane, order = Lane(), list[float]()
+
+    def go(number: float) -> None:
+        lane.enter(number, bool)
+        order.append(number)
+        lane.leave()
+
+    numbers = [*(float(10 + i) for i in range(32)), 1.0]
+    threads = [threading.Thread(target=go, args=(number,)) for number in numbers]
+    with taken(lane):
+        for thread in threads:
+            thread.start()
+        until(lambda: len(lane._waiting) == len(threads))
+    for thread in threads:
+        thread.join()
+    assert order == sorted(numbers)
+
+
+def test_who_has_gone_waits_for_no_turn() -> None:
+    lane = Lane()
+    with taken(lane):
+        with pytest.raises(GoneError):
+            lane.enter(0.0, lambda: True)
+        assert lane._waiting == []
+    lane.enter(0.0, bool)  # it is free again
+
+
+def test_a_costly_connection_and_a_long_text_have_the_lane_of_the_costly() -> None:
+    turns, costly, light = Turns(), Use(), Use()
+    costly.took(10.0)
+    with taken(turns.short), turns.of(costly, 10), turns.of(costly, 10):
+        assert costly.lane is turns.costly
+    assert costly.typical_s > 1
+    with taken(turns.costly), turns.of(light, 10):
+        assert light.lane is turns.short
+    with turns.of(light, LONG_TEXT + 1):
+        assert light.lane is turns.costly
+        with turns.paused(), taken(turns.costly):
+            turns.sleep(0)
+    assert light.lane is None
+
+
+def test_an_answer_that_is_kept_waits_for_nobody(town: Deployment) -> None:
+    answered(town, f"{FREE.format(25)} WITHIN 20")
+    service, turns = town.service(), Turns()
+    with connected(service, turns=turns) as client, connected(service, turns=turns) as other:
+        for one in (client, other):
+            one.start()
+        first = client.query(FREE.format(25))
+        assert len(first.rows) == 3
+        with taken(turns.short, turns.costly):
+            assert other.query(FREE.format(25)).rows == first.rows
+            assert other.query("SHOW qserver.spend").rows == [["off"]]
+
+
+def test_a_new_answer_waits_for_no_costly_one(town: Deployment) -> None:
+    answered(town, f"{FREE.format(25)} WITHIN 20")
+    turns = Turns()
+    with connected(town.service(), turns=turns) as client:
+        client.start()
+        with taken(turns.costly):
+            assert len(client.query(FREE.format(25)).rows) == 3
+        with taken(turns.short):
+            sent = threading.Thread(target=client.query, args=(FREE.format(24),))
+            sent.start()
+            until(lambda: len(turns.short._waiting) == 1)
+        sent.join(TIMEOUT_S)
+        assert not sent.is_alive()
+
+
+@pytest.mark.slow
+def test_long_statements_of_the_catalogue_leave_the_places_of_quick_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All places of the long ones are taken, and of quick ones there are fewer than statements."""
+    pairs = [socket.socketpair() for _ in range(6)]
+    stop, stopper = socket.socketpair()
+    streams = [Stream(ours, stop, idle_s=60, message_s=60, max_bytes=1000) for ours, _ in pairs]
+    catalogues = [Catalogue(stream) for stream in streams]
+
+    def long(catalogue: Catalogue) -> None:
+        with pytest.raises(GoneError):
+            catalogue.run(LONG, NAMES, ())
+
+    threads = [threading.Thread(target=long, args=(one,)) for one in catalogues[1:]]
+    with taken(engine._long, engine._long):
+        for thread in threads:
+            thread.start()
+        until(lambda: len(engine._long._waiting) == len(threads))
+        monkeypatch.setattr(engine, "_QUICK_S", float("inf"))
+        assert len(catalogues[0].run("SELECT typname FROM pg_type LIMIT 3", NAMES, ()).rows) == 3
+        for _, theirs in pairs[1:]:
+            theirs.close()
+        for thread in threads:
+            thread.join(TIMEOUT_S)
+            assert not thread.is_alive()
+    catalogues[0].close()
+    for one in (*(one for pair in pairs for one in pair), stop, stopper):
+        one.close()
