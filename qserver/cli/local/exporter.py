@@ -1,8 +1,8 @@
 """`qserver metrics`, the exporter: gives the counts of the HTTP processes to Prometheus.
 
-It listens on this machine only, unless told otherwise. It shows counts of requests and public facts
-of the store: budgets, queues, workers. No time is finer than the publication slot, and no label is a
-client's text.
+It listens on this machine only, unless told otherwise. It shows counts of requests and public
+facts of the store: budgets, queues, workers. No time is finer than the publication slot, and no
+label is a client's text.
 """
 
 from __future__ import annotations
