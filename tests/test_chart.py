@@ -94,6 +94,7 @@ def faults_of(documents: Documents) -> list[str]:
             "no root": context.get("runAsNonRoot") is True and context.get("runAsUser", 0) > 10_000,
             "seccomp": context.get("seccompProfile") == {"type": "RuntimeDefault"},
             "no token": pod.get("automountServiceAccountToken") is False,
+            "volumes opened once": context.get("fsGroupChangePolicy") == "OnRootMismatch",
             "no variables of services": pod.get("enableServiceLinks") is False,
         }
         for one in pod["containers"]:

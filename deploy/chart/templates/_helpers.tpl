@@ -11,6 +11,8 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .side }}
 {{- end }}
 
+{{/* OnRootMismatch: the volume is given to the group while it is empty, and not again. `Always` would
+     open the journal's files to the group at each mount, and the worker refuses such files. */}}
 {{- define "qserver.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: {{ . }}
