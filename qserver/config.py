@@ -59,7 +59,8 @@ class Settings:
             TLS.
         metrics_dir: folder in which the HTTP processes count requests, '' for nowhere; emptied when
             HTTP starts.
-        metrics_port: where `qserver metrics` listens, on this machine only.
+        metrics_host, metrics_port: where `qserver metrics` listens. It asks for no token: elsewhere
+            than on this machine let Prometheus alone reach it.
         log_format: `text`, or `json` for one JSON object a line.
         log_requests: a line per request, without questions and clients. It tells who reads the log
             how often and when questions come.
@@ -97,6 +98,7 @@ class Settings:
     postgres_certificate: str = ""
     postgres_key: str = ""
     metrics_dir: str = ""
+    metrics_host: str = LOOPBACK
     metrics_port: int = 9464
     log_format: str = "text"
     log_requests: bool = False
@@ -107,7 +109,8 @@ class Settings:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ConfigError(name, f"be from {least:,} to {most:,}", value)
-        object.__setattr__(self, "host", _without_brackets(self.host))
+        for name in ("host", "metrics_host"):
+            object.__setattr__(self, name, _without_brackets(getattr(self, name)))
         if self.open_access and self.host not in LOOPBACKS:
             raise ConfigError(
                 "host",

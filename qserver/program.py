@@ -92,7 +92,7 @@ def _mark_paths(parser: argparse.ArgumentParser, files: Any) -> None:
             action.complete = files  # type: ignore[attr-defined]
 
 
-_FIELDS = ("request_id", "route", "method", "status", "code", "job")
+_FIELDS = ("request_id", "trace_id", "route", "method", "status", "code", "job")
 
 
 class JsonFormatter(logging.Formatter):
@@ -109,7 +109,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        found |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        found |= {
+            name: getattr(record, name) for name in _FIELDS if getattr(record, name, "") != ""
+        }
         if record.exc_info and record.exc_info[0] is not None:
             found["error"] = record.exc_info[0].__name__
             found["trace"] = self.formatException(record.exc_info)
@@ -117,17 +119,17 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A record as a line for people, with the request's id where there is one."""
+    """A record as a line for people, with the ids of its request and trace where there are any."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; a request's id comes last, in brackets."""
+        """The line; the ids come last, in brackets."""
         text = super().format(record)
-        request_id = getattr(record, "request_id", "")
+        ids = " ".join(filter(None, (getattr(record, n, "") for n in ("request_id", "trace_id"))))
         head, newline, trace = text.partition("\n")
-        return f"{head} [{request_id}]{newline}{trace}" if request_id else text
+        return f"{head} [{ids}]{newline}{trace}" if ids else text
 
 
 def formatter_of(log_format: str) -> logging.Formatter:

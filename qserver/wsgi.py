@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 from flask import Flask
@@ -18,9 +19,11 @@ def app_from_environment() -> Flask:
     """
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
+    from qserver import telemetry
     from qserver.api.app import create_app
     from qserver.api.metrics import Observed
     from qserver.api.process.opening import STARTING_S, access_of, open_store, sign_on_of
+    from qserver.api.traces import Traced
     from qserver.config import Settings
     from qserver.portal.blueprint import Portal
     from qserver.service.service import Service
@@ -41,6 +44,10 @@ def app_from_environment() -> Flask:
         app.wsgi_app = Observed(  # type: ignore[assignment, method-assign]
             app.wsgi_app, slot_ms=settings.slot_ms, log_requests=settings.log_requests
         )
+    if complaint := telemetry.start(os.environ, name="qserver-http"):
+        logging.getLogger("qserver").warning(complaint)
+    if telemetry.is_on():
+        app.wsgi_app = Traced(app.wsgi_app, slot_ms=settings.slot_ms)  # type: ignore[assignment, method-assign]
     return app
 
 

@@ -15,7 +15,12 @@ from tests.sweeps import every_nth
 
 NOT_SLOW = "not slow"
 """What pytest's own option `-m` is set to in pyproject.toml; another `-m` takes its place."""
-OF_STAGES = {"test_engines.py": "engines", "test_tools.py": "tools", "test_on_spark.py": "spark"}
+OF_STAGES = {
+    "test_chart.py": "chart",
+    "test_engines.py": "engines",
+    "test_on_spark.py": "spark",
+    "test_tools.py": "tools",
+}
 """Files of tests that need other engines, or other programs' clients: stages of their own."""
 _ONE_IN = 3
 

@@ -22,6 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qserver import telemetry
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.program import completion_script, formatter_of, loading, telling_if_long
@@ -210,6 +211,8 @@ def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
         from worker.main_loop import run
 
     registry = _registry(settings)
+    if complaint := telemetry.start(os.environ, name="qserver-worker"):
+        _say(complaint)
     return run(settings, registry=registry, log=_log(registry, settings), say=_say)
 
 

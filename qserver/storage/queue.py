@@ -36,6 +36,7 @@ class Taken:
     Args:
         entry: its entry in the stream of `dataset`; '' for a job that was taken from no queue.
         n_taken: how often it was taken in all; more than once if workers died over it.
+        trace: traceparent of the request that asked; '' for none.
     """
 
     population: str
@@ -43,6 +44,7 @@ class Taken:
     entry: str
     dataset: str
     n_taken: int = 1
+    trace: str = ""
 
 
 @dataclass(frozen=True)

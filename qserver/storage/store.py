@@ -43,6 +43,7 @@ from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
 from qserver.storage.server.durability import check_durable
 from qserver.storage.standings import N_REPLIES, Stamp, Standings
+from qserver.telemetry import present, traceparent_of
 
 SCHEMA_VERSION = 1
 
@@ -96,6 +97,11 @@ class TakenJob:
 
     fields: Mapping[str, str]
     reservation: str | None
+
+    @property
+    def trace(self) -> str:
+        """Traceparent of the request that asked; '' for none. Whoever wrote it, it is short hex."""
+        return traceparent_of(self.fields.get("trace", ""))
 
 
 @dataclass(frozen=True)
@@ -256,6 +262,7 @@ class Store:
             sealed(request.to_json(), name=job),
             max_queue,
             int(need_worker),
+            present(),
         ]
         reply = self._scripts.run(
             "submit",

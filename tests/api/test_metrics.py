@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -178,19 +179,26 @@ def test_each_request_has_a_line_with_its_id_and_without_what_was_asked(watched:
         assert word not in json.dumps([li for li in lines if li["logger"] == "qserver.requests"])
 
 
-def test_the_exporter_answers_on_this_machine_until_it_is_asked_to_stop(
-    tmp_path: Path, store_url: str
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_the_exporter_answers_at_its_address_alone_until_it_is_asked_to_stop(
+    host: str, tmp_path: Path, store_url: str
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
+    """By default that of this machine."""
+    with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
     settings = Settings(redis_url=store_url, metrics_dir=str(tmp_path), metrics_port=port)
     command = [sys.executable, "-m", "qserver.cli.main", "metrics", "--redis-url", store_url]
+    if host != Settings().metrics_host:
+        command += ["--host", host]
     with subprocess.Popen(
         command, env={**os.environ, **settings.to_environment()}, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert f"127.0.0.1:{port}" in process.stdout.readline()
-        caller = Caller("127.0.0.1", port)
+        assert f"{host}:{port}" in process.stdout.readline()
+        other = ({"127.0.0.1", "127.0.0.2"} - {host}).pop()
+        with socket.socket() as tried:
+            assert tried.connect_ex((other, port)) == errno.ECONNREFUSED
+        caller = Caller(host, port)
         assert b"qserver_store_ready 1.0" in caller.get("/metrics").body
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 0

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import pytest
 
 from qserver import __version__
-from qserver.cli.main import main
-from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode
+from qserver.cli.console import Console
+from qserver.cli.main import build_parser, main
+from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode, Runtime
 
 
 @pytest.mark.parametrize(
@@ -102,3 +103,10 @@ def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "qserver.cli", "--version"]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout == f"qserver {__version__}\n"
+
+
+def test_serve_takes_its_store_from_the_environment() -> None:
+    """So that no password of it stands on a command line; without one `serve` alone is wrong."""
+    environ = {"QSERVER_REDIS_URL": "redis://web:secret@store"}
+    parser = build_parser(Runtime(Console(sys.stdout, sys.stderr), environ))
+    assert parser.parse_args(["serve"]).redis_url is None

@@ -53,6 +53,7 @@ from worker.spending.histories import Histories
 from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent
 from worker.spending.slot import rest_until
+from worker.spending.spans import JobSpans, traced
 from worker.spending.trail import Trails
 
 T = TypeVar("T")
@@ -120,6 +121,7 @@ class Spender:
             in_hand=in_hand or PlanInHand(settings, trusted.plans, log),
         )
         self._answers = Answers(self._replicas, writer)
+        self._spans = JobSpans(slot_ms=settings.slot_ms, clock=wall_clock, log=log)
         self._spends = Spends(
             writer=writer,
             journals=trusted.journals,
@@ -219,9 +221,11 @@ class Spender:
                 holder of the lease settles their reservations, if there are any.
             JournalError: the journal cannot be written; the jobs stay open likewise.
         """
+        begun_ns = self._spans.now_ns()
         # A job that was waiting for long may have been taken twice.
         taken = list({one.job: one for one in taken}.values())
         found = self._reader.taken_jobs(lease.population, [one.job for one in taken])
+        taken = [replace(one, trace=job.trace) for one, job in zip(taken, found, strict=True)]
         opened = [self._opened(lease, one, job) for one, job in zip(taken, found, strict=True)]
         ended = [one for one in opened if isinstance(one, Ended)]
         left, jobs = list[Taken](), [one for one in opened if isinstance(one, OpenJob)]
@@ -229,6 +233,7 @@ class Spender:
             more, left = self._spent(lease, jobs)
             ended += more
         self._writer.acknowledge(ended)
+        self._spans.tell(ended, begun_ns=begun_ns)
         return left
 
     def _opened(self, lease: Lease, taken: Taken, found: TakenJob) -> OpenJob | Ended:
@@ -262,7 +267,7 @@ class Spender:
             return failed(taken, exc)
         except Exception:  # noqa: BLE001
             # The fault may depend on private data, so the public text is constant.
-            self._log.exception("job %s failed", taken.job)
+            self._log.exception("job %s failed", taken.job, extra=traced(taken))
             return failed(taken, MeasurementError())
 
     def _spent(self, lease: Lease, jobs: Sequence[OpenJob]) -> tuple[list[Ended], list[Taken]]:

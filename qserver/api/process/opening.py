@@ -17,6 +17,7 @@ from qserver.api.access import Access, OpenAccess, TokenAccess
 from qserver.api.headers import request_id
 from qserver.api.sign_on import SignOn
 from qserver.errors import StoreUnavailableError
+from qserver.telemetry import present, trace_id_of
 
 if TYPE_CHECKING:
     from qserver.config import Settings
@@ -68,12 +69,14 @@ def open_store(settings: Settings) -> Store:
 
 
 class RequestIdFilter(logging.Filter):
-    """Gives each record of a request its id."""
+    """Gives each record of a request its id, and that of its trace."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Always true."""
         if has_request_context() and not hasattr(record, "request_id"):
             record.request_id = request_id()
+        if not hasattr(record, "trace_id"):
+            record.trace_id = trace_id_of(present())
         return True
 
 

@@ -19,25 +19,25 @@ later ones go on with the budget that was left and the answers that were release
 it is flights from New York, of which some weeks are sealed, and the command that appends the next.
 """
 _SERVE = """\
-Answer over HTTP from a store: a Redis 7.2+ or Valkey 8+ server given by --redis-url, or a server of
-our own on the folder given by --state. Whoever owns the private data runs `qserver-worker` beside
-it. Without a worker only what history can give is answered. Every request needs the token of an
-account (`qserver account create`), unless --open is given.
+Answer over HTTP from a store: a Redis 7.2+ or Valkey 8+ server given by --redis-url or
+QSERVER_REDIS_URL, or a server of our own on the folder given by --state. Whoever owns the private
+data runs `qserver-worker` beside it. Without a worker only what history can give is answered. Every
+request needs the token of an account (`qserver account create`), unless --open is given.
 """
 _DOCTOR = """\
 Check what a server stands on: the state folder, the store (reachable, new enough, durable), the
 workers, HTTP and the numeric libraries. Each fault comes with what to do. Nothing is changed.
 """
 _METRICS = """\
-Answer Prometheus on this machine: requests as the HTTP processes count them in QSERVER_METRICS_DIR,
-and budgets, queues and workers as the store tells.
+Answer Prometheus: requests as the HTTP processes count them in QSERVER_METRICS_DIR, and budgets,
+queues and workers as the store tells.
 """
 
 
 def register(commands: Commands, runtime: Runtime) -> None:
     """Add the commands to the command line."""
     _register_demo(commands, runtime)
-    _register_serve(commands)
+    _register_serve(commands, runtime)
     _register_doctor(commands, runtime)
     _register_metrics(commands, runtime)
 
@@ -65,10 +65,11 @@ def _register_demo(commands: Commands, runtime: Runtime) -> None:
     parser.set_defaults(run=_run_demo, open=True)
 
 
-def _register_serve(commands: Commands) -> None:
+def _register_serve(commands: Commands, runtime: Runtime) -> None:
     parser = commands.add_parser("serve", help="answer over HTTP from a store", description=_SERVE)
     _add_address(parser)
-    store = parser.add_mutually_exclusive_group(required=True)
+    is_named = bool(runtime.environ.get("QSERVER_REDIS_URL"))
+    store = parser.add_mutually_exclusive_group(required=not is_named)
     store.add_argument("--redis-url", metavar="URL", help=REDIS_HELP)
     store.add_argument(
         "--state", type=Path, metavar="DIR", help="run a store of our own on this folder"
@@ -95,10 +96,11 @@ def _register_doctor(commands: Commands, runtime: Runtime) -> None:
 
 
 def _register_metrics(commands: Commands, runtime: Runtime) -> None:
-    parser = commands.add_parser(
-        "metrics", help="answer Prometheus on this machine", description=_METRICS
-    )
+    parser = commands.add_parser("metrics", help="answer Prometheus", description=_METRICS)
     add_store_options(parser, runtime)
+    parser.add_argument(
+        "--host", metavar="ADDRESS", help="default 127.0.0.1; no token is asked for on any other"
+    )
     parser.add_argument("--port", type=int, metavar="N", help="default 9464")
     parser.set_defaults(run=_run_metrics)
 

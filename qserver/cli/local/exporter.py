@@ -1,7 +1,8 @@
 """`qserver metrics`, the exporter: gives the counts of the HTTP processes to Prometheus.
 
-It listens on this machine only. It shows counts of requests and public facts of the store: budgets,
-queues, workers. No time is finer than the publication slot, and no label is a client's text.
+It listens on this machine only, unless told otherwise. It shows counts of requests and public
+facts of the store: budgets, queues, workers. No time is finer than the publication slot, and no
+label is a client's text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from qserver.cli.runtime import ExitCode, Runtime, store_settings
-from qserver.config import LOOPBACK, Settings
+from qserver.config import Settings, url_of
 from qserver.errors import ConfigError, QServerError
 from qserver.storage.operation.facts import PopulationGauges, read_gauges
 from qserver.storage.server.connection import connect
@@ -40,7 +41,7 @@ GAUGES: tuple[tuple[str, str, Callable[[PopulationGauges], float]], ...] = (
 
 def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Answer scrapes until a signal asks to stop."""
-    settings = store_settings(args, runtime, metrics_port=args.port)
+    settings = store_settings(args, runtime, metrics_host=args.host, metrics_port=args.port)
     if not settings.metrics_dir:
         raise ConfigError(
             "QSERVER_METRICS_DIR", "be set, here and where HTTP runs, to the same folder"
@@ -90,11 +91,11 @@ def metrics_registry(settings: Settings, folder: Path) -> CollectorRegistry:
 def _serve(
     settings: Settings, folder: Path, *, stop: threading.Event, announce: Callable[[str], None]
 ) -> None:
-    port = settings.metrics_port
+    host, port = settings.metrics_host, settings.metrics_port
     registry = metrics_registry(settings, folder)
-    server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
+    server, thread = start_http_server(port, addr=host, registry=registry)
     try:
-        announce(f"http://{LOOPBACK}:{port}/metrics")
+        announce(f"{url_of(host, port)}/metrics")
         stop.wait()
     finally:
         server.shutdown()

@@ -12,9 +12,11 @@
 --   '' for none, number of estimators, estimators (JSON)
 -- returns a code for each job: 1 ended now, 2 had ended before
 local codes, i = {}, 2
-local function refined(job, queue, dataset, id, request)
+local function refined(before, job, queue, dataset, id, request)
   if request == '' or redis.call('EXISTS', job) == 1 then return end
   redis.call('HSET', job, 'state', 'queued', 'dataset', dataset, 'request', request)
+  local trace = redis.call('HGET', before, 'trace')
+  if trace then redis.call('HSET', job, 'trace', trace) end
   redis.call('XADD', queue, '*', 'job', id)
 end
 local function ended(job, queue, weights, id, entry, outcome, text, field, shown, keep, first, last)
@@ -43,7 +45,9 @@ for k = 3, #KEYS, 4 do
   local last = i + 10 + ARGV[i + 10]
   local code = ended(KEYS[k], KEYS[k + 1], KEYS[k + 2], ARGV[i], ARGV[i + 1], ARGV[i + 2],
     ARGV[i + 3], 'shown:' .. ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], i + 11, last)
-  if code == 1 then refined(KEYS[k + 3], KEYS[k + 1], ARGV[i + 7], ARGV[i + 8], ARGV[i + 9]) end
+  if code == 1 then
+    refined(KEYS[k], KEYS[k + 3], KEYS[k + 1], ARGV[i + 7], ARGV[i + 8], ARGV[i + 9])
+  end
   codes[#codes + 1] = code
   i = last + 1
 end

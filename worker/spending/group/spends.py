@@ -32,6 +32,7 @@ from worker.spending.live import Live
 from worker.spending.measure import draw_all
 from worker.spending.presence import while_held
 from worker.spending.slot import slot_end_s, slot_of_group
+from worker.spending.spans import traced
 from worker.spending.two_stages import draw_in_two_stages
 
 
@@ -103,7 +104,8 @@ class Spends:
             for spend in spends:
                 drawn.append(self._measure(spend, lives))
         except Exception:  # noqa: BLE001
-            self._log.exception("measuring for job %s failed", spends[len(drawn)].taken.job)
+            taken = spends[len(drawn)].taken
+            self._log.exception("measuring for job %s failed", taken.job, extra=traced(taken))
         finally:
             self._keep_slot(begun, slot_s)
         return drawn
