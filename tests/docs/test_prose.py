@@ -9,8 +9,10 @@ from itertools import combinations
 
 import pytest
 
+from qserver.answering.models.kinds import marginals_kind
 from qserver.api.process.opening import STARTING_S
 from qserver.cli.processes import Backoff
+from qserver.models.marginals import model
 from qserver.planning.constants import PLANNER
 from qserver.postgres.catalogue import child as catalogue
 from qserver.postgres.server import Limits
@@ -66,6 +68,7 @@ EXACT: Mapping[str, Mapping[str, float]] = {
     "howto/price.md": {"0.05 epsilon": 0.05},  # of its example
     "howto/several-records.md": {"5 times": 5},  # of its example
     "howto/sources.md": {"5 percent": 100 * WORKER.report_share},
+    "models.md": {".005": model.NOISY, ".7": marginals_kind.FOR_PAIRS},
     "operations.md": {
         "0.1 s": Backoff.first_s,
         "1 s": Backoff.killed_s,
@@ -73,7 +76,6 @@ EXACT: Mapping[str, Mapping[str, float]] = {
         "16 MB": WORKER.journal_free_bytes / MEGA,
         "64 MB": 64,  # the store's own
         ".5": 0.5,  # of its example
-        "7.2": round(10 / (2 * math.log(2)), 1),
     },
     "postgres.md": {
         "0.1 epsilon": 0.1,  # of its example

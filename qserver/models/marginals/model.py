@@ -248,7 +248,7 @@ _SETTLED = 0.3
 
 _NO_MASS = 1e-300
 
-_NOISY, _RULED = 0.005, 0.02
+NOISY, _RULED = 0.005, 0.02
 """Tables with this much noise in all, as a proportion, are told by records; with more, softly too.
 
 On Adult, child and made-up networks pairs at epsilon .1, 1 and 3 came to .57 to .99 of their error.
@@ -438,7 +438,7 @@ class RelaxedDistribution(DomainDistribution):
 
     def _told(self, scope: Scope) -> FloatArray:
         """The marginal on a scope that a table holds, by records if it is noisy."""
-        return self._of_records(scope) if self._noise_of(scope) >= _NOISY else self.as_held(scope)
+        return self._of_records(scope) if self._noise_of(scope) >= NOISY else self.as_held(scope)
 
     def _of_records(self, scope: Scope) -> FloatArray:
         shape, records = tuple(self.sizes[a] for a in scope), self._near

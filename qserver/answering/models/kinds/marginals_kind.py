@@ -52,7 +52,7 @@ MAX_PARTS = 1 << 20
 _JOINED_CELLS = 1 << 12
 _MOST_JOINED = 300
 _AT_ONCE = 256
-_PAIRS_BADLY, _FOR_PAIRS = 1.5, 0.7
+_PAIRS_BADLY, FOR_PAIRS = 1.5, 0.7
 """Pairs get this part of the price where tables of triples tell them so much less exactly.
 
 Triples of made-up data, of child, and of 12 binary attributes of alarm, from epsilon .1 to 10, came
@@ -130,7 +130,7 @@ def _with_pairs(
     if np.median(wide / best) < _PAIRS_BADLY:
         return prices
     return {
-        s: (1 - _FOR_PAIRS) * prices.get(s, 0.0) + _FOR_PAIRS * of_pairs.get(s, 0.0)
+        s: (1 - FOR_PAIRS) * prices.get(s, 0.0) + FOR_PAIRS * of_pairs.get(s, 0.0)
         for s in dict.fromkeys([*prices, *of_pairs])
     }
 
