@@ -37,6 +37,7 @@ QServerError
 │   ├── JournalError              the journal is corrupt, locked or from a newer version
 │   ├── PrivateDataError          attach: the file or its columns cannot be used
 │   ├── MeasurementError          constant public text; details stay in the worker's own log
+│   ├── ClosedError               a backup was restored that nothing confirms; nothing was charged
 │   ├── BooksError                journal, store and plan do not agree; nothing was charged
 │   └── UnanswerableError         a plan was refused before it was charged: no answer comes of it
 ├── CapacityError                 a size bound of the server was passed
@@ -401,6 +402,16 @@ class UnanswerableError(WorkerError):
 
     code = "unanswerable"
     usual = "No answer comes of the plan. Nothing was charged or measured."
+
+
+class ClosedError(WorkerError):
+    """The population came from a backup, and nothing tells what was drawn since."""
+
+    code = "population_closed"
+    usual = (
+        "The data came back from a backup that nothing confirms, so nothing is measured any more. "
+        "What history can answer is still answered."
+    )
 
 
 class BooksError(WorkerError):

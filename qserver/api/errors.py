@@ -106,6 +106,13 @@ _ALL = (
         "No answer comes of the plan. Nothing was charged or measured.",
     ),
     ProblemKind(
+        "population_closed",
+        502,
+        "Nothing is measured any more",
+        "The data came back from a backup that nothing confirms, so nothing is measured any more. "
+        "What history can answer is still answered.",
+    ),
+    ProblemKind(
         "books_differ",
         502,
         "The books do not agree",

@@ -65,6 +65,7 @@ ASKING_CODES = (
     "idempotency_mismatch",
     "measurement_failed",
     "unanswerable",
+    "population_closed",
     "books_differ",
     "no_worker",
     "busy",

@@ -211,6 +211,7 @@ _ADVICE = {
     "busy": "What is known already can still be read. Try again in a while.",
     "rate_limited": "Wait a few seconds and try again.",
     "measurement_failed": "Ask again later; the operator's log has the cause.",
+    "population_closed": "Nothing was spent. Tell the data's owner, who may have a later copy.",
     "books_differ": "Nothing was spent. Tell the data's owner: the worker's log has the cause.",
     "unanswerable": "Nothing was spent. Ask it in another way; the operator's log has the cause.",
 }

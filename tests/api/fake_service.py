@@ -43,7 +43,7 @@ from qserver.records.claim import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.unit import UnitStatus
-from qserver.service.cells.kept import StatementKey
+from qserver.service.cells.kept import ReadStatements, StatementKey
 from qserver.service.last_used import LastUsed
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.quoted.notes import StatementNote
@@ -139,6 +139,11 @@ class FakeService:
     def kept_statements(self) -> LastUsed[StatementKey, AnyStatement]:
         """Nothing is kept."""
         return LastUsed(0)
+
+    @property
+    def read_statements(self) -> ReadStatements:
+        """Each text is read anew."""
+        return ReadStatements()
 
     def state(self, name: str) -> Stamp:
         self._enter("state", name)

@@ -256,6 +256,7 @@ def _asked(path: str) -> dict[tuple[int, str], Provoke]:
         (422, "idempotency_mismatch"): errors.IdempotencyError("It was bound before."),
         (502, "measurement_failed"): errors.MeasurementError(),
         (502, "unanswerable"): errors.UnanswerableError(),
+        (502, "population_closed"): errors.ClosedError(),
         (502, "books_differ"): errors.BooksError(),
         (503, "no_worker"): errors.NoWorkerError("on host secret"),
         (503, "busy"): errors.BusyError("on host secret"),

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
-from qserver.errors import BooksError, InputError, StoreCorruptError
+from qserver.errors import BooksError, ClosedError, InputError, StoreCorruptError
 from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.requests import Reservation
@@ -219,9 +219,12 @@ class Bookkeeper:
             nominal_nano: what all tables of a secret sample cost one record of it.
 
         Raises:
+            ClosedError: the population came from a backup, and nothing tells what was drawn since.
             BooksError: the store's facts are not the journal's, or the plan costs somebody more
                 than it says.
         """
+        if self._journals[population].state.closed:
+            raise ClosedError
         try:
             if population not in self._differ:
                 self._differ[population] = self.faults(population)

@@ -141,6 +141,8 @@ def _of_pages() -> Iterator[Bounds]:
     yield Bounds((f"GET {_PAGES}/budget",), line, "every charge once, then new ones", points)
     whole = "reads every entry; no bound"
     yield Bounds(("GET /portal/owner",), line, whole, "one line for each account")
+    owner = ("GET /portal/owner/requests", "POST /portal/owner/requests/{kind}")
+    yield Bounds(owner, either, "one request", "one line for each request")
     one_page = ("GET /portal/owner/changes", f"GET {_PAGES}/charges")
     yield Bounds(one_page, line, "one page", "50 entries")
     of_files = ("GET /portal/owner/changes.csv", f"GET {_PAGES}/charges.csv")

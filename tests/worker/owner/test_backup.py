@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from qserver.errors import BooksError, ConfigError, JournalError, StoreCorruptError
+from qserver.errors import ClosedError, ConfigError, JournalError, StoreCorruptError
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
@@ -151,7 +151,7 @@ def test_without_a_word_history_is_answered_and_nothing_is_drawn(
         before = spent(back)
         again = back.ask({"age": 20})
         assert (again.estimate, again.charged_nano) == (first.estimate, 0)
-        with pytest.raises(BooksError):
+        with pytest.raises(ClosedError):
             back.ask({"age": 20}, length=10)
         assert (spent(back), n_charged(back)) == (before, 1)
         assert any("closed" in f.text for f in examine(back.registry, back.settings))
