@@ -13,6 +13,7 @@ from qserver.errors import (
     BooksError,
     BudgetExhaustedError,
     CapacityError,
+    ClosedError,
     DisclosureGuardError,
     DomainError,
     EvaluationError,
@@ -62,6 +63,9 @@ _FACTS: Mapping[_Refused, tuple[str, ...]] = {
     PeriodRetiredError: ("attribute", "first_kept"),
 }
 
+_CONSTANT = (BooksError, ClosedError, UnanswerableError)
+"""What ends a job before anything is charged, in constant text."""
+
 
 def problem_from_error(error: QServerError) -> Problem:
     """The public part of an error that ended a job; an unforeseen one becomes constant text."""
@@ -78,8 +82,7 @@ def problem_from_error(error: QServerError) -> Problem:
         return Problem(error.code, str(error), {"name": error.name, "condition": error.condition})
     if isinstance(error, CapacityError | EvaluationError | NotFoundError | SnapshotReplacedError):
         return Problem(error.code, str(error), {})
-    is_free = isinstance(error, BooksError | UnanswerableError)
-    constant = error if is_free else MeasurementError()
+    constant = error if isinstance(error, _CONSTANT) else MeasurementError()
     return Problem(constant.code, str(constant), {})
 
 
@@ -109,7 +112,7 @@ def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     for input_kind in (DomainError, QueryError, RequirementError, InputError):
         if code == input_kind.code and "condition" in facts:
             return input_kind(facts["name"], facts["condition"])
-    constant = {kind.code: kind for kind in (BooksError, UnanswerableError)}
+    constant = {kind.code: kind for kind in _CONSTANT}
     return constant.get(str(code), MeasurementError)()
 
 
