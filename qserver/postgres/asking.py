@@ -16,20 +16,17 @@ from qserver.postgres.places import types_of
 from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
 from qserver.postgres.times import day_of, days_of
-from qserver.postgres.turns import LONG_TEXT, Turns, Use
+from qserver.postgres.turns import Turns, Use
 from qserver.postgres.wire.faults import BUDGET, TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.messages import GoneError
 from qserver.postgres.wire.texts import Piece, Text, pieces
 from qserver.postgres.wire.values import BOOL, BY_NAME, FLOAT8, TEXT, Column, Literal, Type
 from qserver.query.domain import Domain
-from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.plain import explains
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
-from qserver.service.last_used import LastUsed
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
@@ -66,12 +63,6 @@ _CLAUSES = frozenset(
         "BY",
     )
 )
-
-
-_MOST_DESCRIBED = 256
-_Key = tuple[str, str, int, bool]
-_described = LastUsed[_Key, tuple[Domain, tuple[Column, ...]]](_MOST_DESCRIBED)
-"""Columns of statements: clients ask for them before each run, and reading a text takes 5 ms."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +113,12 @@ class Asker:
         place: Callable[[int], int] = _nowhere
         try:
             domain = self.service.domain(dataset)
-            # What is kept has its domain, so no other one has its number.
-            key = (dataset, text.text, id(domain), self.session.has_intervals)
-            if (known := _described.find(key)) is not None:
-                return known[1]
             literals = [Literal("NULL", "1")] * text.n_parameters
             sent, place, _ = self._bound(dataset, bare, literals, domain)
-            found = columns_of(self._parsed(sent, domain, dataset), self.session)
+            return columns_of(self._parsed(sent, domain, dataset), self.session)
         except Exception as exc:
             # Without its conditions it has places of its own.
             raise fault_of(exc, text=sent, place=place if bare is text else _nowhere) from exc
-        if len(sent) <= LONG_TEXT:
-            _described.keep(key, (domain, found))
-        return found
 
     def _run(self, dataset: str, text: Text, asked: Asked) -> Result:
         try:
@@ -207,9 +191,8 @@ class Asker:
 
     def _parsed(self, text: str, domain: Domain, dataset: str) -> Statement:
         """The statement in a text, of numbers or of public names; SqlError."""
-        with self.turns.of(self.use, len(text)):
-            found = catalogue_statement(text, domain, dataset=dataset)
-            return found or parse_statement(text, domain, dataset=dataset)
+        turn = partial(self.turns.of, self.use, len(text))
+        return self.service.read_statements.of(dataset, domain, text, turn)
 
     def _found(self, dataset: str, sent: str) -> AnyStatement:
         """The answer, waited for; what it was charged counts for the connection."""

@@ -20,13 +20,16 @@ from typing import Final
 from qserver.postgres.wire.messages import GoneError
 
 _NOTHING_S: Final = 0.001
+"""What is likely to take less waits for nobody. Not measured."""
 _LITTLE_S: Final = 0.1
+"""What is likely to take more is costly: the storm's bound. Not measured."""
 _FIRST_S: Final = 0.05
 """What the first statement of a connection is likely to take."""
 _CHARACTER_S: Final = 25e-6
 """Reading one character of a statement: 36,000 took 0.9 s on one machine."""
 _PATIENCE: Final = 200
-"""A costly statement lets others go first for so many times what it is likely to take itself."""
+"""A costly statement lets others go first for so many times what it is likely to take itself.
+Not measured."""
 LONG_TEXT: Final = round(_LITTLE_S / _CHARACTER_S)
 """More characters are costly whoever sends them."""
 _OF_CLOCK: Final = 0.25

@@ -19,9 +19,7 @@ from qserver.query.sql.cells import (
     has_steps,
 )
 from qserver.query.sql.clauses import UNSAID, Exactness
-from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.query.sql.tables.unconfirmed import by_owner, says_none, stated, with_default
 from qserver.records.answer import (
@@ -134,13 +132,8 @@ class Statements:
         name, text = asked.name, asked.text
         domain = self._questions.domain(name, at=asked.at)
 
-        def read() -> Statement:
-            facts = catalogue_statement(text, domain, dataset=name)
-            return facts or parse_statement(text, domain, dataset=name)
-
-        kept = self._questions.read_statements
-        of_text = partial(kept.of, name, domain, text, read)
-        statement = read_once("statement", Statement, of_text).measuring(asked.measure)
+        read = partial(self._questions.read_statements.of, name, domain, text)
+        statement = read_once("statement", Statement, read).measuring(asked.measure)
         if statement.inner:
             parts = Parts(self, self._questions, asked, statement, domain)
             return InnerSelects(parts, self._clock() + wait_s, idempotency).run()

@@ -283,20 +283,24 @@ def look_of(
         return None
     if isinstance(asked, OneQuestion):
         return None
-    key = StatementKey.of_form(dataset, service.state(dataset), question.encoded(), at)
-    key = replace(key, by=g.caller.account)
+    key = _key_of(service, dataset, question, at)
     return Statements(service).look(key, asked.statement, wait_s=wait_s)
+
+
+def _key_of(service: Service, dataset: str, question: FormQuestion, at: str = "") -> StatementKey:
+    """What the job of a form's statement is found by: each account has its own."""
+    key = StatementKey.of_form(dataset, service.state(dataset), question.encoded(), at)
+    return replace(key, by=g.caller.account)
 
 
 def job_of(service: Service, dataset: str, question: FormQuestion) -> JobStatus | None:
     """The job that computes the table that `view_of` shows; None where that takes no longer."""
-    key = StatementKey.of_form(dataset, service.state(dataset), question.encoded(), "")
-    if kept_view(service, key) is not None:
+    key = _key_of(service, dataset, question)
+    if kept_view(service, replace(key, by="")) is not None:
         return None
     asked = read_question(service, dataset, question)
     if isinstance(asked, OneQuestion):
         return None
-    key = replace(key, by=g.caller.account)
     return known_job(service, key, asked.statement, wait_s=NO_TIME_S)
 
 

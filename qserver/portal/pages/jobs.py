@@ -118,7 +118,7 @@ class JobPages:
             lines=self._lines(asked),
             looking=_looking(asked),
             fault=fault,
-            query_part=request.query_string.decode("ascii", "replace"),
+            query_part=_fields(),
             tab="models" if isinstance(asked.asked, ModelAsked) else "ask",
         )
         response = make_response(text)
@@ -132,7 +132,7 @@ class JobPages:
         asked = self._service.insight.asked(job_id, g.caller)
         status = self._service.dataset(asked.status.dataset)
         if self._look(asked, status):
-            return redirect(f"/portal/jobs/{job_id}?{request.query_string.decode('ascii')}", 303)
+            return redirect(f"/portal/jobs/{job_id}?{_fields()}", 303)
         view = self._table(asked, status) or self._view(asked, status)
         if view is None:
             raise NotFoundError("answer", job_id[:80])
@@ -269,9 +269,14 @@ def _has_looked(asked: AskedJob) -> bool:
     return isinstance(result, WorkloadAnswer) and not result.answers
 
 
+def _fields() -> str:
+    """The query part of the address."""
+    return request.query_string.decode("ascii", "replace")
+
+
 def _behind(asked: AskedJob) -> str:
     """Where a job that looked leads: to the answer, the price, or the job that waits for it."""
-    fields, then = request.query_string.decode("ascii", "replace"), request.args.get(THEN, "")
+    fields, then = _fields(), request.args.get(THEN, "")
     page_of = f"/portal/datasets/{asked.status.dataset}"
     if not fields:
         return page_of

@@ -7,16 +7,21 @@ long as nothing has changed that any answer on the dataset depends on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
 from qserver.query.domain import Domain
 from qserver.query.requirement import Measure
 from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.service.last_used import LastUsed
 from qserver.service.statement_answers import AnyStatement, StatementAnswer
 from qserver.storage.standings import Stamp
+
+Turn = AbstractContextManager[None]
 
 MOST_KEPT: Final = 64
 """Most statements that are kept: those of a page or two of a dashboard. Not measured."""
@@ -71,13 +76,24 @@ class ReadStatements:
     def __init__(self) -> None:
         self._kept = LastUsed[tuple[str, int, str], tuple[Domain, Statement]](MOST_KEPT)
 
-    def of(self, name: str, domain: Domain, text: str, read: Callable[[], Statement]) -> Statement:
-        """The statement in a text about a dataset; `read` finds it, and raises what is wrong."""
+    def of(
+        self, name: str, domain: Domain, text: str, turn: Callable[[], Turn] = nullcontext
+    ) -> Statement:
+        """The statement in a text about a dataset, of numbers or of public names.
+
+        Args:
+            turn: within which a text is read that is not kept.
+
+        Raises:
+            SqlError, CapacityError: as of `parse_statement`.
+        """
         # While it is kept its domain is, too, so no other domain has the same identity.
         key = name, id(domain), text
         if (found := self._kept.find(key)) is not None:
             return found[1]
-        statement = read()
+        with turn():
+            facts = catalogue_statement(text, domain, dataset=name)
+            statement = facts or parse_statement(text, domain, dataset=name)
         if len(statement.rows) * len(statement.columns) <= _MOST_CELLS:
             self._kept.keep(key, (domain, statement))
         return statement
