@@ -198,18 +198,22 @@ def _as_far_apart(number: Number, law: PartLaw, sizes: FloatArray) -> FloatArray
 
 
 def _hull(values: FloatArray, estimate: float, missed: float) -> float:
-    """Half the length of the interval that holds the inner draws and their mirror."""
-    n, n_outside = len(values), int(missed / 2.0 * len(values))
+    """Half the length of the interval that holds the inner draws and their mirror.
+
+    Of n draws and the truth, equally likely in any order, k lie beyond the k-th least with a
+    probability of k / (n + 1): so far out stand its ends.
+    """
+    n, n_outside = len(values), int(missed / 2.0 * (len(values) + 1))
     is_known = np.isfinite(values)
     n_unknown = n - int(is_known.sum())
     if n_unknown > _UNDEFINED * n or n_outside <= n_unknown:
         return math.inf
     left = n_outside - n_unknown
     ordered = np.sort(values[is_known])
-    return float(max(ordered[len(ordered) - 1 - left] - estimate, estimate - ordered[left], 0.0))
+    return float(max(ordered[-left] - estimate, estimate - ordered[left - 1], 0.0))
 
 
 def _nearest(values: FloatArray, estimate: float, missed: float) -> float:
     """The distance of the farthest of the nearest draws."""
     sizes = np.sort(np.where(np.isfinite(values), np.abs(values - estimate), np.inf))
-    return float(sizes[len(sizes) - 1 - int(missed * len(sizes))])
+    return float(sizes[len(sizes) - max(int(missed * (len(sizes) + 1)), 1)])
