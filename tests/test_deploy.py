@@ -83,7 +83,7 @@ def test_each_image_runs_under_the_user_that_compose_gives_its_side() -> None:
     users = {
         side: re.findall(r"(?m)^USER (.*)$", stage)
         for stage in stages
-        for side in re.findall(r"\Aboth AS (\w+)", stage)
+        for side in re.findall(r"\Abase AS (\w+)", stage)
     }
     assert users == {side: [COMPOSE["services"][side]["user"]] for side in ("worker", "http")}
     assert list(users)[-1] == "http"
