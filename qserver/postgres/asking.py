@@ -24,6 +24,7 @@ from qserver.postgres.wire.values import BOOL, BY_NAME, FLOAT8, TEXT, Column, Li
 from qserver.query.domain import Domain
 from qserver.query.sql.plain import explains
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.tables.relations import columns_of_domain
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
@@ -241,15 +242,6 @@ class Asker:
 
 def _nowhere(_: int) -> int:
     return 0
-
-
-def columns_of_domain(domain: Domain) -> tuple[tuple[str, str], ...]:
-    """The columns of a dataset as a table: its attributes and levels, with the names of types."""
-    named = [(a.name, _KINDS.get(a.kind, "text")) for a in domain.attributes]
-    return (*named, *((name, "text") for name in domain.level_names))
-
-
-_KINDS = {"integer": "int8", "real": "float8", "date": "date", "period": "date"}
 
 
 def _n_values(found: AnyStatement) -> int:

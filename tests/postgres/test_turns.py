@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from qserver.postgres.catalogue import engine
-from qserver.postgres.catalogue.contents import Names
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use
 from qserver.postgres.wire.messages import GoneError, Stream
+from qserver.query.sql.tables.relations import Names
 from tests.deployment import Deployment
 from tests.postgres.client import TIMEOUT_S, connected
 from tests.service.test_statements import answered
