@@ -12,7 +12,7 @@ from typing import Any
 
 from qserver.errors import QServerError
 from qserver.postgres.ends import with_ends
-from qserver.postgres.places import types_of
+from qserver.postgres.places import array_edits, truncated, types_of
 from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
 from qserver.postgres.times import day_of, days_of
@@ -20,7 +20,7 @@ from qserver.postgres.turns import Turns, Use
 from qserver.postgres.wire.faults import BUDGET, TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.messages import GoneError
 from qserver.postgres.wire.texts import Piece, Text, pieces
-from qserver.postgres.wire.values import BOOL, BY_NAME, FLOAT8, TEXT, Column, Literal, Type
+from qserver.postgres.wire.values import BOOL, BY_NAME, FLOAT8, TEXT, Column, Literal, Type, quoted
 from qserver.query.domain import Domain
 from qserver.query.sql.plain import explains
 from qserver.query.sql.statement import Statement
@@ -128,6 +128,9 @@ class Asker:
         try:
             domain = self.service.domain(dataset)
             literals = [Literal("NULL", "1")] * text.n_parameters
+            units = [a.periods.every for a in domain.attributes if a.periods is not None]
+            for number in truncated(text) if units else ():
+                literals[number - 1] = Literal(quoted(units[0]))
             sent, place, _ = self._bound(dataset, bare, literals, domain)
             return columns_of(self._parsed(sent, domain, dataset), self.session)
         except Exception as exc:
@@ -197,13 +200,14 @@ class Asker:
         days = days_of(text, domain)
         if any(a.kind in ("date", "period") for a in domain.attributes):
             literals = [replace(literal, text=day_of(literal.text)) for literal in literals]
-        bind = partial(text.bound, literals, strips=True, edits=days.edits)
-        found = bind()
-        if any(literal.number for literal in literals):
+        bind = partial(text.bound, literals, strips=True)
+        arrays = [array_edits(text, as_numbers=is_number) for is_number in (False, True)]
+        found = bind(edits=[*days.edits, *arrays[0]])
+        if any(literal.number for literal in literals) or arrays[0]:
             try:
                 self._parsed(found[0], domain, dataset)
             except QServerError:
-                other = bind(as_numbers=True)
+                other = bind(as_numbers=True, edits=[*days.edits, *arrays[1]])
                 with contextlib.suppress(QServerError):
                     self._parsed(other[0], domain, dataset)
                     found = other

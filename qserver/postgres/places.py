@@ -1,12 +1,22 @@
-"""The types of parameters by where they stand: a cast, what is compared, a clause."""
+"""What values are by where they stand: a cast, what is compared, a clause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from qserver.postgres.wire.texts import Piece, Text, type_named
-from qserver.postgres.wire.values import ARRAY_OF, FLOAT8, INT4, INT8, TEXT, Type
+from qserver.postgres.wire.texts import Edit, Piece, Text, type_named
+from qserver.postgres.wire.values import (
+    ARRAY_OF,
+    FLOAT8,
+    INT4,
+    INT8,
+    TEXT,
+    Type,
+    elements,
+    is_number,
+    quoted,
+)
 
 _COMPARES: Final = frozenset(["=", "<", ">", "!", "(", ",", "IN", "NOT", "ANY", "ALL", "SOME"])
 _BETWEEN: Final = frozenset(["BETWEEN", "AND", "SYMMETRIC"])
@@ -30,6 +40,30 @@ def types_of(text: Text, columns: Mapping[str, Type]) -> tuple[Type, ...]:
         if 0 < number <= len(found) and found[number - 1] is TEXT:
             found[number - 1] = _type_at(text.pieces, i, columns) or TEXT
     return tuple(found)
+
+
+def truncated(text: Text) -> Iterator[int]:
+    """The numbers of parameters that are units of DATE_TRUNC."""
+    parts = text.pieces
+    for called, opens, piece in zip(parts, parts[1:], parts[2:], strict=False):
+        if (called.upper, opens.text, piece.kind) == ("DATE_TRUNC", "(", "parameter"):
+            yield int(piece.text[1:])
+
+
+def array_edits(text: Text, *, as_numbers: bool) -> list[Edit]:
+    """`ANY('{a,b}')` and `ALL`, with a cast or without, as ARRAY of texts or of numbers."""
+    parts, found = text.pieces, list[Edit]()
+    for i in range(2, len(parts)):
+        of = [parts[i - 2].upper, parts[i - 1].text]
+        value = parts[i].name
+        if of not in (["ANY", "("], ["ALL", "("], ["SOME", "("]) or parts[i].kind != "text":
+            continue
+        if value.startswith("{") and value.endswith("}"):
+            texts = [one for one in elements(value) if one is not None]
+            shown = (one if as_numbers and is_number(one) else quoted(one) for one in texts)
+            stop = next((p.start for p in parts[i + 1 :] if p.text == ")"), parts[i].stop)
+            found.append(Edit(parts[i].start, stop, f"ARRAY[{', '.join(shown)}]"))
+    return found
 
 
 def _type_at(parts: Sequence[Piece], i: int, columns: Mapping[str, Type]) -> Type | None:

@@ -43,9 +43,9 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "0": "txid_current",
     "{'x': NULL, 'n': NULL}": "_pg_expandarray",
     "getvariable('own').process": "pg_backend_pid",
-    "getvariable('own').user": "pg_get_userbyid own_current_user own_session_user own_user "
-    "current_role",
-    "getvariable('own').database": "own_current_database own_current_catalog",
+    "getvariable('own').account": "pg_get_userbyid own_current_user own_session_user own_user "
+    "own_current_role",
+    "getvariable('own').place": "own_current_database own_current_catalog",
     "'public'": "own_current_schema",
     quoted(VERSION): "own_version",
 }
@@ -115,7 +115,7 @@ FUNCTIONS: Final = frozenset(
 
 def variables(names: Names) -> Iterator[str]:
     """The statements that say what a connection's functions read."""
-    own = f"'database': {quoted(names.database)}, 'user': {quoted(names.user)}"
+    own = f"'place': {quoted(names.database)}, 'account': {quoted(names.user)}"
     yield f"SET VARIABLE own = {{{own}, 'process': {names.process}}}"
     tables, oids = names.numbered, facts()["oids"]
     classes = {oid: name for name, oid in oids.items()}

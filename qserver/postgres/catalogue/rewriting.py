@@ -194,11 +194,13 @@ def _numbered(node: exp.Cast, kind: str) -> exp.Expr:
     if isinstance(value, exp.Literal):
         is_number = not value.is_string
     number = value if is_number else exp.Anonymous(this=f"{kind}_of", expressions=[value])
-    if outer in _TEXTS or (is_number and outer not in _WHOLE):
+    is_shown = isinstance(around, exp.Alias) and around.parent is node.root()
+    if outer in _TEXTS or is_shown or (is_number and outer not in _WHOLE):
         return exp.Anonymous(this=f"{kind}_name", expressions=[number])
     return number
 
 
+_USERS: Final = ("user", "current_role")
 _CLOCKS: Final = ("clock_timestamp", "statement_timestamp", "transaction_timestamp")
 _WHOLE: Final = ("OID", "INT", "BIGINT", "INT8", "INT4", "INTEGER")
 _TEXTS: Final = ("TEXT", "VARCHAR")
@@ -223,7 +225,8 @@ def _called(node: exp.Expr) -> str:
     if type(node) in _SESSION:
         return _SESSION[type(node)]
     if isinstance(node, exp.Column):
-        return "user" if node.name == "user" and not node.table and not node.this.quoted else ""
+        is_word = node.name.lower() in _USERS and not node.table and not node.this.quoted
+        return node.name.lower() if is_word else ""
     return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
 
 
@@ -238,7 +241,7 @@ def _plain(node: exp.Expr) -> exp.Expr:
         return called  # information_schema.f(x)
     if isinstance(node, exp.Column):
         node.set("db", None)
-        return _oid(exp.null()) if node.name.lower() == "tableoid" else node
+        return _oid(exp.null()) if node.name.lower() == "tableoid" else _function(node)
     if isinstance(node, exp.ByteString):
         return exp.Literal.string(node.this)
     if isinstance(node, exp.Collate):
@@ -279,7 +282,8 @@ def _function(node: exp.Expr) -> exp.Expr:
         kind = "DATE" if isinstance(node, exp.CurrentDate) else "TIMESTAMPTZ"
         return exp.cast(exp.Literal.string(datetime.now(UTC).isoformat(" ")), kind)
     if isinstance(node, (*_SESSION, exp.Column)) and name:
-        return exp.Anonymous(this=f"own_{name}", expressions=[*node.iter_expressions()])
+        given = [] if isinstance(node, exp.Column) else [*node.iter_expressions()]
+        return exp.Anonymous(this=f"own_{name}", expressions=given)
     if isinstance(node, exp.Format):
         return _formatted(node)
     if name == "json_build_object":
@@ -320,7 +324,7 @@ def _name_items(select: exp.Select) -> None:
         is_same = isinstance(item, exp.Column) and not item.args.get("db")
         if isinstance(item, exp.Alias):
             item.set("alias", exp.to_identifier(name, quoted=True))
-        elif name != "*" and not (is_same and name == item.name and name != "user"):
+        elif name != "*" and not (is_same and name == item.name and name not in _USERS):
             item.replace(exp.alias_(item.copy(), name, quoted=True))
 
 
@@ -367,6 +371,7 @@ _NAMED: Final[Mapping[type[exp.Expr], str]] = {
     exp.GroupConcat: "string_agg",
     exp.CurrentTimestamp: "now",
     exp.ArraySize: "array_length",
+    exp.StrPosition: "position",
     exp.ArrayToString: "array_to_string",
 }
 
