@@ -91,6 +91,20 @@ def test_asyncpg_describes_a_unit_that_is_a_value(port: Port) -> None:
         text = "SELECT date_trunc($1, d) AS w, COUNT(*) AS n FROM people GROUP BY 1 ORDER BY 1"
         found = await connection.fetch(text, "week")
         kinds = [column.type.name for column in (await connection.prepare(text)).get_attributes()]
+        for place, value, same in (
+            (
+                "date_trunc('week', d) = $1",
+                datetime(2024, 3, 4),
+                "d BETWEEN '2024-03-04' AND '2024-03-10'",
+            ),
+            ("d - $1 < 5", date(2024, 3, 1), "d < '2024-03-06'"),
+            ("d + $1 > '2024-03-20'", 7, "d > '2024-03-13'"),
+            ("age % 2 = $1", 0, "age IN (20, 22, 24, 26, 28)"),
+        ):
+            counted = "SELECT COUNT(*) AS n FROM people WHERE "
+            assert await connection.fetch(counted + place, value) == await connection.fetch(
+                counted + same
+            )
         await connection.close()
         return [tuple(kinds), *map(tuple, found)]
 

@@ -41,6 +41,7 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "'UTF8'": "pg_client_encoding pg_encoding_to_char",
     "1": "array_lower",
     "0": "txid_current",
+    "6": "pg_char_to_encoding",
     "{'x': NULL, 'n': NULL}": "_pg_expandarray",
     "getvariable('own').process": "pg_backend_pid",
     "getvariable('own').account": "pg_get_userbyid own_current_user own_session_user own_user "
