@@ -64,7 +64,8 @@ _NAMED: Final = (
 _BARE: Final = "replace(regexp_replace(x::VARCHAR, '^.*[.]', ''), '\"', '')"
 _OTHERS: Final[Mapping[str, str]] = {
     "own_current_schemas(x)": "CASE WHEN x THEN ['pg_catalog', 'public'] ELSE ['public'] END",
-    "current_setting(x, y := NULL)": "coalesce(getvariable('settings')[lower(x)], '')",
+    "current_setting(x, y := NULL)": "coalesce(getvariable('settings')[lower(x)], "
+    "CASE WHEN y THEN NULL ELSE '' END)",
     # A SELECT changes nothing; whoever means to spend says SET.
     "set_config(x, y, z := NULL)": "CASE WHEN lower(x) LIKE 'qserver.%' THEN current_setting(x) "
     "ELSE y END",
