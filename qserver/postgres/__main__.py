@@ -34,14 +34,16 @@ def main(descriptor: int) -> None:
         from qserver.config import Settings
         from qserver.postgres.connection import House, converse
         from qserver.postgres.server import Limits, PostgresServer
-        from qserver.postgres.turns import Turns
+        from qserver.postgres.turns import Turns, Watch
         from qserver.service.service import Service
 
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))
     store = open_store(settings)
     turns = Turns()
-    service = Service(store, settings, starting_s=STARTING_S, sleep=turns.sleep)
+    service = Service(
+        store, settings, starting_s=STARTING_S, sleep=turns.sleep, reading=Watch().computing
+    )
     # A short statement waits so long whenever a long one computes, and for no search for garbage
     # among all that was loaded, which took half a second.
     sys.setswitchinterval(0.001)

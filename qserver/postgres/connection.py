@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from qserver.api.access import Access, Credentials
 from qserver.errors import AccessError, QServerError
-from qserver.postgres.asking import Asker
+from qserver.postgres.asking import Asker, Shown
 from qserver.postgres.extended import Extended, send_rows, tag_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
@@ -167,6 +167,7 @@ class House:
         wait_s: how long the service waits at once, in seconds.
         tls: offered where it is there.
         turns: of what connections compute.
+        shown: rows of answers that are kept.
     """
 
     service: Service
@@ -174,6 +175,7 @@ class House:
     wait_s: float
     tls: ssl.SSLContext | None = None
     turns: Turns = field(default_factory=Turns)
+    shown: Shown = field(default_factory=Shown)
 
 
 def converse(house: House, stream: Stream, address: str) -> None:
@@ -204,7 +206,13 @@ class _Connection:
         self._session = admitted.session
         self._use = Use(stream.is_gone)
         asker = Asker(
-            house.service, self._session, admitted.account, house.wait_s, self._use, house.turns
+            house.service,
+            self._session,
+            admitted.account,
+            house.wait_s,
+            self._use,
+            house.turns,
+            house.shown,
         )
         self._router = Router(asker, stream, process)
         self._extended = Extended(stream, self._router.held, self._run)

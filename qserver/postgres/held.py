@@ -38,11 +38,13 @@ class Prepared:
 
     Args:
         of_bytes: what holding its plan takes.
+        text: what it says.
     """
 
     plan: Plan | None
     oids: tuple[int, ...]
     of_bytes: int = 0
+    text: Text | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -127,7 +129,7 @@ class Held:
         types = [kind.oid for kind in plan.types()] if n > 0 else []
         types += [TEXT.oid] * (n - len(types))
         found = tuple(oids[i] if i < len(oids) and oids[i] else types[i] for i in range(n))
-        return Prepared(plan, found, text.n_bytes)
+        return Prepared(plan, found, text.n_bytes, text)
 
     def keep(self, name: str, prepared: Prepared) -> None:
         """Keep a statement under a name; PostgresError."""
@@ -192,6 +194,7 @@ class Held:
         made = {
             "PREPARE": self._prepare,
             "EXECUTE": self._execute,
+            "EXPLAIN": self._explain,
             "DEALLOCATE": self._deallocate,
             "DECLARE": self._declare,
             "FETCH": self._fetch,
@@ -217,8 +220,12 @@ class Held:
 
         return acting(run)
 
-    def _execute(self, text: Text) -> Plan:
-        parts = text.pieces
+    def _explain(self, text: Text) -> Plan | None:
+        """The price of EXECUTE; None for another EXPLAIN."""
+        return self._execute(text, text.pieces[1:]) if text.words[1:2] == ("EXECUTE",) else None
+
+    def _execute(self, text: Text, parts: Sequence[Piece] = ()) -> Plan:
+        is_priced, parts = bool(parts), parts or text.pieces
         if len(parts) < 2:
             raise PostgresError(SYNTAX, "EXECUTE must name a statement.")
         given = [_literal(text, part) for part in _split(parts[3:-1])] if len(parts) > 2 else []
@@ -231,19 +238,25 @@ class Held:
                 )
             return found
 
+        def plan_of(found: Prepared) -> Plan | None:
+            if found.text is None or not is_priced:
+                return found.plan
+            return self._plan_of(Text.of(f"EXPLAIN {found.text.text}"))
+
         def columns() -> tuple[Column, ...] | None:
-            plan = of().plan
+            plan = plan_of(of())
             return None if plan is None else plan.columns()
 
         def run(asked: Asked) -> Result:
             found = of()
+            plan = plan_of(found)
             literals = [
                 Parameter(oid, False, piece.name.encode()).literal
                 if piece is not None and piece.kind == "text"
                 else literal
                 for oid, (literal, piece) in zip(found.oids, given, strict=True)
             ]
-            return found.plan.run(replace(asked, literals=literals)) if found.plan else Result("")
+            return plan.run(replace(asked, literals=literals)) if plan else Result("")
 
         return Plan(columns, run)
 

@@ -1,12 +1,24 @@
-"""The types of parameters by where they stand: a cast, what is compared, a clause."""
+"""What values are by where they stand: a cast, what is compared, a clause."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from qserver.postgres.wire.texts import Piece, Text, type_named
-from qserver.postgres.wire.values import ARRAY_OF, FLOAT8, INT4, INT8, TEXT, Type
+from qserver.postgres.wire.texts import Edit, Piece, Text, type_named
+from qserver.postgres.wire.values import (
+    ARRAY_OF,
+    DATE,
+    FLOAT8,
+    INT4,
+    INT8,
+    TEXT,
+    TIMESTAMP,
+    Type,
+    elements,
+    is_number,
+    quoted,
+)
 
 _COMPARES: Final = frozenset(["=", "<", ">", "!", "(", ",", "IN", "NOT", "ANY", "ALL", "SOME"])
 _BETWEEN: Final = frozenset(["BETWEEN", "AND", "SYMMETRIC"])
@@ -15,6 +27,8 @@ _NUMBERS: Final = frozenset(["WITHIN", "CONFIDENCE", "LEAST", "MOST", "PERCENT"]
 _COUNTS: Final = frozenset(["LIMIT", "OFFSET", "OF", "FIRST"])
 _AGGREGATES: Final = frozenset(["COUNT", "COUNT_IF", "SUM", "AVG", "MEDIAN", "STDDEV", "VARIANCE"])
 _WHOLE: Final = frozenset(["EXTRACT", "LENGTH", "FLOOR", "CEIL", "DATE_PART"])
+_TIMES: Final = frozenset(["DATE_TRUNC", "DATE_BIN", "TO_TIMESTAMP"])
+_ARITHMETIC: Final = frozenset(["+", "-", "*", "/", "%"])
 _TEXTS: Final = frozenset(["LIKE", "ILIKE", "~", "||"])
 
 
@@ -32,6 +46,30 @@ def types_of(text: Text, columns: Mapping[str, Type]) -> tuple[Type, ...]:
     return tuple(found)
 
 
+def truncated(text: Text) -> Iterator[int]:
+    """The numbers of parameters that are units of DATE_TRUNC."""
+    parts = text.pieces
+    for called, opens, piece in zip(parts, parts[1:], parts[2:], strict=False):
+        if (called.upper, opens.text, piece.kind) == ("DATE_TRUNC", "(", "parameter"):
+            yield int(piece.text[1:])
+
+
+def array_edits(text: Text, *, as_numbers: bool) -> list[Edit]:
+    """`ANY('{a,b}')` and `ALL`, with a cast or without, as ARRAY of texts or of numbers."""
+    parts, found = text.pieces, list[Edit]()
+    for i in range(2, len(parts)):
+        of = [parts[i - 2].upper, parts[i - 1].text]
+        value = parts[i].name
+        if of not in (["ANY", "("], ["ALL", "("], ["SOME", "("]) or parts[i].kind != "text":
+            continue
+        if value.startswith("{") and value.endswith("}"):
+            texts = [one for one in elements(value) if one is not None]
+            shown = (one if as_numbers and is_number(one) else quoted(one) for one in texts)
+            stop = next((p.start for p in parts[i + 1 :] if p.text == ")"), parts[i].stop)
+            found.append(Edit(parts[i].start, stop, f"ARRAY[{', '.join(shown)}]"))
+    return found
+
+
 def _type_at(parts: Sequence[Piece], i: int, columns: Mapping[str, Type]) -> Type | None:
     words = [piece.upper for piece in parts]
     before = words[i - 1] if i else ""
@@ -41,6 +79,9 @@ def _type_at(parts: Sequence[Piece], i: int, columns: Mapping[str, Type]) -> Typ
         return FLOAT8 if before in _NUMBERS else INT8
     if before in _TEXTS:
         return TEXT
+    beside = before in _ARITHMETIC and i > 1 and _ending_at(parts, words, i - 2, columns)
+    if beside:
+        return INT4 if beside is DATE and before == "+" else beside
     of = _behind(parts, words, i, columns) or _ahead(parts, words, i, columns)
     is_listed = words[max(i - 2, 0) : i] in (["ANY", "("], ["ALL", "("], ["SOME", "("])
     return ARRAY_OF.get(of or TEXT) if is_listed else of
@@ -60,13 +101,16 @@ def _ahead(
 ) -> Type | None:
     """That of what stands to the left, with a comparison between."""
     j, ranges = i - 1, False
-    while j >= 0 and (words[j] in _COMPARES | _BETWEEN or parts[j].kind in _VALUES):
+    skips = _COMPARES | _BETWEEN | _ARITHMETIC
+    while j >= 0 and (words[j] in skips or parts[j].kind in _VALUES):
         if words[j] == "AND" and "BETWEEN" not in words[max(j - 3, 0) : j]:
             return None
         ranges |= words[j] == "BETWEEN"
         j -= 1
     has_sign = any(word in _COMPARES - {"(", ","} for word in words[j + 1 : i]) or ranges
-    return _ending_at(parts, words, j, columns) if has_sign and j >= 0 else None
+    found = _ending_at(parts, words, j, columns) if has_sign and j >= 0 else None
+    is_between = words[j + 1] == "-" and parts[j + 2].kind in ("parameter", "text")
+    return INT4 if found is DATE and is_between else found
 
 
 def _behind(
@@ -89,6 +133,8 @@ def _ending_at(
     """The type of a name, or of a function, that ends there."""
     if words[j] == ")":
         return _of_function(words, j)
+    if words[max(j - 2, 0) : j] == [":", ":"]:
+        return type_named(parts, j)[0]
     if parts[j].kind not in ("word", "name"):
         return None
     name, k = parts[j].name.lower(), j
@@ -104,7 +150,8 @@ def _of_function(words: Sequence[str], j: int) -> Type | None:
         depth += {")": 1, "(": -1}.get(words[k], 0)
         if depth == 0:
             called = words[k - 1]
-            return FLOAT8 if called in _AGGREGATES else INT4 if called in _WHOLE else None
+            kinds = ((_AGGREGATES, FLOAT8), (_WHOLE, INT4), (_TIMES, TIMESTAMP))
+            return next((kind for names, kind in kinds if called in names), None)
     return None
 
 

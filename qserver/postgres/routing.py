@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from itertools import pairwise
 from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
-from qserver.postgres.asking import PRICE, Asker, columns_of_domain
-from qserver.postgres.catalogue.contents import Names, Table, column_types
+from qserver.postgres.asking import PRICE, Asker
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
 from qserver.postgres.commands import command
@@ -21,8 +20,9 @@ from qserver.postgres.results import Asked, Plan, Result, given
 from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
 from qserver.postgres.wire.messages import Stream
 from qserver.postgres.wire.texts import Piece, Text
-from qserver.postgres.wire.values import TEXT, Column, Literal
+from qserver.postgres.wire.values import BY_NAME, TEXT, Column, Literal, Type
 from qserver.query.sql.plain import check_beginning, dataset_of
+from qserver.query.sql.tables.relations import Names, Table, column_types
 from qserver.query.sql.text import SqlText
 
 _READS: Final = frozenset(
@@ -104,7 +104,7 @@ class Router:
             sent, _ = text.bound([Literal("NULL")] * text.n_parameters)
             return self._catalogue.columns(sent, self._names())
 
-        return Plan(columns, run, types=lambda: types_of(text, column_types()))
+        return Plan(columns, run, types=lambda: types_of(text, _types()))
 
     def _names(self) -> Names:
         """What the catalogue of the present datasets holds."""
@@ -116,9 +116,14 @@ class Router:
             except NotFoundError:
                 continue  # detached between the two readings
             ends = ends_of(domain) if session.names_ends else ()
-            tables.append(Table(status.name, columns_of_domain(domain), ends))
+            tables.append(Table.of(status.name, domain, ends))
         settings = tuple(session.all().items())
         return Names(session.database, session.user, self._process, tuple(tables), settings)
+
+
+@cache
+def _types() -> Mapping[str, Type]:
+    return {name: BY_NAME[kind] for name, kind in column_types().items()}
 
 
 def _without_database(text: Text, database: str) -> Text:

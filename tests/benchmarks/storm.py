@@ -3,7 +3,9 @@
 The port in a process of its own, 32 connections that send costly statements as fast as they are
 answered or refused, and one that sends a free statement, each time after a pause. The storm has a
 process of its own, and so have server and worker; all share the processors. The free statement is
-one that was asked before, or a new one each time, which must be computed. Of 100 waits `of_100_ms`
+one that was asked before, or a new one each time, which must be computed. So must each of the new
+joins and tables of a storm; a storm of one join or table is answered by what is kept, and shows
+what waits where the processors are taken whatever is asked. Of 100 waits `of_100_ms`
 is the longest but one.
 """
 
@@ -37,8 +39,12 @@ _DAYS = 28
 _FREE = "SELECT sex, COUNT(*) AS n FROM people WHERE day < {} GROUP BY sex"
 _PAID = "SELECT day, age, sex, COUNT(*) FROM people GROUP BY day, age, sex WITHIN 20"
 _JOIN = (
-    "SELECT a.n FROM (SELECT day, age, COUNT(*) AS n FROM people GROUP BY day, age) AS a JOIN "
-    "(SELECT day, COUNT(*) AS m FROM people GROUP BY day) AS b ON a.day = b.day"
+    "SELECT a.n AS n{i} FROM (SELECT day, age, COUNT(*) AS n FROM people GROUP BY day, age) AS a "
+    "JOIN (SELECT day, COUNT(*) AS m FROM people GROUP BY day) AS b ON a.day = b.day"
+)
+_TABLE = (
+    "SELECT day, sex, COUNT(*) AS n{i}, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY day) AS change "
+    "FROM people GROUP BY day, sex"
 )
 STORMS: Mapping[str, str] = {
     "none": "",
@@ -49,9 +55,10 @@ STORMS: Mapping[str, str] = {
     + " FROM pg_type",
     "long dataset text": "SELECT COUNT(*) FROM people WHERE "
     + " OR ".join(f"(age = {20 + i % 9} AND day = {1 + i % _DAYS})" for i in range(1200)),
-    "join of numbers": _JOIN,
-    "table": "SELECT day, sex, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER "
-    "(ORDER BY day) AS change FROM people GROUP BY day, sex",
+    "join of numbers": _JOIN.replace("{i}", ""),
+    "table": _TABLE.replace("{i}", ""),
+    "new joins": _JOIN,
+    "new tables": _TABLE,
 }
 
 
@@ -113,11 +120,11 @@ def _connected(port: int) -> Iterator[RawClient]:
 @contextlib.contextmanager
 def _storming(port: int, text: str) -> Iterator[None]:
     """Connections of another process that send a text, of which one was answered already."""
-    counter = multiprocessing.Value("q", 0)
-    storm = multiprocessing.Process(target=_storm, args=(port, text, counter))
+    counter, done = multiprocessing.Value("q", 0), multiprocessing.Value("b", False)
+    storm = multiprocessing.Process(target=_storm, args=(port, text, counter, done))
     if text:
         storm.start()
-        while counter.value == 0:  # it has begun
+        while not done.value:  # it has begun
             time.sleep(PAUSE_S)
     try:
         yield
@@ -127,13 +134,15 @@ def _storming(port: int, text: str) -> Iterator[None]:
             storm.join()
 
 
-def _storm(port: int, text: str, counter: Synchronized[int]) -> None:
+def _storm(port: int, text: str, counter: Synchronized[int], done: Synchronized[bool]) -> None:
     def one() -> None:
         with contextlib.suppress(OSError, AssertionError), _connected(port) as client:
             while True:
-                client.query(text)
                 with counter.get_lock():
                     counter.value += 1
+                    number = counter.value
+                client.query(text.replace("{i}", str(number)))
+                done.value = True
 
     threads = [threading.Thread(target=one) for _ in range(N_STORM)]
     for thread in threads:

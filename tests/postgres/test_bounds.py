@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from qserver.postgres.catalogue.child import MOST_BYTES
-from qserver.postgres.catalogue.contents import Names, Table
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.held import Held, Portal
 from qserver.postgres.results import Asked, Plan, Result, nothing
@@ -24,6 +23,7 @@ from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.messages import Stream
 from qserver.postgres.wire.values import TEXT, Column, Literal
+from qserver.query.sql.tables.relations import Names, Table
 from tests.sweeps import examples
 
 MOST_MB = 260

@@ -22,6 +22,11 @@ _A_QUERY_OF_THE_CATALOGUE = [
     ("SELECT relname, relkind FROM pg_class", [["people", "r"]]),
     ("SELECT c.oid FROM pg_catalog.pg_class c WHERE oid = 'people'::regclass", [["16384"]]),
     ("SELECT 'people'::regclass::oid, to_regclass('nobody')", [["16384", None]]),
+    (
+        "SELECT current_role, user, current_catalog, 'people'::regclass",
+        [["ada", "ada", "qserver", "people"]],
+    ),
+    ("SELECT relname FROM pg_class WHERE relname OPERATOR(pg_catalog.!~) 'x'", [["people"]]),
     ("SELECT oid::regclass::text FROM pg_class WHERE relkind = ANY('{r,v}')", [["people"]]),
     ("SELECT relname FROM pg_class WHERE relkind = ANY (ARRAY['r', 'p'])", [["people"]]),
     ("SELECT relname FROM pg_class WHERE relname <> ALL ('{people}'::text[])", []),

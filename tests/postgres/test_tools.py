@@ -129,6 +129,7 @@ def test_psql_describes_what_is_there(port: Port) -> None:
         r"\dp",
         r"\db",
         r"\dx",
+        r"\dO",
         r"\l+",
         r"\dn+",
     )

@@ -9,11 +9,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from qserver.postgres import asking
+from qserver.postgres import turns as module
 from qserver.postgres.catalogue import engine
-from qserver.postgres.catalogue.contents import Names
 from qserver.postgres.catalogue.engine import Catalogue
-from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use
+from qserver.postgres.results import table
+from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use, Watch
 from qserver.postgres.wire.messages import GoneError, Stream
+from qserver.query.sql.tables.relations import Names
+from qserver.service.cells import kept
+from qserver.service.service import Service
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.postgres.client import TIMEOUT_S, connected
 from tests.service.test_statements import answered
@@ -70,13 +76,18 @@ def test_who_has_gone_waits_for_no_turn() -> None:
 
 
 def test_a_costly_connection_and_a_long_text_have_the_lane_of_the_costly() -> None:
-    turns, costly, light = Turns(), Use(), Use()
+    turns, costly, light, new = Turns(), Use(), Use(), Use()
     costly.took(10.0)
+    light.took(0.01)
     with taken(turns.short), turns.of(costly, 10), turns.of(costly, 10):
         assert costly.lane is turns.costly
+    assert costly.typical_s is not None
     assert costly.typical_s > 1
-    with taken(turns.costly), turns.of(light, 10):
+    with taken(turns.costly, turns.first), turns.of(light, 10):
         assert light.lane is turns.short
+    with taken(turns.costly, turns.short), turns.of(new, 10):
+        assert new.lane is turns.first  # a storm of new ones holds up none that is known
+    assert new.typical_s is not None
     with turns.of(light, LONG_TEXT + 1):
         assert light.lane is turns.costly
         with turns.paused(), taken(turns.costly):
@@ -92,17 +103,62 @@ def test_an_answer_that_is_kept_waits_for_nobody(town: Deployment) -> None:
             one.start()
         first = client.query(FREE.format(25))
         assert len(first.rows) == 3
-        with taken(turns.short, turns.costly):
+        with taken(turns.first, turns.short, turns.costly):
             assert other.query(FREE.format(25)).rows == first.rows
             assert other.query("SHOW qserver.spend").rows == [["off"]]
 
 
-def test_a_new_answer_waits_for_no_costly_one(town: Deployment) -> None:
+def test_rows_of_an_answer_that_is_kept_are_made_once(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each way that they are asked for: rounded for people, without intervals, or in full."""
     answered(town, f"{FREE.format(25)} WITHIN 20")
+    service, turns, made = town.service(), Turns(), list[object]()
+    monkeypatch.setattr(asking, "table", lambda *of: made.append(of) or table(*of))
+    with connected(service, turns=turns) as client:
+        client.start()
+        whole, again = (client.query(FREE.format(25)) for _ in range(2))
+        assert (whole.rows, whole.of(b"N")) == (again.rows, again.of(b"N"))
+        assert len(made) == 1
+        client.query("SET qserver.intervals = off")
+        assert client.query(FREE.format(25)).rows == [row[:2] for row in whole.rows]
+        client.query("SET qserver.rounded = on")
+        assert client.query(FREE.format(25)).rows != [row[:2] for row in whole.rows]
+        assert len(made) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # told again
+def test_what_computes_too_long_is_ended_and_the_connection_goes_on(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text whose reading never ends is ended, and another one is read as ever."""
+    watch = Watch(0.01)
+
+    def forever(*_: object, **__: object) -> None:
+        while True:
+            pass
+
+    service = Service(Store.open(town.settings), town.settings, reading=watch.computing)
+    with connected(service) as client:
+        client.start()
+        with monkeypatch.context() as patched:
+            patched.setattr(kept, "parse_statement", forever)
+            reply = client.query(FREE.format(25))
+        assert (reply.error["C"], reply.error["H"]) == ("57014", "Ask its parts.")
+        assert client.query(FREE.format(25)).error["C"] == "55000"
+    assert watch._ends == {}
+
+
+def test_a_new_answer_waits_for_no_costly_one(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered(town, f"{FREE.format(25)} WITHIN 20")
+    monkeypatch.setattr(module, "_LITTLE_S", float("inf"))  # however slow the machine is
     turns = Turns()
     with connected(town.service(), turns=turns) as client:
         client.start()
-        with taken(turns.costly):
+        with taken(turns.costly, turns.short):
             assert len(client.query(FREE.format(25)).rows) == 3
         with taken(turns.short):
             sent = threading.Thread(target=client.query, args=(FREE.format(24),))

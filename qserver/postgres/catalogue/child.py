@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from qserver.postgres.catalogue.contents import Names, Relation
     from qserver.postgres.wire.values import Column
+    from qserver.query.sql.tables.relations import Names, Relation
 
 MOST_SECONDS: Final = 5.0
 """Of the processor, for one statement."""
@@ -48,9 +48,11 @@ def main(channel: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     import duckdb
 
+    from qserver.postgres.catalogue.functions import macros
     from qserver.postgres.catalogue.rewriting import parsed
 
     connection = duckdb.connect(":memory:", config={**CONFIG, **_MEMORY})
+    connection.execute(";".join(macros()))
     connection.execute(parsed("SELECT 1").sql("duckdb")).fetchall()
     while fds := socket.recv_fds(channel, 1, 1)[1]:
         if os.fork() == 0:
@@ -92,7 +94,8 @@ class _Engine:
         from sqlglot import ParseError, TokenError, UnsupportedError
 
         from qserver.errors import CapacityError, QServerError
-        from qserver.postgres.wire.faults import NOT_SUPPORTED, TOO_LARGE, PostgresError
+        from qserver.postgres.catalogue.functions import NOTHING
+        from qserver.postgres.wire.faults import NO_TABLE, NOT_SUPPORTED, TOO_LARGE, PostgresError
 
         try:
             yield from self._answer(request)
@@ -104,19 +107,23 @@ class _Engine:
             raise  # this database is of no more use
         except (duckdb.Error, QServerError, ParseError, TokenError, UnsupportedError) as exc:
             first = str(exc).split("\n", 1)[0][:160]
-            yield _error(NOT_SUPPORTED, f"The query is not supported here ({first}).")
+            said, _, of = first.partition(NOTHING)
+            if said and of:
+                yield _error(NO_TABLE, NOTHING + of)
+            else:
+                yield _error(NOT_SUPPORTED, f"The query is not supported here ({first}).")
         yield DONE, b""
 
     def _answer(self, request: dict[str, Any]) -> Iterator[tuple[bytes, bytes]]:
-        from qserver.postgres.catalogue.contents import Names
-        from qserver.postgres.catalogue.rewriting import Rewriting, macros
+        from qserver.postgres.catalogue.functions import variables
+        from qserver.postgres.catalogue.rewriting import Rewriting
         from qserver.postgres.wire.values import encoder, formats_of
+        from qserver.query.sql.tables.relations import Names
 
         if request["names"] is not None:
             self._forget()
             self._names = Names.from_json(request["names"])
-            for macro in macros(self._names):
-                self._db.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
+            self._db.execute(";".join(variables(self._names)))
         assert self._names is not None  # noqa: S101 - they come with the first request
         rewriting = Rewriting(self._names)
         sql = rewriting.sql(request["text"])
@@ -140,7 +147,7 @@ class _Engine:
 
     def _make(self, place: str, relation: Relation) -> None:
         """Have a relation with its rows."""
-        from qserver.postgres.catalogue.contents import rows_of
+        from qserver.query.sql.tables.relations import DUCKDB, rows_of
 
         assert self._names is not None  # noqa: S101 - as above
         if place in self._made:
@@ -150,8 +157,7 @@ class _Engine:
             relation.columns
         )
         columns = ", ".join(
-            f'unnest(?::{_DUCKDB[kind.name]}[]) AS "{name}"'
-            for name, kind in relation.columns.items()
+            f'unnest(?::{DUCKDB[kind]}[]) AS "{name}"' for name, kind in relation.columns.items()
         )
         self._db.execute(f'CREATE TEMP TABLE "{place}" AS SELECT {columns}', values)
         self._made.add(place)
@@ -162,23 +168,6 @@ class _Engine:
         self._made.clear()
 
 
-_DUCKDB: Final = {
-    "bool": "BOOLEAN",
-    "int2": "SMALLINT",
-    "int4": "INTEGER",
-    "int8": "BIGINT",
-    "oid": "UINTEGER",
-    "float4": "FLOAT",
-    "float8": "DOUBLE",
-    "numeric": "DOUBLE",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMPTZ",
-    **dict.fromkeys(("text", "name", "char", "varchar"), "VARCHAR"),
-    "_text": "VARCHAR[]",
-    "_int2": "SMALLINT[]",
-    "_oid": "UINTEGER[]",
-}
 _TYPES: Final = {
     "BOOLEAN": "bool",
     "TINYINT": "int2",

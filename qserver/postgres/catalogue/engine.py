@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from qserver.postgres.catalogue import child
-from qserver.postgres.catalogue.contents import Names
 from qserver.postgres.results import Result
 from qserver.postgres.turns import Lane, Turns
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.postgres.wire.values import BY_OID, Column
+from qserver.query.sql.tables.relations import Names
 
 _QUICK_S: Final = 0.1
 """Of the processor, for a statement of a client that looks around; others wait for these."""

@@ -13,17 +13,14 @@ from typing import Final
 
 from sqlglot import ErrorLevel, ParseError, TokenError, UnsupportedError, exp, parse
 
-from qserver import __version__
-from qserver.postgres.catalogue.constants import CONSTANTS, FALSE, TRUE, WRITES
-from qserver.postgres.catalogue.contents import SCHEMAS, Names, Relation, facts, relation
-from qserver.postgres.session import SERVER_VERSION
+from qserver.postgres.catalogue.functions import FUNCTIONS
 from qserver.postgres.wire.faults import NO_TABLE, NOT_SUPPORTED, SYNTAX, PostgresError
 from qserver.postgres.wire.texts import pieces
-from qserver.postgres.wire.values import elements, quoted
+from qserver.postgres.wire.values import elements
 from qserver.query.sql.engine.allowed import NAMES, NODES, TYPES, Allowed, check
+from qserver.query.sql.tables.relations import Names, Relation, relation
 from qserver.text import meant
 
-VERSION: Final = f"PostgreSQL {SERVER_VERSION} (qserver {__version__})"
 _NEAREST: Final = "A dataset is asked by SELECT ... FROM its name; SHOW TABLES lists them."
 _SESSION: Final[Mapping[type[exp.Expr], str]] = {
     exp.CurrentCatalog: "current_catalog",
@@ -41,15 +38,8 @@ _ALLOWED: Final = Allowed(
     | {exp.Unnest, exp.Dot, exp.BitwiseAnd, exp.Struct, exp.PropertyEQ},
     NAMES
     | {"ALL", "ANY", "GENERATE_SUBSCRIPTS", "ARRAY_POSITION", "ROW_NUMBER"}
-    | {
-        "FORMAT_TYPE",
-        "QUOTE_IDENT",
-        "REGCLASS_OF",
-        "REGCLASS_NAME",
-        "REGNAMESPACE_NAME",
-        "REGTYPE_OF",
-        "JSON_OBJECT",
-    },
+    | {name.upper() for name in FUNCTIONS}
+    | {"JSON_OBJECT"},
     TYPES
     | {exp.DType.UINT, exp.DType.ARRAY, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL}
     | {exp.DType.LIST, exp.DType.TINYINT},
@@ -88,13 +78,17 @@ def parsed(text: str) -> exp.Expr:
 
 
 def _without_schema(text: str) -> str:
-    """The text in which functions have no schema, and arrays of numbers and names plain types."""
+    """The text in which functions and operators have no schema, and arrays are of plain types."""
     parts, found, last = pieces(text), "", 0
     words = [part.name.lower() for part in parts]
     for i, part in enumerate(parts):
         after = words[i + 1 : i + 4]
         if words[i] == "pg_catalog" and after[:1] == ["."] and after[2:] in (["("], ["["]):
             found, last = found + text[last : part.start], parts[i + 1].stop
+        elif words[i] == "operator" and after == ["(", "pg_catalog", "."]:
+            stop = words.index(")", i)
+            found += text[last : part.start] + text[parts[i + 3].stop : parts[stop].start]
+            last = parts[stop].stop
         elif after[:2] == ["[", "]"] and _NUMBERED.fullmatch(words[i]):
             plain = "bigint" if words[i] == "oid" else "text"
             found, last = found + text[last : part.start] + plain, part.stop
@@ -133,8 +127,6 @@ class Rewriting:
             return self._table(node)
         if isinstance(node, exp.Cast):
             return self._cast(node)
-        if isinstance(node, exp.Func | exp.Column) and (found := self._constant(node)):
-            return found
         return _plain(node)
 
     def _table(self, node: exp.Table) -> exp.Expr:
@@ -168,54 +160,12 @@ class Rewriting:
             made.set(key, node.args.get(key))
         return made
 
-    def _constant(self, node: exp.Expr) -> exp.Expr | None:
-        """What a function gives for this connection; None for others."""
-        name = _called(node)
-        if isinstance(node, exp.CurrentTimestamp | exp.CurrentDate) or name in _CLOCKS:
-            kind = "DATE" if isinstance(node, exp.CurrentDate) else "TIMESTAMPTZ"
-            return exp.cast(exp.Literal.string(datetime.now(UTC).isoformat(" ")), kind)
-        if name in CONSTANTS:
-            return _constant(CONSTANTS[name])
-        if name in TRUE | FALSE or (name.startswith("pg_") and name.endswith("_is_visible")):
-            return exp.convert(name not in FALSE and not _writes(node))
-        if name == "current_schemas":
-            hidden = ["pg_catalog"] if "TRUE" in node.sql().upper() else []
-            return exp.Array(expressions=[exp.Literal.string(s) for s in (*hidden, "public")])
-        if name in ("current_setting", "set_config"):
-            return self._setting(node, name)
-        if name in ("to_regclass", "to_regtype") and node.expressions[0].is_string:
-            number = self._found(name.removeprefix("to_").upper(), node.expressions[0].name)
-            return _oid(exp.null() if number is None else exp.Literal.number(number))
-        fixed = {**self._fixed, **dict.fromkeys(_USERS, self._names.user)}
-        return exp.convert(fixed[name]) if name in fixed else None
-
-    @property
-    def _fixed(self) -> dict[str, str | int]:
-        """What functions without arguments give."""
-        return {
-            "current_database": self._names.database,
-            "current_catalog": self._names.database,
-            "current_schema": "public",
-            "version": VERSION,
-            "pg_client_encoding": "UTF8",
-            "pg_encoding_to_char": "UTF8",
-            "pg_backend_pid": self._names.process,
-            "txid_current": 0,
-        }
-
-    def _setting(self, node: exp.Expr, name: str) -> exp.Expr:
-        """The value of a setting. A SELECT changes nothing; whoever means to spend says SET."""
-        asked = node.expressions[0].name.lower() if node.expressions else ""
-        settings = dict(self._names.settings)
-        if name == "set_config" and not asked.startswith("qserver."):
-            return node.expressions[1] if len(node.expressions) > 1 else exp.null()
-        return exp.Literal.string(settings.get(asked, ""))
-
-    def _cast(self, node: exp.Cast) -> exp.Expr:
+    @staticmethod
+    def _cast(node: exp.Cast) -> exp.Expr:
         """A cast to a number of a table or type, or its name; another to DuckDB's type."""
         kind = _cast_name(node)
         if kind in ("REGCLASS", "REGTYPE", "REGNAMESPACE"):
-            return self._numbered(node, kind)
+            return _numbered(node, kind.lower())
         if kind.endswith("[]") or kind.startswith("_"):
             value = node.this.unnest()
             if isinstance(value, exp.Literal) and value.is_string:
@@ -224,29 +174,6 @@ class Rewriting:
         if other is not None:
             node.set("to", exp.DataType.build(other, dialect="duckdb"))
         return node
-
-    def _numbered(self, node: exp.Cast, kind: str) -> exp.Expr:
-        """The number of what a text names, or the name of what a number stands for."""
-        value, around = node.this, node.parent
-        outer = _cast_name(around) if isinstance(around, exp.Cast) else ""
-        is_literal = isinstance(value, exp.Literal)
-        of_number = value.name.lower().endswith(_NUMBERS) if not is_literal else not value.is_string
-        if is_literal and value.is_string:
-            if (found := self._found(kind, value.name)) is None:
-                raise PostgresError(NO_TABLE, f"There is no relation or type `{value.name[:60]}`.")
-            value, of_number = exp.Literal.number(found), outer in _TEXTS
-        elif not of_number and outer not in _TEXTS:
-            return exp.Anonymous(this=f"{kind.lower()}_of", expressions=[value])
-        if of_number and outer not in _WHOLE:
-            name = {"REGTYPE": "format_type"}.get(kind, f"{kind.lower()}_name")
-            return exp.Anonymous(this=name, expressions=[value])
-        return value if outer in _TEXTS else _oid(value)
-
-    def _found(self, kind: str, text: str) -> int | None:
-        """The number of what a text names; None for nothing."""
-        if kind == "REGNAMESPACE":
-            return {name: oid for oid, name in SCHEMAS.items()}.get(text.lower())
-        return (regclass if kind == "REGCLASS" else regtype)(self._names, text)
 
 
 def _row_of(node: exp.Table, called: exp.Func) -> exp.Subquery:
@@ -259,66 +186,25 @@ def _row_of(node: exp.Table, called: exp.Func) -> exp.Subquery:
     return found
 
 
+def _numbered(node: exp.Cast, kind: str) -> exp.Expr:
+    """The number of what a text names, or the name of what a number stands for."""
+    value, around = node.this, node.parent
+    outer = _cast_name(around) if isinstance(around, exp.Cast) else ""
+    is_number = value.name.lower().endswith(_NUMBERS)
+    if isinstance(value, exp.Literal):
+        is_number = not value.is_string
+    number = value if is_number else exp.Anonymous(this=f"{kind}_of", expressions=[value])
+    is_shown = isinstance(around, exp.Alias) and around.parent is node.root()
+    if outer in _TEXTS or is_shown or (is_number and outer not in _WHOLE):
+        return exp.Anonymous(this=f"{kind}_name", expressions=[number])
+    return number
+
+
+_USERS: Final = ("user", "current_role")
 _CLOCKS: Final = ("clock_timestamp", "statement_timestamp", "transaction_timestamp")
-_USERS: Final = ("current_user", "session_user", "current_role", "user", "pg_get_userbyid")
 _WHOLE: Final = ("OID", "INT", "BIGINT", "INT8", "INT4", "INTEGER")
 _TEXTS: Final = ("TEXT", "VARCHAR")
 _NUMBERS: Final = ("oid", "relid", "typid", "namespace", "parent")
-
-
-def regclass(names: Names, text: str) -> int | None:
-    """The number of the table of a name; None for no table."""
-    if text.isdecimal():
-        return int(text)
-    parts = re.findall(r'"((?:[^"]|"")*)"|([^".]+)', text)
-    wanted = parts[-1][0].replace('""', '"') or parts[-1][1].lower() if parts else ""
-    own = {table.name.lower(): oid for oid, table in names.numbered}
-    own |= {table.name: oid for oid, table in names.numbered}
-    found: int | None = own.get(wanted) or facts()["oids"].get(wanted)
-    return found
-
-
-def regtype(_: Names, text: str) -> int | None:
-    """The number of a type by any of its names; None for no type."""
-    wanted = text.lower().removeprefix("pg_catalog.").strip('"')
-    found = {row["typname"]: int(row["oid"]) for row in facts()["types"]}
-    found |= {name.strip('"'): int(oid) for oid, name in facts()["type_names"].items()}
-    return found.get({"int": "integer", "decimal": "numeric"}.get(wanted, wanted))
-
-
-def macros(names: Names) -> list[str]:
-    """The functions of names and numbers, which DuckDB is told."""
-    types = facts()["type_names"]
-    classes = {oid: _quote(table.name) for oid, table in names.numbered}
-    classes = {oid: name for name, oid in facts()["oids"].items()} | classes
-    plain = {name.strip('"'): oid for oid, name in classes.items()}
-    last = "regexp_replace(regexp_replace(x::VARCHAR, '^.*\\.', ''), '\"', '', 'g')"
-    by_type = {row["typname"]: row["oid"] for row in facts()["types"]}
-    by_type |= {name.strip('"'): oid for oid, name in types.items()}
-    return [
-        f"format_type(x, y := NULL) AS CASE WHEN x = 0 THEN '-' WHEN x IS NOT NULL "
-        f"THEN coalesce({_map(types, 'x::UINTEGER')}, '???') END",
-        "quote_ident(x) AS CASE WHEN regexp_full_match(x, '[a-z_][a-z0-9_]*') THEN x "
-        "ELSE '\"' || replace(x, '\"', '\"\"') || '\"' END",
-        f"regclass_name(x) AS coalesce({_map(classes, 'x::UINTEGER')}, x::VARCHAR)",
-        f"regnamespace_name(x) AS coalesce({_map(SCHEMAS, 'x::UINTEGER')}, x::VARCHAR)",
-        f"regclass_of(x) AS {_of_text(plain, last)}",
-        f"regtype_of(x) AS {_of_text(by_type, 'x::VARCHAR')}",
-    ]
-
-
-def _map(values: Mapping[int, str] | Mapping[str, str], key: str) -> str:
-    pairs = ", ".join(f"{oid}::UINTEGER: {quoted(name)}" for oid, name in values.items())
-    return f"MAP {{{pairs}}}[{key}]"
-
-
-def _of_text(values: Mapping[str, int] | Mapping[str, str], key: str) -> str:
-    pairs = ", ".join(f"{quoted(name)}: {oid}::UINTEGER" for name, oid in values.items())
-    return f"coalesce(try_cast(x AS UINTEGER), MAP {{{pairs}}}[{key}])"
-
-
-def _quote(name: str) -> str:
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def _replaced(root: exp.Expr, by: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -334,25 +220,13 @@ def _replaced(root: exp.Expr, by: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     return root
 
 
-def _constant(kind: str) -> exp.Expr:
-    if kind == "VOID":
-        return exp.Literal.string("")
-    return exp.cast(exp.null(), exp.DataType.build(kind, dialect="duckdb"))
-
-
-def _writes(node: exp.Expr) -> bool:
-    """Whether the last argument names a privilege that nobody has."""
-    last = node.expressions[-1:] if isinstance(node, exp.Anonymous) else []
-    asked = last[0].name.upper() if last and last[0].is_string else ""
-    return any(word in asked for word in WRITES)
-
-
 def _called(node: exp.Expr) -> str:
     """The name of a function, in small letters; '' for what is none."""
     if type(node) in _SESSION:
         return _SESSION[type(node)]
     if isinstance(node, exp.Column):
-        return "user" if node.name == "user" and not node.table and not node.this.quoted else ""
+        is_word = node.name.lower() in _USERS and not node.table and not node.this.quoted
+        return node.name.lower() if is_word else ""
     return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
 
 
@@ -367,7 +241,7 @@ def _plain(node: exp.Expr) -> exp.Expr:
         return called  # information_schema.f(x)
     if isinstance(node, exp.Column):
         node.set("db", None)
-        return _oid(exp.null()) if node.name.lower() == "tableoid" else node
+        return _oid(exp.null()) if node.name.lower() == "tableoid" else _function(node)
     if isinstance(node, exp.ByteString):
         return exp.Literal.string(node.this)
     if isinstance(node, exp.Collate):
@@ -375,8 +249,6 @@ def _plain(node: exp.Expr) -> exp.Expr:
         return bare
     if isinstance(node, exp.Select) and not node.expressions:
         node.set("expressions", [exp.null()])
-    if isinstance(node, exp.Operator):
-        return _operated(node)
     return _function(_compared(node))
 
 
@@ -403,39 +275,20 @@ def _without_number(node: exp.Expr) -> exp.Expr:
     return exp.Literal.string("-") if is_none else node
 
 
-def _operated(node: exp.Operator) -> exp.Expr:
-    """`OPERATOR(pg_catalog.~)` and the like."""
-    sign = str(node.args.get("operator")).rpartition(".")[2]
-    kinds: dict[str, type[exp.Expr]] = {
-        "=": exp.EQ, "<>": exp.NEQ, "~": exp.RegexpLike, "~*": exp.RegexpILike, "~~": exp.Like
-    }  # fmt: skip
-    kind = kinds.get(sign.lstrip("!"))
-    if kind is None:
-        raise PostgresError(NOT_SUPPORTED, "An operator is not supported here.")
-    found = kind(this=node.this, expression=node.expression)
-    return exp.Not(this=found) if sign.startswith("!") else found
-
-
 def _function(node: exp.Expr) -> exp.Expr:
     """Functions that DuckDB calls otherwise, or has not."""
     name = _called(node)
+    if isinstance(node, exp.CurrentDate | exp.CurrentTimestamp) or name in _CLOCKS:
+        kind = "DATE" if isinstance(node, exp.CurrentDate) else "TIMESTAMPTZ"
+        return exp.cast(exp.Literal.string(datetime.now(UTC).isoformat(" ")), kind)
+    if isinstance(node, (*_SESSION, exp.Column)) and name:
+        given = [] if isinstance(node, exp.Column) else [*node.iter_expressions()]
+        return exp.Anonymous(this=f"own_{name}", expressions=given)
     if isinstance(node, exp.Format):
         return _formatted(node)
-    if name in ("array_upper", "cardinality"):
-        return exp.Nullif(
-            this=exp.ArraySize(this=node.expressions[0]), expression=exp.Literal.number(0)
-        )
-    if name == "array_lower":
-        return exp.Literal.number(1)
-    if name == "_pg_expandarray":
-        fields = (exp.PropertyEQ(this=exp.to_identifier(k), expression=exp.null()) for k in "xn")
-        return exp.Struct(expressions=list(fields))
-    renamed = {"to_regclass": "regclass_of", "to_regtype": "regtype_of"}
     if name == "json_build_object":
         parts = [exp.cast(v, "TEXT") if i % 2 == 0 else v for i, v in enumerate(node.expressions)]
         return exp.Anonymous(this="json_object", expressions=parts)
-    if name in renamed:
-        return exp.Anonymous(this=renamed[name], expressions=node.expressions)
     return node
 
 
@@ -471,7 +324,7 @@ def _name_items(select: exp.Select) -> None:
         is_same = isinstance(item, exp.Column) and not item.args.get("db")
         if isinstance(item, exp.Alias):
             item.set("alias", exp.to_identifier(name, quoted=True))
-        elif name != "*" and not (is_same and name == item.name and name != "user"):
+        elif name != "*" and not (is_same and name == item.name and name not in _USERS):
             item.replace(exp.alias_(item.copy(), name, quoted=True))
 
 
@@ -518,6 +371,7 @@ _NAMED: Final[Mapping[type[exp.Expr], str]] = {
     exp.GroupConcat: "string_agg",
     exp.CurrentTimestamp: "now",
     exp.ArraySize: "array_length",
+    exp.StrPosition: "position",
     exp.ArrayToString: "array_to_string",
 }
 

@@ -129,7 +129,7 @@ class Parameter:
         found = self._of_binary(self.value) if self.is_binary else self._of_text(self.value)
         plain = found[1:-1]
         is_open = self.oid in _OPEN and len(plain) < _MOST_DIGITS
-        return Literal(found, plain if is_open and _NUMBER.match(plain) else "")
+        return Literal(found, plain if is_open and is_number(plain) else "")
 
     def _elements(self, kind: Type, value: bytes) -> Iterable[str]:
         parts = _array_parts(value) if self.is_binary else elements(_decoded(value))
@@ -166,6 +166,11 @@ class Parameter:
             NOT_SUPPORTED,
             f"A parameter of type {self.oid} must be sent as text, or cast to text.",
         )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number as SQL writes it."""
+    return _NUMBER.match(text) is not None
 
 
 def quoted(text: str) -> str:

@@ -71,9 +71,13 @@ class ReadStatements:
     """Statements as texts were read: that depends on the text and on the domain alone.
 
     So a purchase makes no text be read again. Thread-safe.
+
+    Args:
+        within: around each reading, such as a bound on it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, within: Callable[[], Turn] = nullcontext) -> None:
+        self._within = within
         self._kept = LastUsed[tuple[str, int, str], tuple[Domain, Statement]](MOST_KEPT)
 
     def of(
@@ -91,7 +95,7 @@ class ReadStatements:
         key = name, id(domain), text
         if (found := self._kept.find(key)) is not None:
             return found[1]
-        with turn():
+        with turn(), self._within():
             facts = catalogue_statement(text, domain, dataset=name)
             statement = facts or parse_statement(text, domain, dataset=name)
         if len(statement.rows) * len(statement.columns) <= _MOST_CELLS:

@@ -50,9 +50,12 @@ def test_information_schema_filters_orders_and_cuts() -> None:
     assert names("SELECT table_schema, table_name FROM information_schema.tables") == [
         ("public", "people")
     ]
-    assert names("SELECT * FROM information_schema.tables") == [
-        ("qserver", "public", "people", "BASE TABLE")
-    ]
+    [whole] = names("SELECT * FROM information_schema.tables")
+    assert whole[:4] == ("qserver", "public", "people", "BASE TABLE")
+    assert names("SELECT character_set_name FROM information_schema.character_sets") == [("UTF8",)]
+    joined = "information_schema.tables t JOIN information_schema.columns c USING (table_name)"
+    real = f"SELECT t.table_type, c.column_name FROM {joined} WHERE c.udt_name = 'float8'"
+    assert names(real) == [("BASE TABLE", "height")]
     assert names(
         f"SELECT column_name AS name {COLUMNS} WHERE table_schema = 'public' AND "
         "data_type IN ('text', 'bigint') AND NOT column_name = 'income' "
@@ -72,10 +75,11 @@ def test_information_schema_filters_orders_and_cuts() -> None:
     ("text", "condition"),
     [
         ("DESCRIBE other", "`people`"),
-        ("SELECT a FROM information_schema.schemata", "read the tables that it is given"),
+        ("SELECT a FROM information_schema.nothing", "read the tables that it is given"),
         (f"SELECT age {COLUMNS}", "age"),
         (f"SELECT column_name {COLUMNS} WHERE (", "one SELECT of names"),
         (f"SELECT getenv('HOME') {COLUMNS}", "functions on the list"),
+        (f"SELECT * {COLUMNS}, information_schema.tables", "name its columns"),
         (f"SELECT 1 {COLUMNS}, people", "read the tables that it is given"),
     ],
 )

@@ -213,6 +213,16 @@ def test_all_groups_together_have_the_name_of_the_text(said: str, rows: list[str
     assert [row.group[0] for row in read(text).rows] == rows
 
 
+@pytest.mark.parametrize("by", ["'all'", "1", "k", "'all', 1"])
+def test_one_value_tells_no_groups_apart(by: str) -> None:
+    found = read(f"SELECT 'all' AS k, COUNT(*) AS n FROM people GROUP BY {by}")
+    assert [row.group for row in found.rows] == [("all",)]
+    both = read(f"SELECT 'all' AS k, region, COUNT(*) AS n FROM people GROUP BY region, {by}")
+    assert [row.group for row in both.rows] == [
+        (*row.group, "all") for row in read("SELECT region, COUNT(*) FROM people GROUP BY 1").rows
+    ]
+
+
 def test_what_takes_another_attribute_is_no_name_of_a_total() -> None:
     with pytest.raises(SqlError):
         read("SELECT COALESCE(region, sex) AS r, COUNT(*) FROM people GROUP BY ROLLUP (region)")
@@ -221,7 +231,6 @@ def test_what_takes_another_attribute_is_no_name_of_a_total() -> None:
 @pytest.mark.parametrize(
     ("by", "message"),
     [
-        ("'all'", "not by one value"),
         ("3 + 4", "not by one value"),
         ("COUNT(*)", "public of a record"),
         ("SUM(age)", "public of a record"),

@@ -196,6 +196,8 @@ def _moved(node: exp.Add | exp.Sub, names: Names) -> exp.Expr | None:
     Months are those of the calendar: a day that the month has not is its last one.
     """
     start, by = node.this.unnest(), node.expression.unnest()
+    if isinstance(node, exp.Sub) and isinstance(start, exp.Column) and is_text(by):
+        return exp.Sub(this=start.copy(), expression=exp.cast(by.copy(), "DATE"))  # days between
     is_number = isinstance(by, exp.Literal) and by.is_int and bool(_text_of(start))
     if not (is_number or _is_length(by)):
         return None

@@ -49,6 +49,7 @@ def respelt(select: exp.Select, names: Names) -> exp.Select:
         group.set("all", None)
         group.set("expressions", _grouped(select))
     group_by_texts(select)
+    _group_by_no_value(select)
     # From the innermost on, since a date may stand within a sum of one.
     for node in reversed(list(select.walk())):
         found = _respelt(node, names)
@@ -189,6 +190,23 @@ def _tidied(select: exp.Select, names: Names) -> exp.Select:
     return select
 
 
+def _group_by_no_value(select: exp.Select) -> None:
+    """Leave out of GROUP BY what is one value, which tells no groups apart."""
+    group = select.args.get("group")
+    items = {str(i): item for i, item in enumerate(select.expressions, 1)}
+    items |= {item.alias.lower(): item for item in select.expressions if item.alias}
+    for node in list(group.expressions) if group is not None else []:
+        bare = node.unnest()
+        is_place = isinstance(bare, exp.Literal) and not bare.is_string
+        is_name = isinstance(bare, exp.Column) and not bare.table
+        item = items.get(bare.name.lower()) if is_place or is_name else None
+        meant = bare if item is None else item.unalias().unnest()
+        if isinstance(meant, exp.Literal) and (item is not None or meant.is_string):
+            node.pop()
+    if group is not None and not any(group.args.values()):
+        select.set("group", None)
+
+
 def _check_schema(column: exp.Column, source: SqlText) -> None:
     schema = column.args.get("db")
     if schema is None:
@@ -202,7 +220,8 @@ def _changes_nothing(cast: exp.Cast, select: exp.Select, names: Names) -> bool:
     """Whether the value before a cast and after it is the same, for all data."""
     of, to = cast.this.unnest(), cast.args["to"]
     if is_text(of):
-        return to.this in _TEXT or to.this is exp.DType.DATE
+        is_second = isinstance(cast.parent, exp.Sub) and cast.arg_key == "expression"
+        return to.this in _TEXT or (to.this is exp.DType.DATE and not is_second)
     if isinstance(of, exp.Column) and names.is_known(of):
         if names.level(of) is not None:
             return to.this in _TEXT

@@ -18,6 +18,8 @@ from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.engine.run import Table, run
 from qserver.query.sql.plain import DESCRIBED
 from qserver.query.sql.statement import Row, Statement
+from qserver.query.sql.tables import relations
+from qserver.query.sql.tables.relations import Names
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import MAX_TOKENS, Words
 
@@ -30,9 +32,6 @@ _NO_ROW = re.compile(
     (?:WHERE\s+\(?(?:1\s*=\s*0|0\s*=\s*1|1\s*<>\s*1|FALSE)\)?|LIMIT\s+0)\s*;?\s*""",
     re.IGNORECASE | re.VERBOSE,
 )
-_TYPES = {"integer": "bigint", "real": "double precision", "date": "date", "period": "date"}
-_TABLES = ("table_catalog", "table_schema", "table_name", "table_type")
-_COLUMNS = (*_TABLES[:3], "column_name", "ordinal_position", "is_nullable", "data_type")
 _NEAREST = "Nearest: SELECT column_name, data_type FROM information_schema.columns."
 
 
@@ -61,12 +60,14 @@ def catalogue_statement(text: str, domain: Domain, *, dataset: str) -> Statement
     if (name := described(text)) is not None:
         if name.lower() != dataset.lower():
             raise source.refuse(f"describe the dataset that it is sent to, `{dataset}`", source.end)
-        named = [(a.name, _type(a), str(a.size), _kind(a)) for a in domain.attributes]
-        named += [
-            (level.name, "text", str(len(level.groups) + a.has_other), f"level of {a.name}")
+        said = [(str(a.size), _kind(a)) for a in domain.attributes]
+        said += [
+            (str(len(level.groups) + a.has_other), f"level of {a.name}")
             for a in domain.attributes
             for level in a.levels
         ]
+        kinds = relations.Table.of(dataset, domain).described
+        named = [(*kind, *own) for kind, own in zip(kinds, said, strict=True)]
         return _statement(source, ("column_name", "data_type", "n_values", "kind"), named)
     empty = _NO_ROW.fullmatch(text)
     if empty is not None and (empty[1] or empty[2]).lower() == dataset.lower():
@@ -87,10 +88,6 @@ def _statement(
     return Statement(source, False, (), groups, found, Clauses())
 
 
-def _type(attribute: Attribute) -> str:
-    return _TYPES.get(attribute.kind, "text")
-
-
 def _kind(attribute: Attribute) -> str:
     """The kind in words: `date by month`, `labels of codes`."""
     if attribute.periods is not None:
@@ -98,32 +95,32 @@ def _kind(attribute: Attribute) -> str:
     return f"{attribute.kind} of codes" if attribute.codes else attribute.kind
 
 
-def _facts(domain: Domain, dataset: str) -> tuple[Table, Table]:
-    table = ("qserver", "public", dataset)
-    named = [(a.name, _type(a)) for a in domain.attributes]
-    named += [(name, "text") for name in domain.level_names]
-    columns = tuple((*table, name, i, "NO", kind) for i, (name, kind) in enumerate(named, start=1))
-    places = ("VARCHAR",) * 4
-    return (
-        Table("tables", _TABLES, places, ((*table, "BASE TABLE"),)),
-        Table("columns", _COLUMNS, (*places, "INTEGER", "VARCHAR", "VARCHAR"), columns),
-    )
+def _facts(select: exp.Select, domain: Domain, dataset: str) -> list[Table]:
+    """The relations of information_schema that a SELECT reads, under their own names."""
+    names = Names("qserver", "", 0, (relations.Table.of(dataset, domain),), ())
+    found = dict[str, Table]()
+    for one in select.find_all(exp.Table):
+        name = one.name.lower()
+        of = relations.relation(SCHEMA, name) if one.db.lower() == SCHEMA else None
+        if of is not None:
+            one.set("db", None)
+            rows = tuple(of.values(row) for row in relations.rows_of(SCHEMA, name, names))
+            kinds = tuple(relations.DUCKDB[kind] for kind in of.columns.values())
+            found[name] = Table(name, tuple(of.columns), kinds, rows)
+    return list(found.values())
 
 
 def _selected(source: SqlText, domain: Domain, dataset: str) -> Statement:
     """A SELECT over information_schema, which DuckDB evaluates."""
-    select, tables = _parsed(source), _facts(domain, dataset)
-    read = list(select.find_all(exp.Table))
-    for one in read:
-        if one.db.lower() == SCHEMA:
-            one.set("db", None)
+    select = _parsed(source)
+    tables = _facts(select, domain, dataset)
+    if len(tables) > 1 and any(isinstance(item, exp.Star) for item in select.expressions):
+        raise source.refuse("name its columns", source.end, hint=_NEAREST)
     try:
         rows = run(select, tables)
     except EngineError as exc:
         raise source.refuse(exc.condition, source.end, hint=_NEAREST) from exc
-    every = [
-        name for table in tables if read[0].name.lower() == table.name for name in table.columns
-    ]
+    every = tables[0].columns if tables else ()
     names = [
         name
         for item in select.expressions

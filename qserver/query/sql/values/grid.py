@@ -218,7 +218,7 @@ def counts_by_first_day(node: exp.Expr | None) -> bool:
     if isinstance(node, exp.Extract):
         return str(node.this.name).lower() == EPOCH
     if isinstance(node, exp.Add | exp.Sub):
-        return isinstance(node.expression, exp.Interval)
+        return isinstance(node, exp.Sub) or isinstance(node.expression, exp.Interval)
     return isinstance(node, exp.Anonymous) and node.name.upper() == "TIME_BUCKET"
 
 

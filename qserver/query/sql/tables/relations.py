@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from qserver.postgres.wire.values import BY_NAME, Type
+from qserver.query.domain import Domain
 
 Row = Mapping[str, Any]
 OWNER: Final = 10
@@ -33,6 +33,33 @@ _WORDS: Final = ("assuming", "confidence", "consistent", "independent", "simulta
 _NOTHING: Final = {"bool": False, "text": "", "name": "", "char": "", "varchar": ""}
 
 
+DUCKDB: Final[Mapping[str, str]] = {
+    "bool": "BOOLEAN",
+    "int2": "SMALLINT",
+    "int4": "INTEGER",
+    "int8": "BIGINT",
+    "oid": "UINTEGER",
+    "float4": "FLOAT",
+    "float8": "DOUBLE",
+    "numeric": "DOUBLE",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMPTZ",
+    **dict.fromkeys(("text", "name", "char", "varchar"), "VARCHAR"),
+    "_text": "VARCHAR[]",
+    "_int2": "SMALLINT[]",
+    "_oid": "UINTEGER[]",
+}
+"""Types of PostgreSQL as DuckDB calls them."""
+_KINDS: Final = {"integer": "int8", "real": "float8", "date": "date", "period": "date"}
+
+
+def columns_of_domain(domain: Domain) -> tuple[tuple[str, str], ...]:
+    """The columns of a dataset as a table: its attributes and levels, with the names of types."""
+    named = [(a.name, _KINDS.get(a.kind, "text")) for a in domain.attributes]
+    return (*named, *((name, "text") for name in domain.level_names))
+
+
 @dataclass(frozen=True)
 class Table:
     """A dataset as a table.
@@ -46,11 +73,21 @@ class Table:
     columns: tuple[tuple[str, str], ...]
     ends: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, name: str, domain: Domain, ends: tuple[str, ...] = ()) -> Table:
+        """A dataset by its name and its attributes, and the levels of these."""
+        return cls(name, columns_of_domain(domain), ends)
+
     @property
     def numbered(self) -> list[tuple[int, str, str]]:
         """All columns with their numbers and types."""
         found = [*self.columns, *((name, "float8") for name in self.ends)]
         return [(k, *column) for k, column in enumerate(found, start=1)]
+
+    @property
+    def described(self) -> list[tuple[str, str]]:
+        """All columns with their types as SQL calls them."""
+        return [(name, type_names()[kind]) for _, name, kind in self.numbered]
 
 
 @dataclass(frozen=True)
@@ -93,19 +130,19 @@ class Relation:
     """A table or view of the catalogue.
 
     Args:
-        columns: names with their types.
+        columns: names with the names of their types.
         filled: those that are never NULL.
     """
 
     schema: str
     name: str
-    columns: Mapping[str, Type]
+    columns: Mapping[str, str]
     filled: frozenset[str]
 
     def values(self, row: Row) -> tuple[Any, ...]:
         """The values of a row, in the order of the columns."""
         return tuple(
-            row.get(name, _NOTHING.get(kind.name, 0) if name in self.filled else None)
+            row.get(name, _NOTHING.get(kind, 0) if name in self.filled else None)
             for name, kind in self.columns.items()
         )
 
@@ -119,19 +156,25 @@ def facts() -> Mapping[str, Any]:
 
 
 @cache
+def type_names() -> Mapping[str, str]:
+    """The names of types in SQL, by their own."""
+    return {row["typname"]: facts()["type_names"][row["oid"]] for row in facts()["types"]}
+
+
+@cache
 def relation(schema: str, name: str) -> Relation | None:
     """A relation by its name; None for no such relation."""
     words = facts()["relations"][schema].get(name) or _FUNCTIONS.get(name)
     if words is None:
         return None
-    pairs = [word.rstrip("!").split(":") for word in words.split()]
+    pairs = (word.rstrip("!").split(":") for word in words.split())
     filled = [word.split(":")[0] for word in words.split() if word.endswith("!")]
-    return Relation(schema, name, {n: BY_NAME[k] for n, k in pairs}, frozenset(filled))
+    return Relation(schema, name, dict(pairs), frozenset(filled))
 
 
 @cache
-def column_types() -> Mapping[str, Type]:
-    """The type of a column by its name, which says it in all of these relations."""
+def column_types() -> Mapping[str, str]:
+    """The name of the type of a column by its name, which says it in all of these relations."""
     names = [(schema, name) for schema, found in facts()["relations"].items() for name in found]
     return {
         column: kind
@@ -197,7 +240,7 @@ def _attributes(names: Names) -> Iterable[Row]:
 
 
 def _columns(names: Names) -> Iterable[Row]:
-    types = {row["typname"]: facts()["type_names"][row["oid"]] for row in facts()["types"]}
+    types = type_names()
     for table in names.tables:
         for k, name, kind in table.numbered:
             yield {
