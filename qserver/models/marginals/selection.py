@@ -121,16 +121,22 @@ def _task(
 
 
 def expected_errors(
-    sizes: Sequence[int], workload: Sequence[Scope], alphas: Mapping[Scope, float]
+    sizes: Sequence[int],
+    workload: Sequence[Scope],
+    alphas: Mapping[Scope, float],
+    *,
+    missed: float,
 ) -> FloatArray:
     """Standard deviation of a count of each wanted marginal, in records, shape (workload,).
 
     Args:
         workload: distinct.
         alphas: 1 / b of the measured marginals. The deviation is that of their least squares: where
-            no count may be below 0, errors are mostly smaller. Infinite where none holds it.
+            no count may be below 0, errors are mostly smaller. Infinite where none holds a pair.
+        missed: mean absolute error of all cells together, in records, of a wider marginal that none
+            holds, beside the noise.
     """
-    return _task(sizes, workload, (), alphas).deviations()
+    return _task(sizes, workload, (), alphas).deviations(missed)
 
 
 def best_views(
@@ -219,6 +225,8 @@ class _WorkloadError:
         inside, held = _inside(wanted, closure), _inside(offered, closure)
         per_wanted = 1.0 / np.array([self._cells(w) for w in wanted])
         degrees = np.array([self.degrees(s) for s in closure])
+        self._per_wanted = per_wanted
+        self._is_wide = np.array([len(s) > 2 for s in closure])
         self._shared = sparse.diags_array(np.square(per_wanted)) @ inside
         self._weights = cells * degrees
         self._cost = (inside.T @ per_wanted) * self._weights
@@ -237,11 +245,14 @@ class _WorkloadError:
         with np.errstate(divide="ignore"):
             return float((self._cost / precision).sum())
 
-    def deviations(self) -> FloatArray:
+    def deviations(self, missed: float) -> FloatArray:
         """Standard deviation of a cell of each wanted marginal, by what is known."""
         with np.errstate(divide="ignore"):
             variances = self._weights / (self._gain.T @ np.square(self.known))
-        return np.asarray(np.sqrt(self._shared @ variances))
+        lost = np.isinf(variances) & self._is_wide
+        found = self._shared @ np.where(lost, 0.0, variances)
+        beside = np.where(self._shared @ lost > 0, missed * self._per_wanted, 0.0)
+        return np.asarray(np.sqrt(found + np.pi / 2 * np.square(beside)))
 
     def search(self, start: FloatArray) -> FloatArray:
         """Shares near the start where no small change helps: logarithms, normalised."""
