@@ -46,6 +46,9 @@ Views of Adult's triples that were expected to err by .91 erred by 1.08: most ce
 are rare, and no count is below 0.
 """
 
+_MOST_FREE = 10.0
+"""Degrees of freedom of an interaction beyond which it is not taken to miss more."""
+
 _APART = 0.1
 _GOLDEN = 0.618033988749895
 
@@ -133,8 +136,8 @@ def expected_errors(
         workload: distinct.
         alphas: 1 / b of the measured marginals. The deviation is that of their least squares: where
             no count may be below 0, errors are mostly smaller. Infinite where none holds a pair.
-        missed: mean absolute error of all cells together, in records, of a wider marginal that none
-            holds, beside the noise.
+        missed: mean absolute error of all cells together, in records, by an interaction of three
+            attributes or more that none holds, for each of its first degrees of freedom.
     """
     return _task(sizes, workload, (), alphas).deviations(missed)
 
@@ -225,7 +228,7 @@ class _WorkloadError:
         inside, held = _inside(wanted, closure), _inside(offered, closure)
         per_wanted = 1.0 / np.array([self._cells(w) for w in wanted])
         degrees = np.array([self.degrees(s) for s in closure])
-        self._per_wanted = per_wanted
+        self._degrees = degrees
         self._is_wide = np.array([len(s) > 2 for s in closure])
         self._shared = sparse.diags_array(np.square(per_wanted)) @ inside
         self._weights = cells * degrees
@@ -250,9 +253,9 @@ class _WorkloadError:
         with np.errstate(divide="ignore"):
             variances = self._weights / (self._gain.T @ np.square(self.known))
         lost = np.isinf(variances) & self._is_wide
-        found = self._shared @ np.where(lost, 0.0, variances)
-        beside = np.where(self._shared @ lost > 0, missed * self._per_wanted, 0.0)
-        return np.asarray(np.sqrt(found + np.pi / 2 * np.square(beside)))
+        free = np.minimum(self._degrees[lost], _MOST_FREE)
+        variances[lost] = np.pi / 2 * np.square(missed * free)
+        return np.asarray(np.sqrt(self._shared @ variances))
 
     def search(self, start: FloatArray) -> FloatArray:
         """Shares near the start where no small change helps: logarithms, normalised."""

@@ -67,17 +67,17 @@ def parts_of_alarm(which):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("which", "epsilon", "most"),
-    [("binary", 0.1, 1.03), ("binary", 1.0, 1.03), ("mixed", 1.0, 1.03), ("binary", 10.0, 1.3)],
+    ("which", "epsilon"),
+    [("binary", 0.1), ("binary", 1.0), ("mixed", 1.0), ("binary", 10.0), ("binary", 100.0)],
 )
-def test_wanting_triples_makes_triples_no_worse_than_wanting_pairs(which, epsilon, most):
-    """10,000 records. Where noise is small tables of triples are bought, and may err by more."""
+def test_wanting_triples_makes_triples_no_worse_than_wanting_pairs(which, epsilon):
+    """10,000 records; tables of triples are bought at the last epsilon alone."""
     records = parts_of_alarm(which)
     pairs, triples = (list(combinations(range(len(records.sizes)), k)) for k in (2, 3))
     wide, narrow = (priced(records.sizes, scopes, epsilon) for scopes in (triples, pairs))
     assert sum(wide.values()) <= epsilon * (1 + 1e-12)
     told = [distance(records, prices, triples[::3]) for prices in (wide, narrow)]
-    assert told[0] < most * told[1]
+    assert told[0] < 1.03 * told[1]
 
 
 @pytest.mark.slow

@@ -66,10 +66,10 @@ def test_the_expected_error_of_each_marginal_is_that_of_dense_least_squares():
 
 
 def test_what_pairs_miss_of_a_wider_marginal_counts_beside_their_noise():
-    """Without noise the mean absolute errors of all its cells add up to what is missed."""
+    """Without noise the mean absolute errors of its cells add up to that of 6 free counts."""
     sharp, noisy = (dict.fromkeys(PAIRS, alpha) for alpha in (1e9, 0.1))
     (found,) = expected_errors(SIZES, [(0, 1, 2)], sharp, missed=240.0)
-    assert_allclose(24 * found * (2 / np.pi) ** 0.5, 240.0, rtol=1e-6)
+    assert_allclose(24 * found * (2 / np.pi) ** 0.5, 6 * 240.0, rtol=1e-6)
     both, noise = (expected_errors(SIZES, [(0, 1, 2)], noisy, missed=m) for m in (240.0, 0.0))
     assert_allclose(both**2, noise**2 + found**2, rtol=1e-6)
 
