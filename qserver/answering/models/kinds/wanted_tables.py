@@ -10,7 +10,7 @@ import numpy as np
 
 from qserver.models.marginals.graph.layout import Scope
 from qserver.models.marginals.selection import best_views, expected_errors
-from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
+from qserver.records.history import AnyMeasurement, TableMeasurement
 
 MAX_MARGINALS = 4_096
 
@@ -40,16 +40,24 @@ RECORDS = 10_000
 
 def n_records(measurements: Sequence[AnyMeasurement]) -> float:
     """The number of records by the release that tells it best, else `RECORDS`."""
-    told = [(np.inf, 0.0)]
-    for m in measurements:
-        if isinstance(m, TableMeasurement):
-            values = np.asarray(m.values, dtype=np.float64)
-            told.append((m.scale * values.size**0.5, float(values.sum())))
-        elif isinstance(m, Measurement) and [dict(t.by_axis) for t in m.row.terms] == [{}]:
-            whole = float(m.row.terms[0].coefficient)
-            told.append((m.scale / abs(whole), m.value_float / whole))
-    error, found = min(told)
+    told = [(error, m) for m in measurements if (error := _error_of_total(m)) is not None]
+    if not told:
+        return float(RECORDS)
+    error, best = min(told, key=lambda one: one[0])
+    if isinstance(best, TableMeasurement):
+        found = float(np.sum(best.values))
+    else:
+        found = best.value_float / float(best.row.terms[0].coefficient)
     return found if error < found else float(RECORDS)
+
+
+def _error_of_total(m: AnyMeasurement) -> float | None:
+    """The deviation over the root of 2 of the number of records by a release; None for a part."""
+    if isinstance(m, TableMeasurement):
+        return float(m.scale * m.partition.n_cells**0.5)
+    if [dict(t.by_axis) for t in m.row.terms] != [{}]:
+        return None
+    return m.scale / abs(float(m.row.terms[0].coefficient))
 
 
 def best_prices(
