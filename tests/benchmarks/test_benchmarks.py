@@ -52,6 +52,7 @@ NAMES = [
     "storm",
     "tracing",
     "units",
+    "wanted_models",
     "weeks",
 ]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
@@ -118,6 +119,15 @@ def test_records_err_by_no_more_than_their_model_by_much(tmp_path: Path) -> None
         # Few small tables, and of so little noise that rounding records tells.
         assert row["records"] < row["model"] + 0.25 * row["sample"]
         assert row["records"] < row["drawn"] + 0.25 * row["sample"]
+
+
+@pytest.mark.slow
+def test_models_of_a_real_worker_are_near_the_truth_by_what_was_wanted(tmp_path: Path) -> None:
+    rows = quick_document("wanted_models", tmp_path)["rows"]
+    assert [row["wanted"] for row in rows] == ["pairs", "triples"]
+    for row in rows:
+        assert 0 < row["pairs"] < row["triples"] < 0.05
+        assert row["records_triples"] < row["triples"] + 0.02
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def adult_records() -> Records:
     with gzip.open(adult_csv(), mode="rt", encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     names = [name for name in rows[0] if name not in ADULT_LEFT_OUT]
-    return _coded([[_adult_value(name, row[name]) for row in rows] for name in names])
+    return coded([[_adult_value(name, row[name]) for row in rows] for name in names])
 
 
 @cache
@@ -67,7 +67,7 @@ def alarm_records() -> Records:
     """10,000 records of 37 attributes, two to four values each."""
     with gzip.open(ALARM, mode="rt", encoding="utf-8", newline="") as lines:
         rows = list(csv.reader(lines))
-    return _coded([[row[i] for row in rows[1:]] for i in range(len(rows[0]))])
+    return coded([[row[i] for row in rows[1:]] for i in range(len(rows[0]))])
 
 
 def _adult_value(name: str, text: str) -> str:
@@ -78,7 +78,8 @@ def _adult_value(name: str, text: str) -> str:
     return text
 
 
-def _coded(columns: Sequence[Sequence[str]]) -> Records:
-    coded = [np.unique(column, return_inverse=True) for column in columns]
-    codes = np.stack([inverse.ravel() for _, inverse in coded], axis=1)
-    return Records(codes.astype(np.intp), tuple(len(values) for values, _ in coded))
+def coded(columns: Sequence[Sequence[str]]) -> Records:
+    """Records of these columns of labels."""
+    found = [np.unique(column, return_inverse=True) for column in columns]
+    codes = np.stack([inverse.ravel() for _, inverse in found], axis=1)
+    return Records(codes.astype(np.intp), tuple(len(values) for values, _ in found))

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from qserver.answering.models.kinds import marginals_kind
+from qserver.answering.models.kinds import wanted_tables
 from qserver.api.process.opening import STARTING_S
 from qserver.cli.processes import Backoff
 from qserver.models.marginals import model
@@ -68,7 +68,11 @@ EXACT: Mapping[str, Mapping[str, float]] = {
     "howto/price.md": {"0.05 epsilon": 0.05},  # of its example
     "howto/several-records.md": {"5 times": 5},  # of its example
     "howto/sources.md": {"5 percent": 100 * WORKER.report_share},
-    "models.md": {".005": model.NOISY, ".7": marginals_kind.FOR_PAIRS},
+    "models.md": {
+        ".005": model.NOISY,
+        ".003": wanted_tables.MISSED,
+        ".7": wanted_tables.FOR_PAIRS,
+    },
     "operations.md": {
         "0.1 s": Backoff.first_s,
         "1 s": Backoff.killed_s,

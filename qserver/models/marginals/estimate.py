@@ -36,13 +36,11 @@ from qserver.models.marginals.graph.layout import (
     layout_of,
 )
 from qserver.models.marginals.model import (
-    MAX_WORK,
     DomainDistribution,
     ExactDistribution,
     RelaxedDistribution,
-    move_towards,
-    moved_part,
 )
+from qserver.models.marginals.record_moves import MAX_WORK, move_towards, moved_part
 
 Oracle = Literal["auto", "exact", "saturated", "factor"]
 

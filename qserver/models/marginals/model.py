@@ -13,18 +13,6 @@ zero this is the table of most entropy among those of least violation.
 tables: they come from one distribution, and are nearer to the truth. With much noise it is answered
 like a scope of no table, from such tables.
 
-Random records of a model: drawn attribute by attribute, and moved until they have its tables.
-
-Agreeing tables need not come from a distribution of manageable size, and records drawn from a
-smaller distribution miss a part of the tables. But records can have all the tables at once, except
-for rounding. So after the draw each record, one attribute at a time, takes the value that most
-lowers
-
-    1/2 sum (count - expected)^2 / (expected + 1)
-
-over the cells of all tables. Records of one batch do not see each other's moves. A batch is a small
-part of all records, and moves with a tiny gain are skipped, so that the sum falls.
-
 References:
     McKenna et al. (2021), problem 4 and appendix B.3.
 """
@@ -93,100 +81,6 @@ def stratified(group: IndexArray, n_groups: int, generator: np.random.Generator)
     found = np.empty(len(group))
     found[order] = np.arange(len(group)) - first
     return (found + generator.random(n_groups)[group]) / counts[group]
-
-
-MAX_WORK = 1 << 27
-"""Most cells examined in one call; if two rounds would need more, fewer records move."""
-
-_ROUNDS = 2
-_BATCHES = 256
-_BATCH_WORK = 1 << 20
-_LEAST_GAIN = 0.1
-
-
-def moved_part(layout: Layout, n: int, max_work: int) -> float:
-    """The part of the moves of n records that so much work is enough for; may be above one."""
-    work = sum(layout.sizes[a] for scope in layout.scopes for a in scope)
-    return max_work / max(_ROUNDS * n * work, 1)
-
-
-def move_towards(
-    records: IndexArray,
-    layout: Layout,
-    tables: FloatArray,
-    generator: np.random.Generator,
-    *,
-    max_work: int = MAX_WORK,
-) -> None:
-    """Change the records, in place, until their tables are nearly those given.
-
-    Args:
-        records: codes, shape (n, attributes).
-        tables: of total one, flat.
-    """
-    n, moves = len(records), _Moves(records, layout, tables)
-    left = min(_ROUNDS * n, max_work // max(moves.work, 1))
-    size = max(1, min(n // _BATCHES, _BATCH_WORK // max(moves.most_work, 1)))
-    while left > 0:
-        order = generator.permutation(n)[:left]
-        left -= len(order)
-        for start in range(0, len(order), size):
-            moves.move(order[start : start + size])
-
-
-class _Moves:
-    """Records, and per cell the cost of one more record.
-
-    Attributes:
-        work, most_work: number of cells examined per record, for all attributes and for one.
-    """
-
-    def __init__(self, records: IndexArray, layout: Layout, tables: FloatArray) -> None:
-        self._records, self._sizes = records, layout.sizes
-        self._strides, self._offsets = _strides(layout), layout.offsets[:-1]
-        self._held = [np.flatnonzero(row) for row in self._strides]
-        works = [len(held) * n for held, n in zip(self._held, layout.sizes, strict=True)]
-        self.work, self.most_work = sum(works), max(works, default=0)
-        counts = np.zeros(layout.n_cells)
-        for i in range(len(layout.scopes)):
-            cells = records @ self._strides[:, i]
-            found = np.bincount(cells, minlength=int(layout.counts[i]))
-            counts[layout.offsets[i] : layout.offsets[i + 1]] = found
-        expected = len(records) * np.maximum(tables, 0.0)
-        self._weights = 1.0 / (expected + 1.0)
-        self._costs = self._weights * (counts - expected + 0.5)
-
-    def move(self, batch: IndexArray) -> None:
-        """Move these records to better values, one attribute after another."""
-        for a, held in enumerate(self._held):
-            if len(held):
-                self._move(batch, a, held)
-
-    def _move(self, batch: IndexArray, a: int, held: IndexArray) -> None:
-        codes = self._records[batch]
-        strides, old = self._strides[a, held], codes[:, a]
-        # Per table and record, the record's cell if its value were 0: shape (tables, records).
-        first = (codes @ self._strides[:, held] - np.outer(old, strides) + self._offsets[held]).T
-        steps = strides[:, None] * np.arange(self._sizes[a])
-        entering = self._costs[first[:, :, None] + steps[:, None, :]].sum(axis=0)
-        here = first + np.outer(strides, old)
-        entering[np.arange(len(batch)), old] -= self._weights[here].sum(axis=0)
-        new = entering.argmin(axis=1)
-        gains = entering[np.arange(len(batch)), old] - entering[np.arange(len(batch)), new]
-        moved = np.flatnonzero(gains > _LEAST_GAIN)
-        there = first[:, moved] + np.outer(strides, new[moved])
-        np.subtract.at(self._costs, here[:, moved], self._weights[here[:, moved]])
-        np.add.at(self._costs, there, self._weights[there])
-        self._records[batch[moved], a] = new[moved]
-
-
-def _strides(layout: Layout) -> IndexArray:
-    """Stride of each attribute in each table, shape (attributes, tables)."""
-    found = np.zeros((len(layout.sizes), len(layout.scopes)), dtype=np.intp)
-    for i, scope in enumerate(layout.scopes):
-        shape = layout.shape(i)
-        found[list(scope), i] = [int(np.prod(shape[k + 1 :])) for k in range(len(scope))]
-    return found
 
 
 MAX_INTERMEDIATE = 1 << 24

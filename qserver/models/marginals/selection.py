@@ -46,6 +46,9 @@ Views of Adult's triples that were expected to err by .91 erred by 1.08: most ce
 are rare, and no count is below 0.
 """
 
+_MOST_FREE = 10.0
+"""Degrees of freedom of an interaction beyond which it is not taken to miss more."""
+
 _APART = 0.1
 _GOLDEN = 0.618033988749895
 
@@ -121,16 +124,22 @@ def _task(
 
 
 def expected_errors(
-    sizes: Sequence[int], workload: Sequence[Scope], alphas: Mapping[Scope, float]
+    sizes: Sequence[int],
+    workload: Sequence[Scope],
+    alphas: Mapping[Scope, float],
+    *,
+    missed: float,
 ) -> FloatArray:
     """Standard deviation of a count of each wanted marginal, in records, shape (workload,).
 
     Args:
         workload: distinct.
         alphas: 1 / b of the measured marginals. The deviation is that of their least squares: where
-            no count may be below 0, errors are mostly smaller. Infinite where none holds it.
+            no count may be below 0, errors are mostly smaller. Infinite where none holds a pair.
+        missed: mean absolute error of all cells together, in records, by an interaction of three
+            attributes or more that none holds, for each of its first degrees of freedom.
     """
-    return _task(sizes, workload, (), alphas).deviations()
+    return _task(sizes, workload, (), alphas).deviations(missed)
 
 
 def best_views(
@@ -219,6 +228,8 @@ class _WorkloadError:
         inside, held = _inside(wanted, closure), _inside(offered, closure)
         per_wanted = 1.0 / np.array([self._cells(w) for w in wanted])
         degrees = np.array([self.degrees(s) for s in closure])
+        self._degrees = degrees
+        self._is_wide = np.array([len(s) > 2 for s in closure])
         self._shared = sparse.diags_array(np.square(per_wanted)) @ inside
         self._weights = cells * degrees
         self._cost = (inside.T @ per_wanted) * self._weights
@@ -237,10 +248,13 @@ class _WorkloadError:
         with np.errstate(divide="ignore"):
             return float((self._cost / precision).sum())
 
-    def deviations(self) -> FloatArray:
+    def deviations(self, missed: float) -> FloatArray:
         """Standard deviation of a cell of each wanted marginal, by what is known."""
         with np.errstate(divide="ignore"):
             variances = self._weights / (self._gain.T @ np.square(self.known))
+        lost = np.isinf(variances) & self._is_wide
+        free = np.minimum(self._degrees[lost], _MOST_FREE)
+        variances[lost] = np.pi / 2 * np.square(missed * free)
         return np.asarray(np.sqrt(self._shared @ variances))
 
     def search(self, start: FloatArray) -> FloatArray:

@@ -14,9 +14,10 @@ import pytest
 from qserver.answering.models.correlated import correlated
 from qserver.answering.models.kinds.kind import Answered, Model, ModelKind
 from qserver.answering.models.kinds.marginal_tables import marginal_partition
-from qserver.answering.models.kinds.marginals_kind import MAX_MARGINALS, MarginalsKind, read_scopes
+from qserver.answering.models.kinds.marginals_kind import MarginalsKind, read_scopes
 from qserver.answering.models.kinds.network_kind import NetworkKind, check_learnable
 from qserver.answering.models.kinds.reduced_history import MAX_ROWS, reduced_history
+from qserver.answering.models.kinds.wanted_tables import MAX_MARGINALS
 from qserver.errors import CapacityError, InputError, NetworkError
 from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.query.domain import Attribute, Domain

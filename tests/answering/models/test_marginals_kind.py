@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from qserver.answering.models.kinds.marginals_kind import MarginalsKind
 from qserver.answering.models.kinds.reduced_history import reduced_history
+from qserver.answering.models.kinds.wanted_tables import RECORDS, n_records
 from qserver.errors import CapacityError, InputError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import linear_query
@@ -238,6 +239,17 @@ def test_the_error_of_what_is_wanted_is_told_beside_that_of_buying_it_as_it_is()
     assert 0.7 * 72**0.5 < sex.as_wanted < 72**0.5
     assert (age.tables, age.deviation < 0.03) == ((), True)
     assert kind.foretold(specification, DOMAIN, history, rises={}) == ()
+
+
+def test_the_number_of_records_is_that_of_the_release_that_tells_it_best():
+    """A noisy table, a sharper one, the public number; a table of too much noise tells nothing."""
+    noisy, sharp = (table(i, fine(0, 1), alpha_nano=a) for i, a in enumerate((10**8, 10**9)))
+    told = n_records([noisy, sharp])
+    assert told == n_records([sharp]) == float(np.sum(sharp.values))
+    assert n_records([noisy]) == float(np.sum(noisy.values))
+    public = row(2, count({}), alpha_nano=0)
+    assert n_records([noisy, sharp, public]) == TRUTH.sum()
+    assert n_records([]) == n_records([table(0, fine(0, 1), alpha_nano=10)]) == RECORDS
 
 
 def test_a_model_says_which_part_of_later_pairs_and_triples_it_holds():

@@ -18,7 +18,7 @@ from qserver.models.marginals.model import RelaxedDistribution
 from qserver.models.marginals.selection import _covers, best_choice, best_views, expected_errors
 
 SIZES = (2, 3, 4)
-PAIRS = list(combinations(range(3), 2))
+PAIRS: list[tuple[int, ...]] = list(combinations(range(3), 2))
 FULL = np.random.default_rng(6).multinomial(4_000, np.random.default_rng(7).dirichlet(np.ones(24)))
 FULL = FULL.reshape(SIZES).astype(float)
 
@@ -54,15 +54,24 @@ def test_the_closed_form_is_the_error_of_dense_least_squares():
 
 
 def test_the_expected_error_of_each_marginal_is_that_of_dense_least_squares():
-    """Two tables that hold it, or parts of it; infinite where none does."""
+    """Two tables that hold it, or parts of it; infinite where none holds a pair."""
     alphas = {(0, 1, 2): 0.3, (0, 1): 0.5, (1,): 0.2}
     wanted = [*PAIRS, (1,), (0, 1, 2)]
-    found = expected_errors(SIZES, wanted, alphas)
+    found = expected_errors(SIZES, wanted, alphas, missed=1e6)
     for scope, one in zip(wanted, found, strict=True):
         cells = prod(SIZES[a] for a in scope)
         dense = dense_error(list(alphas), list(alphas.values()), [scope])
         assert_allclose(one, np.sqrt(dense / cells), rtol=1e-8)
-    assert np.isinf(expected_errors(SIZES, [(0, 2)], {(0, 1): 1.0})).all()
+    assert np.isinf(expected_errors(SIZES, [(0, 2), (0, 1, 2)], {(0, 1): 1.0}, missed=1.0)).all()
+
+
+def test_what_pairs_miss_of_a_wider_marginal_counts_beside_their_noise():
+    """Without noise the mean absolute errors of its cells add up to that of 6 free counts."""
+    sharp, noisy = (dict.fromkeys(PAIRS, alpha) for alpha in (1e9, 0.1))
+    (found,) = expected_errors(SIZES, [(0, 1, 2)], sharp, missed=240.0)
+    assert_allclose(24 * found * (2 / np.pi) ** 0.5, 6 * 240.0, rtol=1e-6)
+    both, noise = (expected_errors(SIZES, [(0, 1, 2)], noisy, missed=m) for m in (240.0, 0.0))
+    assert_allclose(both**2, noise**2 + found**2, rtol=1e-6)
 
 
 def test_no_small_change_of_the_shares_lowers_the_error():

@@ -448,9 +448,10 @@ class WantedError:
 
     Args:
         attributes: names.
-        deviation: standard deviation of a count, in records, by the noise of all tables.
+        deviation: standard deviation of a count, in records, by the noise of all tables, and by
+            what pairs are taken to miss of a wider marginal that no table holds.
         as_wanted: the same if every wanted marginal was bought as it is, for the same price.
-        tables: places, in the plan, of the tables that hold it; none where history does.
+        tables: places, in the plan, of the tables that hold it; none where others tell it.
     """
 
     attributes: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from math import comb, log, prod
+from math import comb, prod
 from typing import Any, get_args
 
 import numpy as np
@@ -25,6 +25,13 @@ from qserver.answering.models.kinds.reduced_history import (
     ReducedHistory,
     reduced_history,
 )
+from qserver.answering.models.kinds.wanted_tables import (
+    MAX_MARGINALS,
+    MISSED,
+    best_prices,
+    n_records,
+    raised,
+)
 from qserver.errors import CapacityError, InputError
 from qserver.models.marginals.estimate import (
     AUTO_CELLS,
@@ -40,24 +47,14 @@ from qserver.models.marginals.estimate import (
 from qserver.models.marginals.fit.observations import Likelihood
 from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
-from qserver.models.marginals.selection import best_views, expected_errors
+from qserver.models.marginals.selection import expected_errors
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.records.history import AnyMeasurement, TableMeasurement
 
-MAX_MARGINALS = 4_096
 MAX_PARTS = 1 << 20
 """Most parts of all wanted marginals together: one of k attributes has 2^k."""
-_JOINED_CELLS = 1 << 12
-_MOST_JOINED = 300
-_AT_ONCE = 256
-_PAIRS_BADLY, FOR_PAIRS = 1.5, 0.7
-"""Pairs get this part of the price where tables of triples tell them so much less exactly.
-
-Triples of made-up data, of child, and of 12 binary attributes of alarm, from epsilon .1 to 10, came
-to .5 to .7 of their error, at ratios of 1.7 to 2.1. At 1.4 a half for pairs was a loss of a fifth.
-"""
 
 
 def read_scopes(found: object, domain: Domain) -> list[Scope]:
@@ -103,64 +100,6 @@ def measured(sizes: Sequence[int], measurements: Sequence[AnyMeasurement]) -> Ma
             if parts and all(p.n == sizes[p.axis] for p in parts):
                 found[tuple(p.axis for p in parts)] = 1.0 / m.scale
     return found
-
-
-def _bought(
-    sizes: Sequence[int], wish: Sequence[Scope], epsilon: float, known: Mapping[Scope, float]
-) -> dict[Scope, float]:
-    """The price of each table that gives these marginals the least expected error."""
-    parts = {s: a / epsilon for s, a in known.items()}
-    choice = best_views(sizes, wish, candidates=candidates(sizes, wish), known=parts)
-    return {s: epsilon * float(p) for s, p in zip(choice.scopes, choice.shares, strict=True)}
-
-
-def _with_pairs(
-    sizes: Sequence[int],
-    prices: dict[Scope, float],
-    pairs: Sequence[Scope],
-    epsilon: float,
-    known: Mapping[Scope, float],
-) -> dict[Scope, float]:
-    """These tables of wide marginals, most of the price for pairs if they tell pairs badly.
-
-    Most of what a triple tells is in its pairs, and its own cells tell these less exactly.
-    """
-    of_pairs = _bought(sizes, pairs, epsilon, known)
-    wide, best = (expected_errors(sizes, pairs, _raised(known, p)) for p in (prices, of_pairs))
-    if np.median(wide / best) < _PAIRS_BADLY:
-        return prices
-    return {
-        s: (1 - FOR_PAIRS) * prices.get(s, 0.0) + FOR_PAIRS * of_pairs.get(s, 0.0)
-        for s in dict.fromkeys([*prices, *of_pairs])
-    }
-
-
-def _raised(known: Mapping[Scope, float], rises: Mapping[Scope, float]) -> dict[Scope, float]:
-    return {s: known.get(s, 0.0) + rises.get(s, 0.0) for s in (*known, *rises)}
-
-
-def candidates(sizes: Sequence[int], scopes: Sequence[Scope]) -> list[Scope]:
-    """The wanted marginals, and small unions of two that overlap: one table may serve both."""
-    held = np.zeros((len(scopes), len(sizes)))
-    for i, scope in enumerate(scopes):
-        held[i, list(scope)] = 1.0
-    logs = np.log(sizes)
-    log_cells, most = held @ logs, log(_JOINED_CELLS)
-    wanted, joined = set(scopes), dict[Scope, int]()
-    for start in range(0, len(scopes), _AT_ONCE):
-        rows = held[start : start + _AT_ONCE]
-        unions = log_cells[start : start + _AT_ONCE, None] + log_cells - (rows * logs) @ held.T
-        # Logarithms are rounded; unions that pass are counted exactly.
-        near = (rows @ held.T > 0) & (unions <= most + 1e-9)
-        for i, j in np.argwhere(np.triu(near, k=start + 1)):
-            union = tuple(sorted({*scopes[start + i], *scopes[j]}))
-            if union not in wanted and union not in joined:
-                joined[union] = prod(sizes[a] for a in union)
-        ranked = sorted((n, s) for s, n in joined.items() if n <= _JOINED_CELLS)[:_MOST_JOINED]
-        joined = {s: n for n, s in ranked}
-        if len(joined) == _MOST_JOINED:
-            most = log(ranked[-1][0])
-    return [*scopes, *joined]
 
 
 MAX_ANSWER_CELLS = 100_000
@@ -209,7 +148,7 @@ class MarginalsKind:
     ) -> tuple[WantedTable, ...]:
         """The tables that, with those of history, give the wanted marginals the least error.
 
-        Where more than two attributes are wanted together, most of the price may be for pairs.
+        Where more than two attributes are wanted together, most or all of it may be for pairs.
         """
         plain = json.loads(specification)
         scopes = read_scopes(plain["marginals"], domain)
@@ -217,11 +156,8 @@ class MarginalsKind:
             raise InputError("marginals", "name what to buy where `epsilon` is above 0")
         if plain["selection"] == "listed":
             return tuple(WantedTable(s, epsilon / len(scopes), is_more=True) for s in scopes)
-        known = measured(domain.sizes, measurements)
-        prices = _bought(domain.sizes, scopes, epsilon, known)
-        pairs = sorted({p for s in scopes for p in combinations(s, 2)})
-        if max(map(len, scopes)) > 2 and len(pairs) <= MAX_MARGINALS:
-            prices = _with_pairs(domain.sizes, prices, pairs, epsilon, known)
+        known, records = measured(domain.sizes, measurements), n_records(measurements)
+        prices = best_prices(domain.sizes, scopes, epsilon, known, records=records)
         return tuple(WantedTable(s, price, is_more=True) for s, price in prices.items())
 
     def foretold(
@@ -237,9 +173,10 @@ class MarginalsKind:
         if not scopes or not rises:
             return ()
         known, each = measured(domain.sizes, measurements), sum(rises.values()) / len(scopes)
-        as_wanted = _raised(known, dict.fromkeys(scopes, each))
-        errors = expected_errors(domain.sizes, scopes, _raised(known, rises))
-        plain = expected_errors(domain.sizes, scopes, as_wanted)
+        both, missed = [rises, dict.fromkeys(scopes, each)], MISSED * n_records(measurements)
+        errors, plain = (
+            expected_errors(domain.sizes, scopes, raised(known, one), missed=missed) for one in both
+        )
         return tuple(
             WantedError(
                 attributes=tuple(domain.names[a] for a in scope),
