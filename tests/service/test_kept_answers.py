@@ -128,6 +128,27 @@ def test_an_answer_that_names_a_price_is_not_kept(town: Deployment) -> None:
     assert kept.find(replica, question) == answer
 
 
+def test_the_client_gets_a_known_answer_from_the_kept_bytes(
+    town: Deployment, computed: list[Question | Workload], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question under a key of its own; one that was charged says so again under its key."""
+    web, path = town.web(), "/v1/datasets/people/query"
+    body = {"query": {"where": WOMEN}, "length": 40, "confidence": 0.95}
+
+    def asked(key: str) -> Any:
+        return web.post(path, json=body, headers={"Idempotency-Key": key})
+
+    assert asked("paid").status_code == 202
+    town.work_off()
+    free = asked("new")
+    computed.clear()
+    monkeypatch.setattr(ask.Asking, "_found", lambda *_: pytest.fail("it was looked up"))
+    assert [asked(key).data for key in ("other", "new", "third")] == [free.data] * 3
+    monkeypatch.undo()
+    assert free.json["epsilon_charged"] == 0
+    assert asked("paid").json["epsilon_charged"] > 0
+
+
 def _random_where(rng: random.Random) -> Where:
     where = dict[str, Any]()
     if rng.random() < 0.7:
