@@ -50,6 +50,8 @@ _Cells = CellsAndRows | CellsOfTable
 
 _MOST_KNOWN, _MOST_WITH_CELLS, _MOST_TOGETHER = 1_024, 16, 8
 """A table of 1,000 numbers is among the known ones as a whole."""
+_OF_PERIODS = (-1,)
+"""What keys of periods begin with; others are ids of measurements."""
 
 
 class Posteriors:
@@ -103,8 +105,6 @@ class Posteriors:
     @property
     def _present_kind(self) -> str:
         """How posteriors are found: of another kind of history they are so in another way."""
-        if self._apart is not None:
-            return "periods" if self._size <= MOST_CELLS else "many cells of periods"
         if not self._size:
             return "rows"
         return "cells" if self._size <= MOST_CELLS else "many cells"
@@ -118,15 +118,14 @@ class Posteriors:
         some = [self._measurements[i] for i in changed]
         if any(one.alpha_nano == 0 for one in some):
             return None
-        kind, apart = self._kind_of_history, self._apart
-        if apart is not None:
+        if self._kind_of_history == "rows":
+            return self._rows.reach(one.id for one in some if not _inside(one).is_zero)
+        if self._kind_of_history == "cells":
+            every = self._of(tuple(range(len(self._measurements))))
+            return every.touched(changed) if self._known or every.is_at_hand else None
+        if (apart := self._apart) is not None:
             near = linked(own_periods(list(map(_inside, some)), apart), self._periods(apart))
             return {one.id for one in self._measurements if near.holds(one)}
-        if kind == "rows":
-            return self._rows.reach(one.id for one in some if not _inside(one).is_zero)
-        if kind == "cells":
-            every = self._of(tuple(range(len(self._measurements))))
-            return every.touched(changed) if every.is_at_hand else None
         return {i for ids in self._in_reach.of_each(list(map(_inside, some))) for i in ids}
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
@@ -159,9 +158,8 @@ class Posteriors:
             key = _key(row, estimate, enough)
             if _has_law(estimate) and key not in self._known:
                 new[key] = Wanted(row, estimate.posterior, enough), estimate
-        reached = self._in_reach.of_each([wanted.row for wanted, _ in new.values()])
         alike = dict[Hashable, list[_Key]]()
-        for (key, pair), ids in zip(new.items(), reached, strict=True):
+        for (key, pair), ids in zip(new.items(), self._reached(list(new.values())), strict=True):
             trim(self._known, _MOST_KNOWN)
             if _is_of_one_table(pair[1], ids):
                 self._known[key] = ToState(Stated(pair[0].known, OF_POSTERIOR))
@@ -170,6 +168,13 @@ class Posteriors:
                 alike.setdefault(kind or key, []).append(key)
         for keys in alike.values():
             self._note([(key, *new[key]) for key in keys])
+
+    def _reached(self, found: Sequence[tuple[Wanted, RowEstimate]]) -> list[tuple[int, ...]]:
+        """What is in reach of each question; nothing where it would tell nothing."""
+        tells = any(estimate.tables and not estimate.ids for _, estimate in found)
+        if not tells and (len(found) == 1 or self._size <= MOST_CELLS):
+            return [()] * len(found)
+        return self._in_reach.of_each([wanted.row for wanted, _ in found])
 
     def _kind(self, row: LinearQuery, ids: tuple[int, ...]) -> Hashable:
         """Equal for questions that are alike; None where nothing is merged for them."""
@@ -186,19 +191,20 @@ class Posteriors:
 
     def _note(self, found: Sequence[tuple[_Key, Wanted, RowEstimate]]) -> None:
         """Note questions that are alike, or one by itself."""
-        ids = self._in_reach.of_each([wanted.row for _, wanted, _ in found[:1]])[0]
-        all_wanted = [wanted for _, wanted, _ in found]
-        make = partial(self._shapes_of(ids).alike, [wanted.row for wanted in all_wanted])
-        together = ManyAlike(make, all_wanted, self._rows.most_records)
+        all_wanted, firsts = [wanted for _, wanted, _ in found], list[list[_Way]]()
+        if len(found) > 1:
+            rows = [wanted.row for wanted in all_wanted]
+            make = partial(self._shapes_of(self._in_reach.of_each(rows[:1])[0]).alike, rows)
+            together = ManyAlike(make, all_wanted, self._rows.most_records)
+            firsts = [[partial(together.stated, place)] for place in range(len(found))]
         for place, (key, wanted, estimate) in enumerate(found):
             ways = self._ways(wanted, estimate)
             if isinstance(ways, Stated):
                 self._known[key] = ToState(ways)
                 continue
-            is_alike = len(found) > 1
-            first = [partial(together.stated, place)] if is_alike else []
+            first = firsts[place] if firsts else []
             compute = partial(_first, wanted, [*first, *ways])
-            self._known[key] = ToState(compute, is_alike=is_alike)
+            self._known[key] = ToState(compute, is_alike=bool(firsts))
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
         """Some estimates with what disagrees about them; None where that is not known."""
@@ -331,7 +337,7 @@ class Posteriors:
 
     def _of(self, which: NearPeriods | tuple[int, ...]) -> AsTheyAre:
         """The rows and cells of these periods, or of these measurements, as they are."""
-        key = tuple(sorted(which.periods)) if isinstance(which, NearPeriods) else which
+        key = (*_OF_PERIODS, *sorted(which.periods)) if isinstance(which, NearPeriods) else which
         if key not in self._present:
             trim(self._as_they_are, _MOST_WITH_CELLS)
             self._present[key] = self._as_they_are[key] = self._followed(key, which)
@@ -346,7 +352,7 @@ class Posteriors:
             (
                 old
                 for old, one in reversed(self._as_they_are.items())
-                if (old == key or not of_periods) and one.becomes(some)
+                if (old == key if of_periods else old[:1] != _OF_PERIODS) and one.becomes(some)
             ),
             None,
         )
