@@ -22,8 +22,8 @@ from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, Wo
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
+from qserver.service.cells.kept_answers import KeptAnswers
 from qserver.service.datasets import OpenDataset, OpenDatasets
-from qserver.service.kept_answers import KeptAnswers
 from qserver.service.visits import Parked, Visit, present_visit
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
 from qserver.storage.encoding.requests import Request

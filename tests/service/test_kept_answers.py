@@ -16,7 +16,7 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.service import ask
-from qserver.service.kept_answers import KeptAnswers
+from qserver.service.cells.kept_answers import KeptAnswers
 from qserver.service.service import Service
 from qserver.storage.store import Store
 from tests.deployment import Deployment
