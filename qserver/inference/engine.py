@@ -122,7 +122,7 @@ class InferenceEngine(LiveRows):
             return
         for search, known in list(self._estimates.items()):
             found = known.found
-            if search[0] in keys or found is None or not touched.isdisjoint(_used(found)):
+            if search[0] in keys or found is None or not touched.isdisjoint(found.evidence):
                 del self._estimates[search]
 
     @property
@@ -466,8 +466,3 @@ class InferenceEngine(LiveRows):
             trim(self._combinations)
             self._combinations[key] = self.in_play.combinations(primitive.row)
         return self._combinations[key]
-
-
-def _used(found: RowEstimate) -> set[int]:
-    """The ids of the measurements that an estimate was made from."""
-    return {*found.ids, *found.tables}

@@ -12,12 +12,17 @@ import pytest
 
 from qserver.answering.decide import to_answer
 from qserver.answering.replica import Replica
+from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
+from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
-from qserver.records.answer import Answer, WorkloadAnswer
+from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.service import ask
 from qserver.service.cells.kept_answers import KeptAnswers
 from qserver.service.service import Service
+from qserver.service.smooth import numbers
+from qserver.service.statement_answers import StatementAnswer
+from qserver.service.statements import Statements
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 
@@ -147,6 +152,46 @@ def test_the_client_gets_a_known_answer_from_the_kept_bytes(
     monkeypatch.undo()
     assert free.json["epsilon_charged"] == 0
     assert asked("paid").json["epsilon_charged"] > 0
+
+
+AVERAGES = "SELECT sex, AVG(age) FROM people GROUP BY sex WITHIN 2 ASSUMING AT LEAST 100"
+
+
+def table(service: Service) -> StatementAnswer:
+    found = Statements(service).run("people", AVERAGES, wait_s=0)
+    assert isinstance(found, StatementAnswer)
+    assert found.charged_nano == 0
+    return found
+
+
+@pytest.mark.slow
+def test_averages_are_drawn_anew_only_where_something_bears_on_their_sums(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A range of ages bears on none of the sums; the women of known age are one of them."""
+    drawn = list[int]()
+
+    def counted(engine: InferenceEngine, ones: Sequence[SmoothOf], *, seed: str) -> KnownParts:
+        drawn.append(len(ones))
+        return known_parts(engine, ones, seed=seed)
+
+    while isinstance(Statements(town.service()).run("people", AVERAGES, wait_s=0), JobStatus):
+        town.work_off()
+    service = town.service()
+    table(service)
+    monkeypatch.setattr(numbers, "known_parts", counted)
+    counted_women = {"age": {"between": [20, 29]}, **WOMEN}
+    for where, n_drawn in ((YOUNG, 0), (counted_women, 1)):
+        town.ask(where, length=10)
+        drawn.clear()
+        found = table(service)
+        assert len(drawn) == n_drawn
+        fresh = table(town.service())
+        assert found.version == fresh.version
+        for row, other in zip(found.cells, fresh.cells, strict=True):
+            for one, two in zip(row, other, strict=True):
+                ends, others = one.value.interval, two.value.interval
+                assert [ends.low, ends.high] == pytest.approx([others.low, others.high], rel=1e-9)
 
 
 def _random_where(rng: random.Random) -> Where:
