@@ -286,7 +286,8 @@ class Asking:
         if found is None:
             return opened, asked, None
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
-        self._kept.keep(replica, asked, answer, since=since)
+        with opened.lock:
+            self._kept.keep(replica, asked, answer, since=since)
         # Weights that are the only ones are found again: inference starts from them as well.
         self._remember(opened.meta, found.estimators)
         return opened, asked, answer

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final, overload
+from weakref import ref
 
 from qserver.answering.replica import Replica
 from qserver.inference.engine import InferenceEngine
@@ -24,15 +25,15 @@ _Key = tuple[str, int | None, int, Question | Workload]
 
 @dataclass(frozen=True)
 class _Kept:
-    """An answer of an engine after so many changes."""
+    """An answer of an engine, as long as that is there, after so many changes."""
 
-    engine: InferenceEngine
+    engine: ref[InferenceEngine]
     since: int
     answer: AnyAnswer
 
 
 class KeptAnswers:
-    """Those of one process. Thread-safe; whoever finds one holds the replica's lock."""
+    """Those of one process. Thread-safe; whoever finds or keeps one holds the replica's lock."""
 
     def __init__(self) -> None:
         self._answers = LastUsed[_Key, _Kept](_MOST_ANSWERS)
@@ -41,7 +42,7 @@ class KeptAnswers:
     def find(self, replica: Replica, asked: Question | Workload) -> AnyAnswer | None:
         """The answer, as it would be found again on the present state; None where none is kept."""
         known = self._of(asked).find(_key(replica, asked))
-        if known is None or known.engine is not replica.engine:
+        if known is None or known.engine() is not replica.engine:
             return None
         keys = [question.row.key for question in asked.questions]
         if not replica.engine.is_unchanged(known.since, _evidence(known.answer), keys):
@@ -60,7 +61,7 @@ class KeptAnswers:
             return
         kept, key = self._of(asked), _key(replica, asked)
         kept.drop(key)
-        kept.keep(key, _Kept(replica.engine, since, answer))
+        kept.keep(key, _Kept(ref(replica.engine), since, answer))
 
     def _of(self, asked: Question | Workload) -> LastUsed[_Key, _Kept]:
         return self._workloads if isinstance(asked, Workload) else self._answers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 from qserver.answering.answer import most_records
 from qserver.answering.smooth import KnownParts, KnownRow, SmoothKnown, SmoothOf, known_parts
@@ -30,7 +31,7 @@ _MOST_STATEMENTS = 8
 class _Read:
     """What history said of the sums of a statement at a version, after so many changes."""
 
-    engine: InferenceEngine
+    engine: ref[InferenceEngine]
     since: int
     version: int
     known: Sequence[KnownRow]
@@ -39,7 +40,7 @@ class _Read:
         """Whether it says the same now."""
         ids = {i for one in self.known for i in one.estimate.evidence}
         keys = [one.row.key for one in self.known]
-        return engine is self.engine and engine.is_unchanged(self.since, ids, keys)
+        return engine is self.engine() and engine.is_unchanged(self.since, ids, keys)
 
 
 class SmoothView:
@@ -120,7 +121,7 @@ class SmoothNumbers:
             # What is not known yet may be told by anything that is bought.
             self._read.drop((snapshot, ones))
             if all(row.is_zero or row.key in found[c].known for c, row in _rows(ones)):
-                kept = _Read(replica.engine, since, version, known)
+                kept = _Read(ref(replica.engine), since, version, known)
                 self._read.keep((snapshot, ones), kept)
             return found
 
