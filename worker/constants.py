@@ -92,7 +92,7 @@ class WorkerConstants:
     one. Writing that of a median's 99 counts takes 0.02 s, planning them 1.6 s; a single question
     is planned in 0.03 s."""
 
-    take_block_ms: int = 500
+    take_block_ms: int = 1000
     """Milliseconds that an idle worker waits for a job in one call; a stop request waits that long.
     Not measured: well under the 5 s after which the store's connection gives up."""
 

@@ -117,7 +117,7 @@ def answer_from(
         source=source,
         charged_nano=charged_nano,
         remaining_nano=remaining_nano,
-        evidence=tuple(sorted({*estimate.ids, *estimate.tables})),
+        evidence=estimate.evidence,
         weights=estimate.method,
         version=version,
         selected_from=question.looking.selected_from,

@@ -217,7 +217,7 @@ def _log_file(path: Path | None) -> Iterator[int]:
 
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_LONGEST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)

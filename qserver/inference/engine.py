@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from qserver.errors import InputError
+from qserver.inference.changes import Changes
 from qserver.inference.corners.bias import Bias
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.live_rows import LiveRows
@@ -73,6 +74,8 @@ class InferenceEngine(LiveRows):
         self._stored: dict[str, list[Estimator]] = {}
         self._stored_beside: dict[str, list[Estimator]] = {}
         self._version = 0
+        self._changes = Changes()
+        self._changed, self._changed_keys = set[int](), set[str]()
         self._combinations: OrderedDict[str, Combinations | None] = OrderedDict()
         self._estimates: OrderedDict[tuple[str, float, bool, float | None], Sought] = OrderedDict()
 
@@ -94,15 +97,50 @@ class InferenceEngine(LiveRows):
                 self._keep(event)
             else:
                 self._add(event)
+                self._changed.add(event.id)
+            self._changed_keys.add(event.key)
             self._version += 1
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forget what was found before other rows were in play."""
         self._combinations.clear()
-        self._estimates.clear()
-        if self._posteriors is not None:
-            self._posteriors.clear()
+
+    def _settle(self) -> None:
+        """Forget what was found before, where it may be something else now."""
+        have_arrived = self.in_play.arrived()
+        if not (have_arrived or self._changed_keys):
+            return
+        changed, keys = self._changed, self._changed_keys
+        self._changed, self._changed_keys = set(), set()
+        touched: set[int] | None = None if have_arrived else set()
+        if changed or have_arrived:
+            self._combinations.clear()
+            touched = None
+            if self._posteriors is not None:
+                self.catch_up()
+                touched = self._posteriors.follow(changed, is_known=not have_arrived)
+        self._changes.note(touched, keys)
+        if touched is None:
+            self._estimates.clear()
+            return
+        for search, known in list(self._estimates.items()):
+            found = known.found
+            if search[0] in keys or found is None or not touched.isdisjoint(found.evidence):
+                del self._estimates[search]
+
+    @property
+    def n_changes(self) -> int:
+        """How often something was forgotten so far: what was found then is kept by this."""
+        self._settle()
+        return self._changes.n
+
+    def is_unchanged(self, since: int, ids: Iterable[int], keys: Iterable[str]) -> bool:
+        """Whether the same is said of numbers as after so many changes.
+
+        Args:
+            since: of `n_changes`, before they were found.
+            ids: of the measurements that they were found from, as `RowEstimate.evidence`.
+            keys: of the numbers' rows.
+        """
+        self._settle()
+        return self._changes.none_since(since, ids, keys)
 
     def tried(self) -> InferenceEngine:
         """A copy of the history to try releases on; this engine does not change.
@@ -116,13 +154,14 @@ class InferenceEngine(LiveRows):
         found._stored, found._stored_beside = copied(self._stored), copied(self._stored_beside)
         found.tables, found.in_play = self.tables.tried(), self.in_play.tried()
         found._combinations, found._estimates = OrderedDict(), OrderedDict()
+        found._changes, found._changed, found._changed_keys = Changes(), set(), set()
         found._posteriors = None
         return found
 
     def keep(self, estimator: Estimator) -> None:
         """Use these weights whenever their row is asked, even before the history has them."""
         self._keep(estimator)
-        self._estimates.clear()
+        self._changed_keys.add(estimator.key)
 
     def has_kept(self, estimator: Estimator) -> bool:
         """Whether these weights are used whenever their row is asked."""
@@ -152,8 +191,7 @@ class InferenceEngine(LiveRows):
         """
         if not is_searched:
             check_confidence(confidence)
-            if self.in_play.arrived():
-                self._forget()
+            self._settle()
             found = self._unsearched(primitive, confidence, enough, self.tables)
             return min(found, key=lambda c: c.half_width, default=None)
         return self._shortest(primitive, confidence, enough, self.tables)
@@ -168,8 +206,7 @@ class InferenceEngine(LiveRows):
         self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
     ) -> RowEstimate | None:
         check_confidence(confidence)
-        if self.in_play.arrived():
-            self._forget()
+        self._settle()
         search = (primitive.key, confidence, tables is None)
         # Which estimate is the first to meet `enough` depends on it.
         for key in ((*search, None), (*search, enough)):
@@ -198,20 +235,20 @@ class InferenceEngine(LiveRows):
         """
         if self._posteriors is None:
             return ToState(Stated(estimate.posterior, OF_ESTIMATOR))
-        self.catch_up()
+        self._settle()
         return self._posteriors.of(primitive.row, estimate, enough=error)
 
     def ahead(self, rows: Rows, estimates: Estimates) -> None:
         """Note estimates whose posteriors will be wanted: many that are alike are found at once."""
         if self._posteriors is not None:
-            self.catch_up()
+            self._settle()
             self._posteriors.ahead(rows, estimates)
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
         """Some estimates with what disagrees about them; None where that is not known."""
         if self._posteriors is None:
             return None
-        self.catch_up()
+        self._settle()
         return self._posteriors.together(rows, estimates)
 
     def stated(

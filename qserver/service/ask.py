@@ -22,6 +22,7 @@ from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, Wo
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
+from qserver.service.cells.kept_answers import KeptAnswers
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.visits import Parked, Visit, present_visit
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
@@ -81,6 +82,7 @@ class Asking:
         self._clock = clock
         self._started_at = clock() + starting_s
         self._sleep = sleep
+        self._kept = KeptAnswers()
 
     def ask(
         self,
@@ -150,8 +152,11 @@ class Asking:
         """
         if idempotency is not None and (earlier := self._earlier(name, idempotency)):
             return _outcome_of(earlier)
-        if isinstance(asked, Workload) and (later := self._later(name, asked, wait_s, by)):
-            return later
+        if isinstance(asked, Workload):
+            if (known := self._known_before(name, asked)) is not None:
+                return known
+            if later := self._later(name, asked, wait_s, by):
+                return later
         opened, asked, answer = self._free(name, asked)
         if answer is not None:
             return answer
@@ -258,20 +263,31 @@ class Asking:
             with contextlib.suppress(StoreNotDurableError):
                 self._store.remember(meta, estimator)
 
+    def _known_before(self, name: str, asked: Workload) -> AnyAnswer | None:
+        """What was found for nothing before, and is the same now."""
+        opened = self._workloads.refresh(name)
+        with opened.lock:
+            return self._kept.find(opened.replica, asked)
+
     def _free(self, name: str, asked: AnyAsked) -> tuple[OpenDataset, AnyAsked, AnyAnswer | None]:
         """The dataset, what is asked as it is read there, and what history answers."""
         is_many = isinstance(asked, Workload)
         opened = (self._workloads if is_many else self._datasets).refresh(name)
+        # What is to be bought is planned by the worker alone. Of a model it also keeps what the
+        # model was made from.
+        if isinstance(asked, ModelAsked):
+            return opened, asked, None
+        replica = opened.replica
         with opened.lock:
-            # What is to be bought is planned by the worker alone. Of a model it also keeps what the
-            # model was made from.
-            found = None
-            if not isinstance(asked, ModelAsked):
-                asked = with_ends(opened.replica, opened.replica.chosen(asked))
-                found = to_answer(opened.replica, asked)
+            asked = with_ends(replica, replica.chosen(asked))
+            if (known := self._kept.find(replica, asked)) is not None:
+                return opened, asked, known
+            since, found = replica.engine.n_changes, to_answer(replica, asked)
         if found is None:
             return opened, asked, None
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
+        with opened.lock:
+            self._kept.keep(replica, asked, answer, since=since)
         # Weights that are the only ones are found again: inference starts from them as well.
         self._remember(opened.meta, found.estimators)
         return opened, asked, answer

@@ -30,6 +30,11 @@ class LastUsed(Generic[_K, _V]):
         """Keep a value, the first one of its key."""
         self.get(key, lambda: value)
 
+    def drop(self, key: _K) -> None:
+        """Keep nothing of a key."""
+        with self._lock:
+            self._kept.pop(key, None)
+
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
         """The value of a key; made without a lock, so two threads may make it at once."""
         with self._lock:

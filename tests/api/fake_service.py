@@ -80,7 +80,7 @@ class FakeService:
         failures: the error that a method raises, by the method's name.
         outcome: what `ask` returns; many: what `ask_workload` returns.
         known: what `offer` returns; learnt: what learning a model returns.
-        stamp: what `version` returns.
+        stamp: how many events `version` says there are.
         calls: the arguments of each call, by the method's name.
     """
 
@@ -131,9 +131,9 @@ class FakeService:
         self._enter("dataset", name)
         return self._status(name)
 
-    def version(self, name: str) -> int:
+    def version(self, name: str) -> Stamp:
         self._enter("version", name)
-        return self.stamp
+        return Stamp(Budget(0, 0, 0), name, self.stamp, Standing(0, 0, 0, 0))
 
     @property
     def kept_statements(self) -> LastUsed[StatementKey, AnyStatement]:

@@ -103,7 +103,7 @@ def test_looking_after_a_server_takes_one_connection_in_all(state_dir: Path) -> 
         for _ in range(3):
             assert server.tend() == ""
         assert client.info("stats")["total_connections_received"] == n_before + 1
-        assert client.config_get("hz") == {"hz": "4"}
+        assert client.config_get("hz") == {"hz": "2"}
 
 
 def test_the_server_has_a_session_of_its_own(store_server: EmbeddedServer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import partial
 from typing import Final
 
@@ -78,7 +77,21 @@ class JobViews(Views):
         return json_reply(JobBody.of(found))
 
 
-class QuestionViews(Views):
+class _Keeping(Views):
+    """Views whose replies are kept while nothing changes."""
+
+    def _kept(
+        self, cache: AnswerCache, dataset: str, body: bytes, state: Stamp, terms: Terms
+    ) -> bytes | None:
+        """The reply to the same body, where nothing has changed since and nothing was charged."""
+        kept, key = cache.find(dataset, body), terms.idempotency
+        # Whoever waited for a job, or comes again under a key, is told what that cost.
+        if kept is None or kept.version != state or is_second_run():
+            return None
+        return kept.payload if key is None or self._service.is_new(dataset, key) else None
+
+
+class QuestionViews(_Keeping):
     """The views of questions, on one service.
 
     Args:
@@ -113,7 +126,9 @@ class QuestionViews(Views):
         body = read_body(request)
         # Read before the answer is computed: an answer kept under an older version is never used.
         version = self._service.version(dataset)
-        return self._ask(dataset, body, version)
+        terms = terms_of_request(dataset, body, wait_s=self._wait_s)
+        payload = self._kept(self._cache, dataset, body, version, terms)
+        return self._ask(dataset, body, version, terms) if payload is None else bytes_reply(payload)
 
     @operation(
         "/explain",
@@ -158,11 +173,10 @@ class QuestionViews(Views):
         )
         return json_reply(ProbabilityBody.of(found))
 
-    def _ask(self, dataset: str, body: bytes, version: Hashable) -> Response:
+    def _ask(self, dataset: str, body: bytes, version: Stamp, terms: Terms) -> Response:
         asked = QueryRequest.read(parse_object(body))
         requirement, looking = asked.requirement(), asked.looking()
         reading = asked.reading()
-        terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         parse = partial(self._service.parse, dataset, asked.query, at=asked.as_of or "")
         found = self._service.ask(
             dataset,
@@ -178,7 +192,9 @@ class QuestionViews(Views):
         if isinstance(found, JobStatus):
             return job_reply(found, terms.preference)
         payload = AnswerBody.of(found).model_dump_json().encode()
-        if terms.idempotency is None and _is_free(found):
+        # Under a key it may be the answer of an older state.
+        is_new = terms.idempotency is None or _is_at(found, version)
+        if is_new and _is_free(found):
             self._cache.keep(dataset, body, KeptAnswer(version, payload))
         return bytes_reply(payload)
 
@@ -187,7 +203,7 @@ def _is_free(answer: Answer) -> bool:
     return answer.source != "measured" and answer.charged_nano == 0
 
 
-class WorkloadViews(Views):
+class WorkloadViews(_Keeping):
     """The views of workloads, on one service.
 
     Args:
@@ -223,7 +239,7 @@ class WorkloadViews(Views):
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         # Read before the answer is computed, so that it is never kept under a later state.
         state = self._service.state(dataset)
-        if (payload := self._kept(dataset, body, state, terms)) is not None:
+        if (payload := self._kept(self._cache, dataset, body, state, terms)) is not None:
             return bytes_reply(payload)
         asked = WorkloadRequest.read(parse_object(body))
         workload = read_once("workload", Workload, partial(self._workload, dataset, asked))
@@ -242,14 +258,6 @@ class WorkloadViews(Views):
         if _is_of(found, state):
             self._cache.keep(dataset, body, KeptAnswer(state, payload))
         return bytes_reply(payload)
-
-    def _kept(self, dataset: str, body: bytes, state: Stamp, terms: Terms) -> bytes | None:
-        """The reply to the same body, where nothing has changed since and nothing was charged."""
-        kept, key = self._cache.find(dataset, body), terms.idempotency
-        # Whoever waited for a job, or comes again under a key, is told what that cost.
-        if kept is None or kept.version != state or is_second_run():
-            return None
-        return kept.payload if key is None or self._service.is_new(dataset, key) else None
 
     @operation(
         "/explain",
@@ -281,10 +289,12 @@ def _is_of(found: WorkloadAnswer, state: Stamp) -> bool:
     is_free = not found.charged_nano and all(
         a.source in ("history", "exact") for a in found.answers
     )
-    return is_free and (found.version, found.remaining_nano) == (
-        state.n_shown,
-        state.remaining_nano,
-    )
+    return is_free and _is_at(found, state)
+
+
+def _is_at(found: Answer | WorkloadAnswer, state: Stamp) -> bool:
+    """Whether an answer is of this state."""
+    return (found.version, found.remaining_nano) == (state.n_shown, state.remaining_nano)
 
 
 def _consistent(asked: WorkloadRequest, workload: Workload) -> ConsistentWorkload | None:

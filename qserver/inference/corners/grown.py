@@ -233,20 +233,19 @@ class GrownRows:
                 used[core.rows] = True
             before = list(later)
             for i, found in enumerate(self._dependent):
-                touched = self._noisy_rows(found)
-                if not later[i] and used[touched].any():
+                if not later[i] and used[touched := self._noisy_rows(found)].any():
                     later[i] = True
                     used[touched] = True
-                    used[self._row_of.view[found.entry]] = True
             if n_cores == len(cores) and before == later:
                 dependent = zip(self._dependent, later, strict=True)
                 return cores, [d for d, reached in dependent if reached], np.flatnonzero(used)
             n_cores = len(cores)
 
     def _noisy_rows(self, later: _Dependent) -> IntArray:
-        """The rows with noise that give a later row: only these join it to a question."""
-        used = (later.weights != 0.0) & (self._squares.view[: later.entry] > 0.0)
-        return np.asarray(self._row_of.view[: later.entry][used])
+        """A later row and the rows with noise that give it: only these join it to a question."""
+        n = later.entry + 1
+        used = (np.append(later.weights, 1.0) != 0.0) & (self._squares.view[:n] > 0.0)
+        return np.asarray(self._row_of.view[:n][used])
 
     @property
     def is_folded(self) -> bool:

@@ -29,7 +29,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr, solve, solve_triangular
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -48,6 +48,7 @@ from qserver.inference.given.normal import (
 
 _RANK = 1e-10
 _ZERO = 1e-10
+_AS_LARGE = 1e-9
 MOST_FREE: Final = 100
 """Most independent errors that keep their law; beyond these the smallest become a normal one."""
 
@@ -205,10 +206,12 @@ def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
     left, upper, order = qr(sums, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(upper))
     k = int(np.count_nonzero(sizes > _RANK * sizes.max(initial=1e-300)))
-    mixing = -solve_triangular(upper[:k, :k], upper[:k, k:])
-    given = solve_triangular(upper[:k, :k], (values @ left)[..., :k].T).T
+    told = np.empty((k, len(order)))
+    told[:, order] = upper[:k]
+    dependent, basis = _dependent(told)
+    mixing = -np.asarray(solve(told[:, dependent], told[:, basis]))
+    given = np.asarray(solve(told[:, dependent], (values @ left)[..., :k].T)).T
     mixing[np.abs(mixing) < _ZERO] = 0.0
-    dependent, basis = order[:k], order[k:]
     weights = all_weights[..., basis] + all_weights[..., dependent] @ mixing
     weights[np.abs(weights) < _ZERO * np.abs(all_weights).max(initial=0.0)] = 0.0
     rows, columns = _reached(mixing, _sizes(weights))
@@ -223,6 +226,29 @@ def _solved(known: KnownSums, inside: npt.NDArray[np.bool_]) -> Reduced:
         weights[..., :0],
         np.append(counts[basis][columns], counts[dependent][rows]),
     )
+
+
+def _dependent(sums: FloatArray) -> tuple[Places, Places]:
+    """Errors that follow from the others by independent sums, and the others, both in order.
+
+    They are the same ones whichever sums of the sums are known: whoever factored the rows in
+    another way draws the same points.
+
+    Args:
+        sums: shape (k, n).
+    """
+    k, n = sums.shape
+    rows = qr(sums.T, mode="economic")[0].T
+    left, found = np.square(rows).sum(axis=0), np.empty((k, n))
+    is_dependent = np.zeros(n, dtype=np.bool_)
+    for i in range(k):
+        # Of those that are as large but for rounding, the first one.
+        place = int(np.flatnonzero(left >= left.max() - _AS_LARGE)[0])
+        is_dependent[place] = True
+        found[i] = (rows[:, place] @ rows - found[:i, place] @ found[:i]) / np.sqrt(left[place])
+        left = np.maximum(left - np.square(found[i]), 0.0)
+        left[is_dependent] = -1.0
+    return np.flatnonzero(is_dependent), np.flatnonzero(~is_dependent)
 
 
 def _sizes(weights: FloatArray) -> FloatArray:

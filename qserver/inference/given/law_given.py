@@ -27,7 +27,7 @@ from qserver.query.asking.reading import USUAL_ERROR
 
 _FEW = 14
 _FOURTH_CUMULANT = 12.0
-_LEAST = 1e-14
+_LEAST, _DIGITS = 1e-14, 9
 _MOST = 30
 _SKEWNESS, _KURTOSIS = 0.0665, 0.023
 """Most that a unit of skewness and of excess kurtosis adds to a probability (Edgeworth)."""
@@ -69,7 +69,9 @@ class Parts:
 
         As many as it takes to leave out no more than that, the one that bears most first.
         """
-        order = np.argsort(-self.of_each, kind="stable")
+        # What differs by rounding alone stays in order: others draw the same points.
+        sizes = np.round(self.of_each / max(self.of_each.max(initial=0.0), _LEAST), _DIGITS)
+        order = np.argsort(-sizes, kind="stable")
         left = np.append(np.cumsum(self.of_each[order][::-1])[::-1], 0.0)
         n_used = min(_MOST, max(1, int(np.count_nonzero(left > left_out))))
         return order[:n_used], float(left[n_used])

@@ -51,13 +51,13 @@ class CellsAndRows:
     """Rows, and cells of tables as rows. Thread-safe.
 
     Args:
-        make: makes the rows when they are first needed, numbered from 0.
-        most_records: public cap on the number of records.
+        make: factors the rows when they are first needed.
+        lock: held while they are used.
     """
 
-    def __init__(self, make: Callable[[], Sequence[Measurement]], most_records: int) -> None:
-        self._lock = Lock()
-        self._make, self._most_records = make, most_records
+    def __init__(self, make: Callable[[], RowsInPlay], lock: Lock | None = None) -> None:
+        self._lock = Lock() if lock is None else lock
+        self._make = make
         self._rows: RowsInPlay | None = None
 
     def stated(self, wanted: Wanted) -> Stated | None:
@@ -83,7 +83,7 @@ class CellsAndRows:
 
     def _in_play(self) -> RowsInPlay:
         if self._rows is None:
-            self._rows = rows_in_play(self._make(), self._most_records)
+            self._rows = self._make()
         return self._rows
 
 

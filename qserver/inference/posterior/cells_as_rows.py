@@ -27,7 +27,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -77,11 +77,6 @@ def n_rows(measurement: AnyMeasurement) -> int:
     return 1 if isinstance(measurement, Measurement) else len(measurement.indices)
 
 
-def cells_as_rows(measurements: Iterable[AnyMeasurement]) -> list[Measurement]:
-    """The measurements, with cells of tables as rows, numbered anew."""
-    return numbered(_rows(measurements))
-
-
 def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
     """The rows that `numbered_places` names, numbered from 0."""
     found = list(rows)
@@ -89,7 +84,7 @@ def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
 
 
 def numbered_places(rows: Sequence[Measurement]) -> list[int]:
-    """Which of these rows are taken, in their new order.
+    """Which of these rows are taken, in their new order; `as_they_are` follows them one by one.
 
     Of the same row measured twice, as a cell or by itself, only the one with the least noise is
     taken: the other may be the same noise with more added, and then says nothing more. The noise of
@@ -107,13 +102,25 @@ def numbered_places(rows: Sequence[Measurement]) -> list[int]:
     return [*best.values(), *sums]
 
 
+def as_rows(
+    measurements: Iterable[AnyMeasurement], keeps: Callable[[AnyMeasurement], bool] | None = None
+) -> Iterator[Measurement]:
+    """The rows, and the cells of tables as rows under the ids of these.
+
+    Args:
+        keeps: whether a row, a cell or a whole measurement is among them; None for all.
+    """
+    rows = _rows(measurements if keeps is None else filter(keeps, measurements))
+    return rows if keeps is None else filter(keeps, rows)
+
+
 def _rows(measurements: Iterable[AnyMeasurement]) -> Iterator[Measurement]:
     for one in measurements:
         if isinstance(one, Measurement):
             yield one
             continue
-        for cell, (row, index) in enumerate(zip(_cells(one.partition), one.indices, strict=True)):
-            yield Measurement(cell, row, "", one.alpha_nano, one.step, index)
+        for row, index in zip(_cells(one.partition), one.indices, strict=True):
+            yield Measurement(one.id, row, "", one.alpha_nano, one.step, index)
 
 
 # A table that is raised or extended keeps its cells, and every new event asks for them again.
@@ -161,10 +168,6 @@ class NearPeriods:
         """The rows that are about these periods, numbered anew."""
         kept = filter(self.holds, rows)
         return [replace(row, id=number) for number, row in enumerate(kept)]
-
-    def cells_as_rows(self, measurements: Iterable[AnyMeasurement]) -> list[Measurement]:
-        """The rows and the tables' cells that are about these periods, numbered anew."""
-        return self.those(cells_as_rows(filter(self.holds, measurements)))
 
 
 def own_periods(queries: Sequence[LinearQuery], apart: int) -> NearPeriods:

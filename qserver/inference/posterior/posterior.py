@@ -264,6 +264,11 @@ class RowEstimate:
         return tuple(i for i, _ in (*self.weights, *self.beside))
 
     @property
+    def evidence(self) -> tuple[int, ...]:
+        """Ids of the measured rows and tables used, sorted."""
+        return tuple(sorted({*self.ids, *self.tables}))
+
+    @property
     def needs_storing(self) -> bool:
         """Whether the weights must be stored as an `Estimator` so that the answer stays free.
 

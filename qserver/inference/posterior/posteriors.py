@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.alike import Shapes
+from qserver.inference.posterior.as_they_are import AsTheyAre
 from qserver.inference.posterior.by_rows import (
     FAULTS_OF_FLOATS,
     ByWeights,
@@ -19,11 +20,11 @@ from qserver.inference.posterior.by_rows import (
     Together,
     Wanted,
     by_sums,
+    rows_in_play,
 )
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
     NearPeriods,
-    cells_as_rows,
     chosen,
     finest_and_others,
     linked,
@@ -49,6 +50,8 @@ _Cells = CellsAndRows | CellsOfTable
 
 _MOST_KNOWN, _MOST_WITH_CELLS, _MOST_TOGETHER = 1_024, 16, 8
 """A table of 1,000 numbers is among the known ones as a whole."""
+_OF_PERIODS = (-1,)
+"""What keys of periods begin with; others are ids of measurements."""
 
 
 class Posteriors:
@@ -65,20 +68,65 @@ class Posteriors:
     ) -> None:
         self._rows, self._measurements, self._apart = rows, measurements, apart
         self._known: OrderedDict[_Key, ToState] = OrderedDict()
-        self._with_cells: OrderedDict[tuple[int, ...], CellsAndRows] = OrderedDict()
+        self._as_they_are: OrderedDict[tuple[int, ...], AsTheyAre] = OrderedDict()
+        self._present: dict[tuple[int, ...], AsTheyAre] = {}
         self._together: OrderedDict[tuple[_Key, ...], Together | None] = OrderedDict()
         self._n_rows: int | None = None
+        self._kind_of_history = ""
         self._periods_of_rows: list[frozenset[int]] | None = None
         self._reach: Reach | None = None
         self._shapes: OrderedDict[tuple[int, ...], Shapes] = OrderedDict()
 
-    def clear(self) -> None:
-        """Forget all, since the history has changed."""
-        self._known.clear()
-        self._with_cells.clear()
+    def follow(self, changed: Collection[int], *, is_known: bool) -> set[int] | None:
+        """Forget what is no more so, since measurements are new or were refined.
+
+        Args:
+            changed: their ids.
+            is_known: whether nothing else has changed.
+
+        Returns:
+            The ids of all measurements that may say something else of some question now, these
+            among them; None for all.
+        """
         self._together.clear()
+        self._present.clear()
         self._shapes.clear()
         self._n_rows = self._periods_of_rows = self._reach = None
+        before, self._kind_of_history = self._kind_of_history, self._present_kind
+        is_alike = is_known and before == self._kind_of_history
+        touched = self._touched(changed) if is_alike else None
+        if touched is None:
+            self._known.clear()
+            return None
+        for key in [key for key in self._known if not touched.isdisjoint(_used(key))]:
+            del self._known[key]
+        return touched
+
+    @property
+    def _present_kind(self) -> str:
+        """How posteriors are found: of another kind of history they are so in another way."""
+        if not self._size:
+            return "rows"
+        return "cells" if self._size <= MOST_CELLS else "many cells"
+
+    def _touched(self, changed: Collection[int]) -> set[int] | None:
+        """As `follow`.
+
+        Where rows are known by the corners, only rows that depend on each other bear on each other;
+        else whatever meets in some cell, or in some period.
+        """
+        some = [self._measurements[i] for i in changed]
+        if any(one.alpha_nano == 0 for one in some):
+            return None
+        if self._kind_of_history == "rows":
+            return self._rows.reach(one.id for one in some if not _inside(one).is_zero)
+        if self._kind_of_history == "cells":
+            every = self._of(tuple(range(len(self._measurements))))
+            return every.touched(changed) if self._known or every.is_at_hand else None
+        if (apart := self._apart) is not None:
+            near = linked(own_periods(list(map(_inside, some)), apart), self._periods(apart))
+            return {one.id for one in self._measurements if near.holds(one)}
+        return {i for ids in self._in_reach.of_each(list(map(_inside, some))) for i in ids}
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
         """The posterior of a row, given the disagreements that bear on its estimate.
@@ -110,9 +158,8 @@ class Posteriors:
             key = _key(row, estimate, enough)
             if _has_law(estimate) and key not in self._known:
                 new[key] = Wanted(row, estimate.posterior, enough), estimate
-        reached = self._in_reach.of_each([wanted.row for wanted, _ in new.values()])
         alike = dict[Hashable, list[_Key]]()
-        for (key, pair), ids in zip(new.items(), reached, strict=True):
+        for (key, pair), ids in zip(new.items(), self._reached(list(new.values())), strict=True):
             trim(self._known, _MOST_KNOWN)
             if _is_of_one_table(pair[1], ids):
                 self._known[key] = ToState(Stated(pair[0].known, OF_POSTERIOR))
@@ -121,6 +168,13 @@ class Posteriors:
                 alike.setdefault(kind or key, []).append(key)
         for keys in alike.values():
             self._note([(key, *new[key]) for key in keys])
+
+    def _reached(self, found: Sequence[tuple[Wanted, RowEstimate]]) -> list[tuple[int, ...]]:
+        """What is in reach of each question; nothing where it would tell nothing."""
+        tells = any(estimate.tables and not estimate.ids for _, estimate in found)
+        if not tells and (len(found) == 1 or self._size <= MOST_CELLS):
+            return [()] * len(found)
+        return self._in_reach.of_each([wanted.row for wanted, _ in found])
 
     def _kind(self, row: LinearQuery, ids: tuple[int, ...]) -> Hashable:
         """Equal for questions that are alike; None where nothing is merged for them."""
@@ -137,19 +191,20 @@ class Posteriors:
 
     def _note(self, found: Sequence[tuple[_Key, Wanted, RowEstimate]]) -> None:
         """Note questions that are alike, or one by itself."""
-        ids = self._in_reach.of_each([wanted.row for _, wanted, _ in found[:1]])[0]
-        all_wanted = [wanted for _, wanted, _ in found]
-        make = partial(self._shapes_of(ids).alike, [wanted.row for wanted in all_wanted])
-        together = ManyAlike(make, all_wanted, self._rows.most_records)
+        all_wanted, firsts = [wanted for _, wanted, _ in found], list[list[_Way]]()
+        if len(found) > 1:
+            rows = [wanted.row for wanted in all_wanted]
+            make = partial(self._shapes_of(self._in_reach.of_each(rows[:1])[0]).alike, rows)
+            together = ManyAlike(make, all_wanted, self._rows.most_records)
+            firsts = [[partial(together.stated, place)] for place in range(len(found))]
         for place, (key, wanted, estimate) in enumerate(found):
             ways = self._ways(wanted, estimate)
             if isinstance(ways, Stated):
                 self._known[key] = ToState(ways)
                 continue
-            is_alike = len(found) > 1
-            first = [partial(together.stated, place)] if is_alike else []
+            first = firsts[place] if firsts else []
             compute = partial(_first, wanted, [*first, *ways])
-            self._known[key] = ToState(compute, is_alike=is_alike)
+            self._known[key] = ToState(compute, is_alike=bool(firsts))
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
         """Some estimates with what disagrees about them; None where that is not known."""
@@ -220,11 +275,11 @@ class Posteriors:
         if not n_cells:
             return []
         if near.n_rows(self._periods(apart)) + n_cells <= MOST_CELLS:
-            return [self._of_periods(near)]
+            return [self._of(near)]
         merged = self._merged(rows, used, near)
         ways = [self._made(merged)]
         if own.n_rows(self._periods(apart)) + self._n_cells(own) <= MOST_CELLS:
-            ways.append(self._of_periods(own))
+            ways.append(self._of(own))
         return [*ways, *self._refined(merged, used)]
 
     def _periods(self, apart: int) -> list[frozenset[int]]:
@@ -256,17 +311,8 @@ class Posteriors:
         """The last way, where estimates use tables: tables tell values apart, too."""
         return [self._made(partial(merged, refines=True))] if self._uses_tables(used) else []
 
-    def _of_periods(self, near: NearPeriods) -> CellsAndRows:
-        key = tuple(sorted(near.periods))
-        if key not in self._with_cells:
-            trim(self._with_cells, _MOST_WITH_CELLS)
-            self._with_cells[key] = self._made(
-                partial(near.cells_as_rows, tuple(self._measurements))
-            )
-        return self._with_cells[key]
-
     def _made(self, make: Callable[[], Sequence[Measurement]]) -> CellsAndRows:
-        return CellsAndRows(make, self._rows.most_records)
+        return CellsAndRows(lambda: rows_in_play(make(), self._rows.most_records))
 
     def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[_Cells]:
         """Cells and rows as they are; where they are too many, first merged for the questions.
@@ -281,7 +327,7 @@ class Posteriors:
         if self._size <= MOST_CELLS or self._uses_tables(used):
             ids = chosen(self._measurements, used)
         if ids is not None:
-            ways.append(self._as_they_are(ids))
+            ways.append(self._of(ids))
         else:
             ways += self._refined(self._merged(rows, used), used)
         if self._uses_tables(used):
@@ -289,12 +335,29 @@ class Posteriors:
             ways.append(CellsOfTable(make))
         return ways
 
-    def _as_they_are(self, ids: tuple[int, ...]) -> CellsAndRows:
-        if ids not in self._with_cells:
-            trim(self._with_cells, _MOST_WITH_CELLS)
-            some = [self._measurements[i] for i in ids]
-            self._with_cells[ids] = self._made(partial(cells_as_rows, some))
-        return self._with_cells[ids]
+    def _of(self, which: NearPeriods | tuple[int, ...]) -> AsTheyAre:
+        """The rows and cells of these periods, or of these measurements, as they are."""
+        key = (*_OF_PERIODS, *sorted(which.periods)) if isinstance(which, NearPeriods) else which
+        if key not in self._present:
+            trim(self._as_they_are, _MOST_WITH_CELLS)
+            self._present[key] = self._as_they_are[key] = self._followed(key, which)
+        return self._present[key]
+
+    def _followed(self, key: tuple[int, ...], which: NearPeriods | tuple[int, ...]) -> AsTheyAre:
+        """They by an earlier version, where one is known that became these."""
+        of_periods = isinstance(which, NearPeriods)
+        keeps = which.holds if isinstance(which, NearPeriods) else None
+        some = self._measurements if of_periods else [self._measurements[i] for i in key]
+        before = next(
+            (
+                old
+                for old, one in reversed(self._as_they_are.items())
+                if (old == key if of_periods else old[:1] != _OF_PERIODS) and one.becomes(some)
+            ),
+            None,
+        )
+        found = None if before is None else self._as_they_are.pop(before)
+        return AsTheyAre(some, self._rows.most_records, keeps=keeps, before=found)
 
     def _uses_tables(self, used: Sequence[int]) -> bool:
         return any(isinstance(self._measurements[i], TableMeasurement) for i in used)
@@ -311,6 +374,16 @@ class Posteriors:
 def _key(row: LinearQuery, estimate: RowEstimate, enough: float) -> _Key:
     known = estimate.posterior
     return (row, known.estimate, known.allowance, estimate.weights, estimate.tables, enough)
+
+
+def _used(key: _Key) -> set[int]:
+    """The ids of what an estimate was made from."""
+    return {*(i for i, _ in key[3]), *key[4]}
+
+
+def _inside(one: AnyMeasurement) -> LinearQuery:
+    """The row, or what a table has cells of."""
+    return one.row if isinstance(one, Measurement) else one.partition.inside
 
 
 def _has_law(estimate: RowEstimate) -> bool:

@@ -76,9 +76,9 @@ class Play:
         self._alphas = dict(zip(ids, alphas.tolist(), strict=True))
         self.left_out: set[int] = set()
         self.grown = GrownRows(rows, base, first.scales * rows.units)
-        self._ids, self._steps = GrowingArray.of(first.ids), GrowingArray.of(first.steps)
+        self._ids = GrowingArray.of(first.ids)
         # Refinements write into these.
-        self._scales = GrowingArray.of(first.scales.copy())
+        self._scales, self._steps = (GrowingArray.of(a.copy()) for a in (first.scales, first.steps))
         self._answers = GrowingArray.of(first.answers.copy())
 
     @classmethod
@@ -177,15 +177,18 @@ class Play:
                 self.left_out.add(number)
             return
         self._scales.view[place] = measurement.scale
+        self._steps.view[place] = measurement.lattice_allowance
         self._answers.view[place] = measurement.value_float
         old = self._alphas[number]
-        if old and measurement.alpha_nano > old:
+        if not old or measurement.alpha_nano == old:
+            return
+        if not measurement.is_public:
             lowered = measurement.scale * measurement.alpha_nano / old
             unit = vector.unit
             if self.grown.refine(place, old=lowered * unit, new=measurement.scale * unit):
                 self._alphas[number] = measurement.alpha_nano
-            else:
-                self.left_out.add(number)
+                return
+        self.left_out.add(number)
 
     def directions(self, weights: FloatArray) -> FloatArray | None:
         """Weights on rows as measured that give nothing of the truth; None if these are many.

@@ -245,6 +245,15 @@ class RowsInPlay:
             error=self._bias.error(vector, found) + shift,
         )
 
+    def reach(self, ids: Iterable[int]) -> set[int] | None:
+        """The rows that depend on each other and on some of these, which are among them.
+
+        None where that is not known: a row is not in play, or it is public.
+        """
+        asked = set(ids)
+        in_play = all(self._play.holds(i) and not self._live[i].is_public for i in asked)
+        return asked.union(self._play.in_reach(asked)) if in_play else None
+
     def known_sums(self, *weights: Weights) -> KnownSums | ManySums:
         """An error by weights on rows, or several, and the known sums of errors that bear on it.
 

@@ -1,17 +1,23 @@
-"""Smooth numbers by the present history, each computed once for one version of it."""
+"""Smooth numbers by the present history, each computed once while nothing bears on its sums."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from weakref import ref
 
 from qserver.answering.answer import most_records
-from qserver.answering.smooth import KnownParts, SmoothKnown, SmoothOf, known_parts
+from qserver.answering.smooth import KnownParts, KnownRow, SmoothKnown, SmoothOf, known_parts
+from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.part_law import PartLaw
+from qserver.query.primitive import Primitive
 from qserver.service.cells.computed import Computed
 from qserver.service.datasets import OpenDatasets
+from qserver.service.last_used import LastUsed
 
 _At = tuple[str, int, int]
-"""Snapshot, version, and which numbers are drawn together: their draws depend on all of them."""
+"""Snapshot, the version that their sums were read at, and which numbers are drawn together: their
+draws depend on all of them."""
 _Key = tuple[_At, SmoothOf, float]
 
 
@@ -19,6 +25,22 @@ _Cache = Computed[_Key, SmoothKnown]
 _Parts = dict[float, KnownParts]
 _MOST_STATEMENTS = 8
 """Most statements whose draws are kept: a thousand sums have 4,000 each, 32 MB. Not measured."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What history said of the sums of a statement at a version, after so many changes."""
+
+    engine: ref[InferenceEngine]
+    since: int
+    version: int
+    known: Sequence[KnownRow]
+
+    def is_so_in(self, engine: InferenceEngine) -> bool:
+        """Whether it says the same now."""
+        ids = {i for one in self.known for i in one.estimate.evidence}
+        keys = [one.row.key for one in self.known]
+        return engine is self.engine() and engine.is_unchanged(self.since, ids, keys)
 
 
 class SmoothView:
@@ -73,26 +95,38 @@ class SmoothNumbers:
         self._parts: Computed[tuple[str, int, Sequence[SmoothOf]], _Parts] = Computed(
             _MOST_STATEMENTS
         )
+        self._read = LastUsed[tuple[str, Sequence[SmoothOf]], _Read](_MOST_STATEMENTS)
 
     def view(self, name: str, ones: Sequence[SmoothOf]) -> SmoothView:
         """What is known of some numbers now; in another order they have other draws."""
         opened, ones = self._datasets.refresh(name), tuple(dict.fromkeys(ones))
+        replica, snapshot = opened.replica, opened.meta.snapshot
         with opened.lock:
-            at = opened.meta.snapshot, opened.replica.present.n_shown, hash(ones)
+            before, version = self._read.find((snapshot, ones)), replica.present.n_shown
+            if before is not None and before.is_so_in(replica.engine):
+                version = before.version
 
         def read() -> _Parts:
-            confidences = {one.confidence for one in ones}
             with opened.lock:
-                return {
+                since = replica.engine.n_changes
+                found = {
                     c: known_parts(
-                        opened.replica.engine,
+                        replica.engine,
                         [one for one in ones if one.confidence == c],
-                        seed=at[0],
+                        seed=snapshot,
                     )
-                    for c in sorted(confidences)
+                    for c in sorted({one.confidence for one in ones})
                 }
+            known = [one for parts in found.values() for one in parts.known.values()]
+            # What is not known yet may be told by anything that is bought.
+            self._read.drop((snapshot, ones))
+            if all(row.is_zero or row.key in found[c].known for c, row in _rows(ones)):
+                kept = _Read(ref(replica.engine), since, version, known)
+                self._read.keep((snapshot, ones), kept)
+            return found
 
-        key = (*at[:2], ones)
+        key = snapshot, version, ones
+        at = snapshot, version, hash(ones)
         return SmoothView(at, self._cache, lambda: self._parts.of(key, read))
 
     def n_losses(self, name: str) -> int:
@@ -110,3 +144,8 @@ class SmoothNumbers:
         opened = self._datasets.refresh(name)
         with opened.lock:
             return most_records(opened.replica)
+
+
+def _rows(ones: Sequence[SmoothOf]) -> list[tuple[float, Primitive]]:
+    """The sums of these numbers, each with the confidence of its number."""
+    return [(one.confidence, row) for one in ones for row in one.rows]

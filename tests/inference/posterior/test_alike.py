@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior import by_rows
 from qserver.inference.posterior.alike import Shapes
 from qserver.inference.posterior.posterior import RowEstimate, Stated
 from qserver.query.linear import LinearQuery, linear_query, total_query
@@ -18,6 +17,7 @@ from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from tests.inference.histories import measured
+from tests.inference.posterior.test_posteriors import factored_rows
 
 SIZES = (60, 4, 3)
 STEP = Fraction(1, 1 << 20)
@@ -108,15 +108,8 @@ def test_they_are_those_found_one_by_one(seed: int) -> None:
 
 def test_rows_are_combined_once_for_all_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty cells of a table beside its margin: once, and not twenty times."""
-    engine, made = InferenceEngine(SIZES), list[int]()
+    engine, made = InferenceEngine(SIZES), factored_rows(monkeypatch)
     engine.extend(history(1, has_rows=False, is_total=False))
-    make = by_rows.rows_in_play
-
-    def counted(rows: list[Measurement], most_records: int) -> object:
-        made.append(len(rows))
-        return make(rows, most_records)
-
-    monkeypatch.setattr(by_rows, "rows_in_play", counted)
     asked = [
         primitive(linear_query(SIZES, [(1, {0: indicator(60, [a]), 1: indicator(4, [b])})]))
         for a, b in product(range(5), range(4))

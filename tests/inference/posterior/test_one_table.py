@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 
 import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import ENOUGH
-from qserver.inference.posterior.by_rows import CellsAndRows, Wanted
-from qserver.inference.posterior.cells_as_rows import cells_as_rows
+from qserver.inference.posterior.as_they_are import AsTheyAre
+from qserver.inference.posterior.by_rows import Wanted
 from qserver.inference.posterior.posterior import Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
@@ -35,7 +34,7 @@ def _both(events: list[AnyMeasurement], query: LinearQuery) -> tuple[Stated, Sta
     engine.extend(events)
     estimate = engine.estimate(row, confidence=0.95)
     assert estimate is not None
-    every = CellsAndRows(partial(cells_as_rows, events), engine.in_play.most_records)
+    every = AsTheyAre(events, engine.in_play.most_records)
     alone = every.stated(Wanted(row.row, estimate.posterior, ENOUGH))
     assert alone is not None
     return engine.stated(row, estimate), alone
@@ -52,7 +51,7 @@ def test_a_question_of_one_table_is_answered_without_combining_its_cells(
     assert found.statement.law == "posterior"
     ends, expected = found.posterior.interval(0.95), alone.posterior.interval(0.95)
     assert [ends.low, ends.high] == pytest.approx([expected.low, expected.high], abs=1e-9)
-    monkeypatch.setattr(CellsAndRows, "stated", lambda *_: pytest.fail("cells were combined"))
+    monkeypatch.setattr(AsTheyAre, "stated", lambda *_: pytest.fail("cells were combined"))
     engine, row = InferenceEngine(SIZES), primitive(query)
     engine.extend([TABLE])
     estimate = engine.estimate(row, confidence=0.95)
