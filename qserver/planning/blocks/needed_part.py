@@ -61,7 +61,7 @@ def least_whole(
     below, above = inf, ratio(high)
     while above > 1.0:
         low, below = high, above
-        high = high + max(1, ceil(high * min(1.0, PLANNER.beyond * above - 1.0)))
+        high = high + max(1, ceil(high * min(1.0, (1.0 + PLANNER.near) * above - 1.0)))
         if high > most or effort.is_spent:
             return None
         above = ratio(high)
@@ -81,7 +81,8 @@ def least_whole(
 def _between(low: int, below: float, high: int, above: float, n: int) -> int:
     """The number to try in step n: near where the power through both ends is 1."""
     middle = (low + high) // 2
-    if (n + 1) % PLANNER.bisect_every and 0.0 < above < 1.0:
+    # Every fourth step halves the interval, so that the search ends for any function.
+    if (n + 1) % 4 and 0.0 < above < 1.0:
         # At first only the upper end is known; a half-width falls like 1 / alpha at most.
         slope = log(low / high) / log(below / above) if low and isfinite(below) else -1.0
         near = high * above**-slope
@@ -256,7 +257,7 @@ class Need:
 
     def priced(self, purchase: Purchase) -> Priced:
         """The purchase with its price; the work is counted."""
-        self.effort.add(PLANNER.price_work)
+        self.effort.add(PLANNER.evaluation_work)
         return self.holdings.priced(purchase)
 
     def part_beside(
@@ -385,7 +386,7 @@ class _Useful:
             effort.add(PLANNER.evaluation_work)
             return half_width(self.raises(part)) / self.want.half_width
 
-        most = int(PLANNER.largest_part * PLANNER.parts)
+        most = int(PLANNER.largest * PLANNER.parts)
         return least_whole(ratio, low=low, high=high, most=most, effort=effort)
 
 
@@ -436,7 +437,7 @@ class _Rest:
         first = alpha_nano_up(self.alpha)
         # Multiples of this differ by a part of 2^-16 or less.
         unit = 1 << max(0, first.bit_length() - 17)
-        most = int(PLANNER.largest_row * first) // unit
+        most = int(PLANNER.largest * first) // unit
         planned = self._planned()
         if planned is None:
             return None

@@ -110,8 +110,8 @@ def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> 
     blocks = candidates(holdings, wants)
     problem = _problem(holdings, wants, blocks)
     start = problem.scaled(np.ones(len(blocks)))
-    alphas = problem.solve(start, steps=PLANNER.rough_steps, annealed=True)
-    effort.add(problem.work * PLANNER.rough_steps / PLANNER.base_steps)
+    alphas = problem.solve(start, steps=PLANNER.base_steps // 3, annealed=True)
+    effort.add(problem.work / 3.0)
     return problem.price(alphas) - problem.price(problem.floors)
 
 
@@ -129,7 +129,7 @@ def uses(holdings: Holdings, star: Star, wants: Sequence[Want]) -> FloatArray:
 
 def serves(holdings: Holdings, star: Star, wants: Sequence[Want]) -> bool:
     """Whether the star meets all of these requirements, as nearly as stars are calibrated."""
-    return float(uses(holdings, star, wants).max()) <= 1.0 + PLANNER.calibration_off
+    return float(uses(holdings, star, wants).max()) <= 1.0 + PLANNER.near
 
 
 def everything(holdings: Holdings, star: Star, row: Priced | None = None) -> Priced:
@@ -160,7 +160,7 @@ def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
     kept: list[Want] = []
     for want in reversed(wants):
         more = components | want.energies.keys()
-        if len(more) > PLANNER.most_components and kept:
+        if len(more) > PLANNER.most_fitted and kept:
             continue
         components = more
         kept.append(want)
@@ -206,7 +206,7 @@ def _calibrate(
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
     blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
     # A base that was written down on another lattice may not reach every requirement.
-    reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.reached_use))
+    reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.unmet))
     binding = reached[np.argsort(-use[reached])[: PLANNER.calibrated_wants]]
     changes = [wants[i].calibrate(blocks) for i in binding]
-    return any(abs(c - 1.0) > PLANNER.calibration_off for c in changes)
+    return any(abs(c - 1.0) > PLANNER.near for c in changes)
