@@ -159,7 +159,7 @@ class PlannerConstants:
 
     uneven_starts: tuple[int, ...] = (4, 5, 6, 8)
     """Numbers of equal parts that the search starts from. Not measured alone: the whole search
-    lowers the second batch of `apex` from 0.0595 to 0.0538."""
+    lowered the second batch of `apex` from 0.0595 to 0.0538."""
 
     uneven_shares: tuple[float, ...] = (0.45, 0.5, 0.55)
     """Shares of the price that cells get. Measured on `apex`: with .5, .45 or .55 alone the second
