@@ -341,10 +341,8 @@ class Replica:
         Args:
             effort: counts the work.
         """
-        plans = list[Plan]()
-        for plan in plans_apart(
-            self.holdings, questions, self._of_many, Effort(PLANNER.apart_work, effort)
-        ):
+        plans, most = list[Plan](), PLANNER.work_part * PLANNER.workload_work
+        for plan in plans_apart(self.holdings, questions, self._of_many, Effort(most, effort)):
             if plan is None:
                 return None
             plans.append(proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano))

@@ -21,6 +21,7 @@ from qserver.query.calendar.sealed import on_periods, periods_of
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
+from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow
 
@@ -97,10 +98,10 @@ class _Level:
         high = 1
         while not self._meets(high):
             high *= 4
-            if high > PLANNER.most_alpha_apart_nano:
+            if high > PLANNER.public_alpha * NANO:
                 return None
         low = high // 4
-        while high - low > max(1, high >> PLANNER.period_bits):
+        while high - low > max(1, high // PLANNER.parts):
             middle = (low + high) // 2
             low, high = (low, middle) if self._meets(middle) else (middle, high)
         return high

@@ -27,8 +27,6 @@ from qserver.records.answer import PlanKind
 from qserver.records.charge import Charge
 from qserver.records.plan import PlannedRow
 
-_EVALUATION = Fraction(10**8 + 1, 10**8)
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -152,7 +150,7 @@ class RowCandidates:
         weights: Weights = ((number, 1.0),)
         if self._half_width(weights, {number: alpha}, start.row.step) > self.target:
             # The half-width is evaluated to the long side, by a part that is far less than this.
-            alpha = ceil(alpha * _EVALUATION)
+            alpha = ceil(alpha * Fraction(1.0 + PLANNER.rounding))
         if alpha > start.old_alpha_nano:
             kind: PlanKind = "refined" if start.old_alpha_nano else "fresh"
             yield Candidate(kind, (start.raised(alpha),), self._numbered(weights))
@@ -190,7 +188,7 @@ class RowCandidates:
         for i, _ in weights:
             row = self.question.row.row if i == NEW else self.engine.measurement(i).row
             after = self.ledger.spent_after([Charge(row, probe, "plan")])
-            prices[i] = max(PLANNER.least_row_price, (after - spent) / probe)
+            prices[i] = max(PLANNER.small_part, (after - spent) / probe)
         return prices
 
     def _checked(self, refined: Refined) -> Iterator[Candidate]:

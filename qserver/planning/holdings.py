@@ -116,7 +116,8 @@ class Holdings:
             # If the number of records is fixed, their total costs nothing; it is either worth
             # nothing or public already.
             return (
-                self.cost_of(block) > PLANNER.free_cost or block in self.engine.tables.public_blocks
+                self.cost_of(block) > PLANNER.negligible
+                or block in self.engine.tables.public_blocks
             )
         return self._n_cells(block) <= MAX_TABLE_CELLS
 
@@ -129,7 +130,7 @@ class Holdings:
         if not {axis for axis, _ in block} <= neighbours.alike:
             return 2.0 * k
         # A tiny cost in place of zero keeps the arithmetic finite.
-        return k if neighbours.null_cell else PLANNER.free_cost
+        return k if neighbours.null_cell else PLANNER.negligible
 
     @cached_property
     def table_periods(self) -> frozenset[int] | None:
@@ -224,10 +225,10 @@ class Holdings:
         tables, own = self.engine.tables, self.own(query)
         known = tables.known(query, own, row_alpha_nano=start.old_alpha_nano, step=start.row.step)
         alpha = known.least_row_alpha(target, confidence=confidence)
-        for room in (1.0, PLANNER.evaluation_room):
+        for room in (1.0, 1.0 + PLANNER.rounding):
             if not alpha < float("inf"):
                 break
-            row = start.raised(alpha_nano_up(max(alpha, PLANNER.least_alpha) * room))
+            row = start.raised(alpha_nano_up(max(alpha, PLANNER.tiny) * room))
             then = tables.known(query, own, row_alpha_nano=row.alpha_nano, step=row.step)
             if then.half_width(confidence) <= target:
                 return row
@@ -239,12 +240,12 @@ class Holdings:
         None where the row's lattice is too coarse.
         """
         row, start = question.row, self.start(question.row)
-        step = PLANNER.roomy_steps * start.row.step
+        step = 2 * start.row.step  # one for the lattice, as `allocation` proves, one for rounding
         try:
             alpha = fresh_alpha_nano(question.requirement, multiplier=row.multiplier, step=step)
         except CapacityError:
             return None
-        return start.raised(ceil(alpha * Fraction(PLANNER.evaluation_room)))
+        return start.raised(ceil(alpha * Fraction(1.0 + PLANNER.rounding)))
 
     def raises(
         self,
@@ -256,7 +257,7 @@ class Holdings:
         """Alphas in nano-epsilon of the blocks that are below `part` of these, rounded up."""
         tables, found = self.engine.tables, {}
         for block in alphas if only is None else only:
-            after = alpha_nano_up(max(alphas[block] * part, PLANNER.least_alpha))
+            after = alpha_nano_up(max(alphas[block] * part, PLANNER.tiny))
             is_more = after > tables.alpha_nano.get(block, 0)
             if is_more and block not in tables.public_blocks and self.may_raise(block):
                 found[block] = after
@@ -383,7 +384,7 @@ class Holdings:
             if cell is not None and row.step == table.step
         ]
         better = [s for s in found if s.alpha_nano > table.old_alpha_nano]
-        best = sorted(better, key=lambda s: (-s.alpha_nano, s.cell))[: PLANNER.most_sources]
+        best = sorted(better, key=lambda s: (-s.alpha_nano, s.cell))[: PLANNER.most_choices]
         return replace(table, sources=tuple(sorted(best, key=lambda s: s.cell)))
 
 

@@ -249,7 +249,7 @@ def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _
     """
     holdings, estimate = ways.holdings, ways.estimate
     n_rows = 0 if estimate is None else len(estimate.weights)
-    effort.add(PLANNER.rows_alone_work + PLANNER.row_of_history_work * n_rows)
+    effort.add(2.0 * PLANNER.evaluation_work + PLANNER.row_of_history_work * n_rows)
     best = sound("own row", lambda: _best(holdings, None, ways.own_rows()), holdings.on_fault)
     is_free = best is not None and best.priced.price_nano == 0
     most = PLANNER.most_priced_rows if is_free else None

@@ -87,5 +87,5 @@ def test_the_plan_by_rows_alone_is_counted_and_never_ended() -> None:
     by_rows = replace(snapshot.plan_by_rows(*asked), estimate=None)
     assert planned(snapshot, asked, none).rows == by_rows.rows
     planned(snapshot, asked, counted)
-    assert counted.done >= PLANNER.rows_alone_work
-    assert PLANNER.rows_alone_work <= none.done <= counted.done
+    assert counted.done >= PLANNER.evaluation_work
+    assert PLANNER.evaluation_work <= none.done <= counted.done

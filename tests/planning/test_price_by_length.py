@@ -9,6 +9,7 @@ import pytest
 
 from qserver.planning.blocks.needed_part import least_whole
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.effort import Effort
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
@@ -75,7 +76,8 @@ def test_the_least_whole_number_does_not_depend_on_the_guess(floor: float) -> No
     for guess in (1, 2, 137, 138, 139, 400, 5000):
         assert least_whole(ratio, low=0, high=guess, most=10_000) == least
     assert least_whole(ratio, low=0, high=10, most=100) is None
-    assert least_whole(ratio, low=0, high=10, most=10_000, is_over=lambda n: n > 30) is None
+    spent = Effort(limit=1.0, done=2.0)
+    assert least_whole(ratio, low=0, high=10, most=10_000, effort=spent) is None
 
 
 def test_a_class_whose_questions_no_table_answers_has_no_base() -> None:

@@ -146,18 +146,23 @@ def test_a_question_that_cannot_be_paid_is_quoted_and_changes_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_once_no_row_fits_no_base_is_fitted_for_a_question_that_is_refused(
+def test_once_no_row_fits_the_demand_is_not_looked_at_for_a_question_that_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Such a fit took most of the time of a refused question, and found nothing that fits."""
+    """It took most of the time of a refused question, and found nothing that fits."""
     generator, snapshot = random.Random(6), Snapshot(SIZES, limit_nano=int(0.2 * NANO))
-    fits = list[int]()
+    fits, followed = list[int](), scopes.Scope.follow
 
     def counted(*args: Any, **kwargs: Any) -> Star:
         fits.append(1)
         return fit_star(*args, **kwargs)
 
+    def counted_scope(*args: Any) -> None:
+        fits.append(1)
+        followed(*args)
+
     monkeypatch.setattr(scopes, "fit_star", counted)
+    monkeypatch.setattr(scopes.Scope, "follow", counted_scope)
     n_refused = n_fits_before = 0
     for _ in range(20):
         query, requirement = random_question(generator)

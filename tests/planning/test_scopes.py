@@ -43,7 +43,7 @@ def test_a_scope_is_known_alike_whether_it_was_followed_or_is_met_now(
         plan = snapshot.plan(asked.query, asked.requirement)
         tables += len(plan.tables)
         with monkeypatch.context() as patch:
-            patch.setattr(scopes, "PLANNER", replace(PLANNER, kept_scopes=1))
+            patch.setattr(scopes, "PLANNER", replace(PLANNER, kept=1))
             again = snapshot.replayed().plan(asked.query, asked.requirement)
         assert _bare(again) == _bare(plan)
         snapshot.carry_out(plan, asked.query)

@@ -140,7 +140,7 @@ def test_no_level_is_sought_where_it_cannot_serve(questions: list[Question]) -> 
 
 
 def test_no_level_is_sought_on_an_attribute_too_long_to_learn_of() -> None:
-    size = PLANNER.most_learnt_values + 1
+    size = PLANNER.most_values + 1
     rows = [
         primitive(linear_query((size,), [(1, {0: interval(size, 0, i)})])) for i in range(1, 20)
     ]

@@ -29,7 +29,7 @@ def demand_of(earlier: DatasetMeta, reader: Store) -> DemandOf:
     """
     kept, n_kept = list[tuple[str, int]](), 0
     for snapshot, n in ((earlier.snapshot, reader.n_paid(earlier)), *reversed(earlier.demand_of)):
-        if n and n_kept < PLANNER.most_earlier:
+        if n and n_kept < PLANNER.most_fitted:
             kept.append((snapshot, n))
             n_kept += n
     return tuple(reversed(kept))

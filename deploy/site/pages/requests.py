@@ -95,8 +95,9 @@ def _of_questions() -> Iterator[Bounds]:
     steps = f"{consistency.MAX_STEPS:,} steps on {consistency.MAX_CELLS:,} cells"
     known = f"history alone; with `consistent` {steps}"
     yield Bounds((f"POST {_DATASET}/workload",), many, known, f"{question.MAX_QUESTIONS:,} answers")
+    apart = PLANNER.work_part * PLANNER.workload_work
     units = (
-        f"{PLANNER.workload_work:,.0f} units for a plan, {PLANNER.apart_work:,.0f} one by one, "
+        f"{PLANNER.workload_work:,.0f} units for a plan, {apart:,.0f} one by one, "
         f"prices one by one within {explain.APART_WORK:,.0f}, two other lengths if that takes at "
         f"most {explain.CURVE_WORK:,.0f}"
     )

@@ -133,7 +133,7 @@ class BaseProblem:
     def revived(self, alphas: FloatArray) -> FloatArray:
         """The alphas with a little of every block, so that no block stays at zero for ever."""
         largest = float((alphas - self.floors).max(initial=0.0))
-        return np.maximum(alphas, PLANNER.revived_part * largest)
+        return np.maximum(alphas, PLANNER.small_part * largest)
 
     def solve(
         self, start: FloatArray, *, steps: int = PLANNER.base_steps, annealed: bool = False
@@ -183,7 +183,7 @@ class BaseProblem:
     def _inverse(self, alphas: FloatArray) -> FloatArray:
         """1 / lambda_j, shape (..., C), for alphas of shape (..., B)."""
         # 1e-100 in place of 0 avoids zero times infinity.
-        return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, PLANNER.nothing_known))
+        return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, PLANNER.tiny))
 
 
 @dataclass(eq=False)

@@ -106,7 +106,7 @@ def want_of(
     n_parts = len(row.row.terms) ** 2
     for axis in axes:
         n_parts *= holdings.lattice.chains[axis].n_levels
-        if n_parts > PLANNER.most_parts:
+        if n_parts > PLANNER.most_choices:
             return None
     pattern = holdings.pattern(row)
     if pattern is None or not _has_table(holdings, pattern):

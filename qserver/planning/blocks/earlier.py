@@ -72,7 +72,7 @@ class EarlierDemand:
     @cached_property
     def asked(self) -> tuple[PaidQuestion, ...]:
         """All of them, or the last ones where there are many."""
-        return tuple(chain.from_iterable(self.snapshots))[-PLANNER.most_earlier :]
+        return tuple(chain.from_iterable(self.snapshots))[-PLANNER.most_fitted :]
 
     def offer(
         self,

@@ -123,10 +123,10 @@ class Sightings:
         If ranges or sets are drawn at random from a short attribute, all of them return soon. But
         they tell nearly all values apart, and no level of fewer parts serves them.
         """
-        if self.novelty > PLANNER.most_novel:
+        if self.novelty > 0.5:
             return False
         classes = axis_classes(0, list(self.counts)) if self.counts else None
-        return classes is not None and classes.n * PLANNER.values_per_class <= self.size
+        return classes is not None and 2 * classes.n <= self.size
 
     @cached_property
     def splits(self) -> list[NDArray[np.int64]]:
@@ -157,8 +157,6 @@ def learnt_chain(axis: int, seen: Sightings, bought: Sequence[Labels]) -> Chain 
     Args:
         bought: partitions of this attribute that are measured, in that order.
     """
-    if seen.size < PLANNER.least_learnt_values:
-        return None
     levels = nested_levels(seen.size, bought)
     is_new = not has_levels(default_chain(single_values(axis, seen.size)), levels)
     if not seen.is_repeated and not is_new:
@@ -254,7 +252,7 @@ def uneven_chain(
         return None
     n, size = n_parts(cells), len(cells)
     known = {x.tobytes() for x in (cells, np.zeros(size, np.intp), np.arange(size, dtype=np.intp))}
-    if n < PLANNER.uneven_least_cells or n * len(asked) > PLANNER.uneven_entries:
+    if n * len(asked) > PLANNER.uneven_entries:
         return None
     if any(labels.tobytes() not in known for labels in measured(axis)):
         return None
@@ -266,7 +264,7 @@ def _cells(axis: int, asked: Sequence[PaidQuestion]) -> Labels | None:
     """Cells of values that no question tells apart; None if there are too many values."""
     terms = [t.by_axis for q in asked for t in q.row.terms]
     vectors = list(dict.fromkeys(t[axis] for t in terms if axis in t))
-    if vectors[0].size > PLANNER.most_learnt_values:
+    if vectors[0].size > PLANNER.most_values:
         return None
     try:
         return labels_of(axis_classes(axis, vectors).dense)
@@ -300,7 +298,7 @@ class _Search:
         weights = np.array([_on_cells(axis, q, first) for q in asked])
         sums = np.concatenate([np.zeros((len(asked), 1)), np.cumsum(weights, axis=1)], axis=1)
         targets = np.square(np.array([q.half_width for q in asked], dtype=np.float64))
-        power = max(PLANNER.uneven_least_power, -log(min(1.0 - q.confidence for q in asked)))
+        power = max(1.0, -log(min(1.0 - q.confidence for q in asked)))
         return cls(cells, sums, np.square(weights).sum(axis=1), targets, power)
 
     def best(self, effort: Effort) -> Labels | None:
@@ -323,7 +321,7 @@ class _Search:
         step, best = max(1, n // PLANNER.uneven_first_step), (self._price(cuts), cuts)
         while self.n_prices < PLANNER.uneven_prices:
             found = min(((self._price(c), c) for c in _changes(best[1], n, step)), default=best)
-            if found[0] < best[0] * (1.0 - PLANNER.uneven_better):
+            if found[0] < best[0] * (1.0 - PLANNER.noticeable):
                 best = found
             elif step == 1:
                 break
@@ -335,7 +333,7 @@ class _Search:
         """Price of these parts with cells below, at the best share; for comparisons only."""
         ends = np.array([0, *cuts, self.sums.shape[1] - 1])
         self.n_prices += 1
-        self.work += PLANNER.uneven_work + PLANNER.uneven_entry_work * len(ends) * len(self.targets)
+        self.work += PLANNER.step_work + PLANNER.product_work * len(ends) * len(self.targets)
         inside = np.square(np.diff(self.sums[:, ends], axis=1))
         return min(self._at_share(s, inside, np.diff(ends)) for s in PLANNER.uneven_shares)
 
@@ -424,7 +422,7 @@ class Learner:
         found = self._found(holdings, sightings(read))
         if len(found) == 1:
             return found[0]
-        asked = read[-PLANNER.compared_questions :]
+        asked = read[-PLANNER.sample :]
         left = [left_on(seen_on(holdings, lattice), asked, Effort()) for lattice in found]
         best = min(range(1, len(found)), key=left.__getitem__)
         return found[best] if left[best] < PLANNER.learnt_worth * left[0] else found[0]
@@ -466,7 +464,7 @@ class Learner:
     def _found(self, holdings: Holdings, every: Mapping[int, Sightings]) -> list[Lattice]:
         """The present lattice, and those with levels learnt from these sightings."""
         tables = holdings.engine.tables
-        most, apart = PLANNER.most_learnt_values, tables.lattice.apart
+        most, apart = PLANNER.most_values, tables.lattice.apart
         seen = {a: s for a, s in every.items() if s.size <= most and a != apart}
         beside = _chains(seen, {a: list(partitions_of(a, tables.partitions)) for a in seen})
         alone = _chains({a: s for a, s in seen.items() if s.is_repeated}, {})
@@ -486,13 +484,13 @@ class Learner:
             if below is regular and known == above:
                 return lattice
         found = Lattice(OverlaidChains(regular.chains, above), regular.apart)
-        self._lattices = [*self._lattices[1 - PLANNER.kept_lattices :], (regular, above, found)]
+        self._lattices = [*self._lattices[1 - PLANNER.kept :], (regular, above, found)]
         return found
 
 
 def n_learnt_from(n_paid: int) -> int:
     """The number of paid questions, the first ones, that levels are learnt from."""
-    n = min(n_paid, PLANNER.most_read)
+    n = min(n_paid, PLANNER.most_fitted)
     shift = max(0, n.bit_length() - PLANNER.digits)
     return n >> shift << shift
 

@@ -43,7 +43,7 @@ def least_whole(
     low: int,
     high: int,
     most: int,
-    is_over: Callable[[int], bool] = lambda _: False,
+    effort: Effort | None = None,
 ) -> int | None:
     """The least whole number above `low` at which a falling function is at most 1, or None.
 
@@ -55,13 +55,14 @@ def least_whole(
         low: a number at which it is taken to be above 1.
         high: a first guess.
         most: the largest number that is tried.
-        is_over: whether the search ends without a result, given a number above which the result is.
+        effort: once it is spent, the search ends without a result.
     """
+    effort = effort or Effort()
     below, above = inf, ratio(high)
     while above > 1.0:
         low, below = high, above
-        high = high + max(1, ceil(high * min(1.0, PLANNER.beyond * above - 1.0)))
-        if high > most or is_over(low):
+        high = high + max(1, ceil(high * min(1.0, (1.0 + PLANNER.near) * above - 1.0)))
+        if high > most or effort.is_spent:
             return None
         above = ratio(high)
     n = 0
@@ -72,7 +73,7 @@ def least_whole(
             high, above = middle, found
             continue
         low, below = middle, found
-        if is_over(low):
+        if effort.is_spent:
             return None
     return high
 
@@ -80,7 +81,8 @@ def least_whole(
 def _between(low: int, below: float, high: int, above: float, n: int) -> int:
     """The number to try in step n: near where the power through both ends is 1."""
     middle = (low + high) // 2
-    if (n + 1) % PLANNER.bisect_every and 0.0 < above < 1.0:
+    # Every fourth step halves the interval, so that the search ends for any function.
+    if (n + 1) % 4 and 0.0 < above < 1.0:
         # At first only the upper end is known; a half-width falls like 1 / alpha at most.
         slope = log(low / high) / log(below / above) if low and isfinite(below) else -1.0
         near = high * above**-slope
@@ -187,7 +189,6 @@ class Need:
         query: the row.
         want: its requirement.
         effort: counts the work. Once it is spent, searches end.
-        left_nano: a search stops at raises of blocks that cost more than this by themselves.
         roundings: ways to write the query as a coarser one and a rest, found when first needed.
     """
 
@@ -196,7 +197,6 @@ class Need:
     query: Primitive
     want: Want
     effort: Effort
-    left_nano: float = inf
     roundings: Callable[[], list[Rounded]] = list
     _starts: dict[str, RowStart] = field(default_factory=dict)
     _rows: dict[tuple[tuple[BlockKey, int], ...], PurchaseOffer | None] = field(
@@ -257,7 +257,7 @@ class Need:
 
     def priced(self, purchase: Purchase) -> Priced:
         """The purchase with its price; the work is counted."""
-        self.effort.add(PLANNER.price_work)
+        self.effort.add(PLANNER.evaluation_work)
         return self.holdings.priced(purchase)
 
     def part_beside(
@@ -308,8 +308,8 @@ class Need:
         found = [r for r in rests if r.is_possible]
         # Only the first few are priced; the others need less noise.
         shortlist = sorted(found, key=lambda r: r.alpha)[: PLANNER.priced_roundings]
-        offers = [r.offer() for r in shortlist]
-        return min((o for o in offers if o is not None), key=lambda o: o.price_nano, default=None)
+        offers = (r.offer() for r in sorted(shortlist, key=_Rest.rough_nano))
+        return next((o for o in offers if o is not None), None)
 
     def start(self, rest: Primitive) -> RowStart:
         """Where a row begins, if it is measured or raised now."""
@@ -338,12 +338,6 @@ class Need:
         """The answer once these tables are bought, on the lattice used for answering."""
         partitions = [t.partition for t in tables]
         return Answered(self.answered, self.query, self.want.confidence, partitions)
-
-    def is_too_dear(self, raises: Raises) -> bool:
-        """Whether these raises alone cost too much; savings by their sources are left out."""
-        before = self.holdings.engine.tables.alpha_nano
-        rises = ((b, after - before.get(b, 0)) for b, after in raises.items())
-        return sum(self.holdings.cost_of(b) * rise for b, rise in rises) > self.left_nano
 
 
 def need_of(
@@ -392,11 +386,8 @@ class _Useful:
             effort.add(PLANNER.evaluation_work)
             return half_width(self.raises(part)) / self.want.half_width
 
-        def is_over(part: int) -> bool:
-            return effort.is_spent or self.need.is_too_dear(self.raises(part))
-
-        most = int(PLANNER.largest_part * PLANNER.parts)
-        return least_whole(ratio, low=low, high=high, most=most, is_over=is_over)
+        most = int(PLANNER.largest * PLANNER.parts)
+        return least_whole(ratio, low=low, high=high, most=most, effort=effort)
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,6 +420,10 @@ class _Rest:
         """The alpha that it needs by variance, in epsilon."""
         return sqrt(2.0 / self._left)
 
+    def rough_nano(self) -> int:
+        """About the price, at the alpha that it needs by variance."""
+        return self.need.priced(self._purchase(alpha_nano_up(self.alpha))).price_nano
+
     @cached_property
     def _start(self) -> RowStart:
         return self.need.start(self.rounded.rest)
@@ -442,7 +437,7 @@ class _Rest:
         first = alpha_nano_up(self.alpha)
         # Multiples of this differ by a part of 2^-16 or less.
         unit = 1 << max(0, first.bit_length() - 17)
-        most = int(PLANNER.largest_row * first) // unit
+        most = int(PLANNER.largest * first) // unit
         planned = self._planned()
         if planned is None:
             return None
@@ -454,8 +449,7 @@ class _Rest:
                 effort.add(PLANNER.evaluation_work)
                 return half_width(n * unit) if n else inf
 
-            spent = lambda _: effort.is_spent  # noqa: E731
-            return least_whole(ratio, low=low, high=high, most=most, is_over=spent)
+            return least_whole(ratio, low=low, high=high, most=most, effort=effort)
 
         n = least(planned, low=0, high=-(-first // unit))
         if n is not None and self.need.answered is not self.need.holdings:

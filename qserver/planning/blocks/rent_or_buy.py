@@ -17,9 +17,8 @@ Here A is the rent of all questions, and R that of the questions about the attri
 that is bought; where others are asked, too, of those that came before this one. Where the base has
 settled for the questions of one scope alone, phi takes the place of .85. If nothing is bought and
 one more row would lead to a worse ratio of spend to B, that ratio takes the place of 1.85. Where
-the row does not fit into the limit, what the present tables leave of the query is measured, or else
-a part of an old base is bought, if that fits: no base is fitted then. docs/comparison.md says what
-is proven of this rule, and what is measured.
+the row does not fit into the limit, only what the present tables leave of the query is looked at:
+no base is fitted then. docs/comparison.md says what is proven of this rule, and what is measured.
 
 **What returns among what never does.** If no class has settled for all questions, the same is asked
 of those within the scope of this one: the questions about its attributes alone, or fewer of them.
@@ -45,7 +44,7 @@ next ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isinf
 
 from qserver.ledger.cell_ledger import CellLedger
@@ -134,9 +133,9 @@ class RentOrBuy:
     ) -> Decision:
         """The purchase that replaces `direct`, the cheapest way by rows alone, if there is one.
 
-        Pure apart from caches. For a question that measures nothing else, blocks are never bought:
-        at most another row replaces `direct`, that of what the tables leave of the query. The
-        demand is then not needed, and not followed.
+        Pure apart from caches. For a question that measures nothing else, and where `direct` does
+        not fit into the limit, blocks are not bought: at most another row replaces `direct`, that
+        of what the tables leave of the query. The demand is then not needed, and not followed.
 
         Args:
             by_rows: the cheapest way by rows alone at another half-width of the row.
@@ -145,15 +144,15 @@ class RentOrBuy:
         """
         if isinf(self.phi):
             return Decision()
-        if question.measure == "only_this":
+        is_beyond = direct.priced.spent_after_nano > allowed_nano
+        if is_beyond or question.measure == "only_this":
             return _only_row(holdings, question, direct, effort)
         answered = holdings
         if self.learner is not None:
             holdings = self.learner.view(holdings, self.scopes.paid)
         bases = self.scopes.all(holdings).bases(holdings)
         need = need_of(question, holdings, answered, effort)
-        is_beyond = direct.priced.spent_after_nano > allowed_nano and not bases.demand.stars
-        if need is None or is_beyond or direct.price_nano == 0 or effort.is_spent:
+        if need is None or direct.price_nano == 0 or effort.is_spent:
             return Decision()
         return _Choice(self, bases, need, direct, by_rows, allowed_nano).decision()
 
@@ -186,13 +185,7 @@ class _Choice:
         self._by_rows, self._allowed_nano = by_rows, allowed_nano
 
     def decision(self) -> Decision:
-        """The cheapest of the blocks that are due; else of rows and blocks.
-
-        Once the row does not fit into the limit, no base is fitted anew: what the present tables
-        leave of the query may fit, or a part of an old base.
-        """
-        if not self._fit([self._direct]):
-            return self._near_the_limit()
+        """The cheapest of the blocks that are due; else of rows and blocks."""
         due, others = self._blocks()
         if self._need.holdings.period_axis is not None:
             due, others = [], [*due, *others]
@@ -201,12 +194,6 @@ class _Choice:
         best = min(found or [row], key=lambda o: o.price_nano)
         bases = tuple(self._bases.anew.values())
         return Decision(None if best is self._direct else best, bases)
-
-    def _near_the_limit(self) -> Decision:
-        beside = self._need.row({})
-        if beside is not None and self._fit([beside]):
-            return Decision(beside)
-        return Decision(next(iter(self._last()), None))
 
     def _blocks(self) -> tuple[list[PurchaseOffer], list[PurchaseOffer]]:
         """Blocks that are due, and others, for each class of precision, the tightest first."""
@@ -260,18 +247,3 @@ class _Choice:
 
     def _fit(self, offers: Sequence[PurchaseOffer]) -> list[PurchaseOffer]:
         return [o for o in offers if o.priced.spent_after_nano <= self._allowed_nano]
-
-    def _last(self) -> list[PurchaseOffer]:
-        """Blocks of an old base, where nothing else fits into the limit."""
-        holdings, octave = self._need.holdings, self._need.want.octave
-        left = self._allowed_nano - holdings.ledger.spent_nano
-        need, stars = replace(self._need, left_nano=left), self._bases.demand.stars
-        for depth in range(self._bases.depth, 0, -1):
-            star = stars.get((octave, depth))
-            raises = None if star is None else need.raises(star, depth, self._bases.depth)
-            if not raises:
-                continue
-            offer = need.bought(raises) if depth == self._bases.depth else need.row(raises)
-            if offer is not None and self._fit([offer]):
-                return [offer]
-        return []

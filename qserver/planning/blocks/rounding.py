@@ -71,7 +71,7 @@ def roundings(lattice: Lattice, query: Primitive) -> list[Rounded]:
     options = [
         [w] if a == lattice.apart else _options(lattice.chains[a], w) for a, w in axes.items()
     ]
-    if prod(map(len, options)) > PLANNER.most_roundings:
+    if prod(map(len, options)) > PLANNER.most_choices:
         return []
     found = [_rounded(lattice, row, dict(zip(axes, p, strict=True))) for p in product(*options)]
     return [r for r in found if r is not None]
@@ -91,8 +91,9 @@ def _options(chain: Chain, weights: Weights) -> list[Weights]:
         parts, n = chain.part_of(level), chain.n_parts[level]
         total = np.bincount(parts, minlength=n)
         taken = np.bincount(parts, weights=inside, minlength=n)
-        for share in PLANNER.rounding_shares:
-            by_class = ((taken >= share * total) & (total > 0))[parts]
+        # Nearest, outer, inner.
+        for is_in in (2 * taken >= total, taken > 0, taken == total):
+            by_class = (is_in & (total > 0))[parts]
             if by_class.any():
                 runs = [int(by_class[c]) for c in chain.classes.ids]
                 found[from_runs(chain.classes.stops, runs).weights] = None

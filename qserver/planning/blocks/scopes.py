@@ -232,7 +232,7 @@ class Scopes:
         part = self._parts.pop(key, None) or Scope(key)
         part.follow(self.paid, holdings)
         self._parts[key] = part
-        if len(self._parts) > PLANNER.kept_scopes:
+        if len(self._parts) > PLANNER.kept:
             del self._parts[next(iter(self._parts))]
         return part
 

@@ -67,7 +67,7 @@ def fit_star(
     old: Star | None = None,
     spare: float = 0.0,
 ) -> Star:
-    """The best base found for these requirements, from several starts, calibrated by exact tails.
+    """The best base found for these requirements, from several starts.
 
     Args:
         effort: counts the work. Once it is spent, the best found so far is returned.
@@ -82,12 +82,6 @@ def fit_star(
     if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
     alphas = best_base(problem, starts, effort=effort)
-    for _ in range(PLANNER.calibrations):
-        if effort.is_spent or not _calibrate(holdings, wants, problem, alphas):
-            break
-        problem = _problem(holdings, wants, blocks)
-        alphas = problem.solve(problem.revived(alphas))
-        effort.add(problem.work + PLANNER.calibrated_wants * PLANNER.evaluation_work)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
@@ -110,8 +104,8 @@ def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> 
     blocks = candidates(holdings, wants)
     problem = _problem(holdings, wants, blocks)
     start = problem.scaled(np.ones(len(blocks)))
-    alphas = problem.solve(start, steps=PLANNER.rough_steps, annealed=True)
-    effort.add(problem.work * PLANNER.rough_steps / PLANNER.base_steps)
+    alphas = problem.solve(start, steps=PLANNER.base_steps // 3, annealed=True)
+    effort.add(problem.work / 3.0)
     return problem.price(alphas) - problem.price(problem.floors)
 
 
@@ -129,7 +123,7 @@ def uses(holdings: Holdings, star: Star, wants: Sequence[Want]) -> FloatArray:
 
 def serves(holdings: Holdings, star: Star, wants: Sequence[Want]) -> bool:
     """Whether the star meets all of these requirements, as nearly as stars are calibrated."""
-    return float(uses(holdings, star, wants).max()) <= 1.0 + PLANNER.calibration_off
+    return float(uses(holdings, star, wants).max()) <= 1.0 + PLANNER.near
 
 
 def everything(holdings: Holdings, star: Star, row: Priced | None = None) -> Priced:
@@ -160,7 +154,7 @@ def fitting(holdings: Holdings, wants: Sequence[Want]) -> list[Want]:
     kept: list[Want] = []
     for want in reversed(wants):
         more = components | want.energies.keys()
-        if len(more) > PLANNER.most_components and kept:
+        if len(more) > PLANNER.most_fitted and kept:
             continue
         components = more
         kept.append(want)
@@ -201,12 +195,12 @@ def _problem(holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKe
 
 def _calibrate(
     holdings: Holdings, wants: Sequence[Want], problem: BaseProblem, alphas: FloatArray
-) -> bool:
-    """Calibrate the requirements that bind by the exact tail; return whether any was far off."""
+) -> None:
+    """Calibrate the requirements that bind by the exact tail."""
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
     blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
     # A base that was written down on another lattice may not reach every requirement.
-    reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.reached_use))
+    reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.unmet))
     binding = reached[np.argsort(-use[reached])[: PLANNER.calibrated_wants]]
-    changes = [wants[i].calibrate(blocks) for i in binding]
-    return any(abs(c - 1.0) > PLANNER.calibration_off for c in changes)
+    for i in binding:
+        wants[i].calibrate(blocks)

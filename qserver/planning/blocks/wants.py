@@ -62,15 +62,12 @@ class Want:
         half_width = self.half_width * sqrt(share)
         return replace(self, pattern=self.pattern.to_depth(depth), half_width=half_width)
 
-    def calibrate(self, blocks: Blocks) -> float:
-        """Set the stretch to its value on these blocks; return the factor by which it changed."""
+    def calibrate(self, blocks: Blocks) -> None:
+        """Set the stretch to its value on these blocks."""
         scales = blocks.scales(self.pattern)
-        if int(scales.counts.sum()) > PLANNER.many_errors:
-            return 1.0
-        spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
-        before = self.stretch
-        self.stretch = safe_half_width(scales.expanded, self.confidence) / spread
-        return self.stretch / before
+        if int(scales.counts.sum()) <= PLANNER.most_values:
+            spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
+            self.stretch = safe_half_width(scales.expanded, self.confidence) / spread
 
 
 @dataclass
@@ -105,7 +102,7 @@ class Wants:
 
 def octave_of(*, half_width: float, confidence: float) -> int:
     """The class of precision of a requirement: larger is tighter, by a factor of 2."""
-    return floor(log2(normal_z(confidence) / half_width) + PLANNER.want_tolerance)
+    return floor(log2(normal_z(confidence) / half_width) + PLANNER.rounding)
 
 
 @lru_cache
@@ -124,5 +121,5 @@ def _implies(one: Want, other: Want) -> bool:
     mine, others = one.energies, other.energies
     if len(others) > len(mine) or not others.keys() <= mine.keys():
         return False
-    most = (other.half_width / one.half_width) ** 2 * (1.0 + PLANNER.want_tolerance)
+    most = (other.half_width / one.half_width) ** 2 * (1.0 + PLANNER.rounding)
     return all(e <= most * mine[j] for j, e in others.items())

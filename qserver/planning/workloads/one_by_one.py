@@ -55,7 +55,7 @@ def plans_apart(
 
     Once half of the work is done, the other questions are planned by rows alone.
     """
-    half, alone = PLANNER.single_part * effort.limit, rows_alone(holdings)
+    half, alone = PLANNER.work_part * effort.limit, rows_alone(holdings)
     for q in questions:
         if effort.is_spent:
             yield None
@@ -64,7 +64,7 @@ def plans_apart(
         # Free plans are not counted, so the other plans are the same without them.
         if plan.kind not in ("free", "exact"):
             n_rows = 0 if plan.estimate is None else len(plan.estimate.weights)
-            effort.add(PLANNER.rows_alone_work + PLANNER.row_of_history_work * n_rows)
+            effort.add(2.0 * PLANNER.evaluation_work + PLANNER.row_of_history_work * n_rows)
         yield plan
 
 

@@ -64,7 +64,7 @@ def plan_together(
     free = state.free
     if free is not None:
         return free
-    plan = plan_grown(holdings, state.known, rule, single, effort.part(PLANNER.union_part))
+    plan = plan_grown(holdings, state.known, rule, single, effort.part(PLANNER.work_part))
     # Where data arrive over time, the union bound is all: no base is fitted to the joint one.
     with_base = plan.price_nano and not (effort.is_spent or holdings.period_axis is not None)
     base = partial(state.search.base, rule)
@@ -144,7 +144,7 @@ class _Search:
         with suppress(CapacityError):
             found = self._checked(self._answers({}), nothing)
             kept = [set(tables.kept_at(q.row.key)) for q in self.questions]
-            for at in sorted(set.intersection(*kept), reverse=True)[: PLANNER.joint_earlier]:
+            for at in sorted(set.intersection(*kept), reverse=True)[: PLANNER.joint_checks]:
                 earlier = answers_after(self.holdings, self.questions, at)
                 found = found or self._checked(earlier, nothing)
             return found
@@ -156,7 +156,7 @@ class _Search:
         with suppress(CapacityError):
             found = list[tuple[int, Base]]()
             views = views_of(self.holdings, self.questions, rule, self.effort)
-            for view in views[: PLANNER.joint_views]:
+            for view in views:
                 if not (found and self.effort.is_spent):
                     found += self._fitted(view)
             return self._scaled(min(found, key=lambda f: f[0])[1]) if found else None
@@ -168,13 +168,13 @@ class _Search:
         if not wants:
             return found
         looser, star = 1.0, fitted(view, wants, self.effort)
-        for i in range(PLANNER.joint_refits + 1):
+        for is_last in (False, True):
             base = answered_base(self.holdings, view, star)
             if base is None:
                 break
-            part = self._factor(base, PLANNER.joint_search_work)
+            part = self._factor(base, PLANNER.joint_work // 10)
             found.append((base.priced(part).price_nano, base))
-            if i == PLANNER.joint_refits or self.effort.is_spent:
+            if is_last or self.effort.is_spent:
                 break
             looser *= part
             relaxed = [replace(w, half_width=w.half_width / looser) for w in wants]
@@ -186,12 +186,12 @@ class _Search:
         answers = self._answers(base.raises(1.0), base.holdings)
         if answers is None:
             return 1.0
-        self.effort.add(answers.work(work) * PLANNER.joint_product_work)
+        self.effort.add(answers.work(work) * PLANNER.product_work)
         return answers.least_factor(self.confidence, work=work)
 
     def _scaled(self, base: Base) -> _Found | None:
         """The base at the least scale that was certified: up until it is, then down."""
-        part, best = self._factor(base, PLANNER.joint_final_work), None
+        part, best = self._factor(base, PLANNER.joint_work), None
         delta = 1.0 - self.confidence
         for _ in range(PLANNER.joint_checks):
             answers = self._answers(base.raises(part), base.holdings)
@@ -202,16 +202,15 @@ class _Search:
             if best is not None and not holds:
                 break
             # Tails fall about like exp(-log(1 / delta) times the scale).
-            missed = max(1.0 - certified.confidence, PLANNER.least_miss)
+            missed = max(1.0 - certified.confidence, PLANNER.negligible)
             slack = log(delta / missed) / (1.0 - log(delta))
-            if not holds:
-                # Continue even if the effort is spent: a base that does not hold would be lost.
-                part *= min(PLANNER.joint_step, PLANNER.joint_over * exp(-slack))
-                continue
-            best = _Found(base.priced(part), answers.estimators, certified)
-            if self.effort.is_spent or slack < PLANNER.joint_slack:
+            if holds:
+                best = _Found(base.priced(part), answers.estimators, certified)
+            # Continue though the effort is spent if none holds yet: the base would be lost.
+            if holds and (self.effort.is_spent or slack < PLANNER.scale_room):
                 break
-            part *= exp(-PLANNER.joint_careful * slack)
+            room = 1.0 + PLANNER.scale_room
+            part *= min(room, room**0.1 * exp(-slack))
         return best
 
     def _answers(
@@ -232,7 +231,7 @@ class _Search:
 
     def _certified(self, answers: Answers) -> Simultaneous:
         """The certified confidence, at the work of a last check."""
-        self.effort.add(answers.work(PLANNER.joint_final_work) * PLANNER.joint_product_work)
+        self.effort.add(answers.work(PLANNER.joint_work) * PLANNER.product_work)
         self.n_checks += 1
         before = self.n_checks - 1
-        return answers.certified(self.confidence, work=PLANNER.joint_final_work, n_before=before)
+        return answers.certified(self.confidence, work=PLANNER.joint_work, n_before=before)

@@ -186,14 +186,14 @@ def plan_unmet(
     blocks = partial(_bases, holdings, alone, still, rule, effort)
     best = _cheaper(holdings, still, alone, sound("base", blocks, on_fault) or ())
     # At about the same price blocks that were taken are better: they serve later questions, too.
-    worth = 1.0 - PLANNER.same_price if best.purchase.tables else 1.0
+    worth = 1.0 - PLANNER.noticeable if best.purchase.tables else 1.0
     apart = partial(
         one_by_one,
         holdings,
         still,
         below_nano=worth * best.price_nano,
         single=single or rows_alone(holdings),
-        effort=Effort(PLANNER.apart_work),
+        effort=Effort(PLANNER.work_part * PLANNER.workload_work),
     )
     merged = sound("one by one", apart, on_fault)
     if merged is not None:
@@ -210,7 +210,7 @@ def _cheaper(
     cells than the rows of the questions.
     """
     best = min([*blocks, alone], key=lambda p: p.price_nano)
-    is_tie = best.price_nano >= (1.0 - PLANNER.same_price) * alone.price_nano
+    is_tie = best.price_nano >= (1.0 - PLANNER.noticeable) * alone.price_nano
     return alone if is_tie and not are_about_all(holdings, questions) else best
 
 
@@ -268,10 +268,10 @@ def _own_rows(
     With many questions, each row meets its question without help from the tables.
     """
     rows: dict[str, PlannedRow] = {}
-    is_helped = helped and len(questions) <= PLANNER.helped_rows
+    is_helped = helped and len(questions) <= PLANNER.sample
     own_row = holdings.own_row if is_helped else holdings.own_row_alone
     for q in questions:
-        effort.add(PLANNER.own_row_work)
+        effort.add(PLANNER.evaluation_work)
         row = own_row(q)
         if row is None:
             raise CapacityError("The interval is shorter than the lattice of the noise allows.")
@@ -310,7 +310,7 @@ def _whole_blocks(
     alphas = {row.key: row.alpha_nano for row in rows}
     asked: dict[BlockKey, int] = {}
     for q in questions:
-        effort.add(PLANNER.sight_work)
+        effort.add(PLANNER.evaluation_work)
         pattern = view.pattern(q.row)
         block = None if pattern is None else pattern.cell_of
         if block is None or not view.is_candidate(block):

@@ -78,28 +78,22 @@ class Scaling:
         Args:
             ordered: the questions, about the hardest first.
         """
-        hardest, part = list(ordered[: PLANNER.hardest]), 0.0
-        for _ in range(PLANNER.scaling_rounds):
-            found = self._least(hardest, part)
-            if found is None:
-                return None
-            part = found
-            failing = self.missed(part, ordered)
+        hardest, part = list(ordered[: PLANNER.sample]), 0.0
+        while (found := self._least(hardest, part)) is not None:
+            part, failing = found, self.missed(found, ordered)
             if not failing:
                 return part
             hardest = failing + hardest
-        return self._least(ordered, part)
+        return None
 
     def _least(self, questions: Sequence[Question], low: float) -> float | None:
         high = max(low, 1.0)
         # Continue even if the effort is spent: a base that misses a question would be lost.
         while not self.meets(high, questions):
             low, high = high, high * 1.1
-            if high > PLANNER.largest_part or self.is_dear(low):
+            if high > PLANNER.largest or self.is_dear(low):
                 return None
-        for _ in range(PLANNER.scalings):
-            if self.effort.is_spent:
-                break
+        while high - low > PLANNER.scale_room * high and not self.effort.is_spent:
             middle = 0.5 * (low + high)
             if self.meets(middle, questions):
                 high = middle
@@ -194,10 +188,10 @@ def views_of(
     found = rule.views(holdings, asked, effort)
     if len(found) == 1:
         return found
-    some = asked[:: -(-len(asked) // PLANNER.views_compared_on)]
+    some = asked[:: -(-len(asked) // PLANNER.sample)]
     left = list[float]()
     for view in found:
-        effort.add(PLANNER.sight_work * len(some))
+        effort.add(PLANNER.evaluation_work * len(some))
         left.append(left_on(view, some, effort))
     order = sorted(range(len(found)), key=lambda i: (left[i], i))
     return [found[i] for i in order if left[i] <= PLANNER.view_as_good * left[order[0]]]
@@ -207,7 +201,7 @@ def wants_of(holdings: Holdings, questions: Sequence[Question], effort: Effort) 
     """The questions as requirements of a base; empty if no base can be fitted to all."""
     wants = list[Want]()
     for q in questions:
-        effort.add(PLANNER.sight_work)
+        effort.add(PLANNER.evaluation_work)
         half_width = q.roomy_half_width
         want = want_of(holdings, q.row, half_width=half_width, confidence=q.confidence)
         if want is None:
@@ -223,7 +217,7 @@ def fitted(
     wanted = Wants()
     for want in wants:
         wanted.add(want)
-    return fit_star(holdings, wanted.wants, old=old, effort=effort.part(PLANNER.fit_part))
+    return fit_star(holdings, wanted.wants, old=old, effort=effort.part(PLANNER.work_part))
 
 
 def best_on(

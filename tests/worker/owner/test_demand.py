@@ -135,9 +135,9 @@ def test_snapshots_before_the_last_questions_that_count_are_left_out(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = Store.open(town.settings)
-    monkeypatch.setattr(Store, "n_paid", lambda _self, _meta: PLANNER.most_earlier - 1)
+    monkeypatch.setattr(Store, "n_paid", lambda _self, _meta: PLANNER.most_fitted - 1)
     before = replace(town.meta, demand_of=(("a", 3), ("b", 1), ("c", 0)))
-    assert demand_of(before, reader) == (("b", 1), (town.meta.snapshot, PLANNER.most_earlier - 1))
+    assert demand_of(before, reader) == (("b", 1), (town.meta.snapshot, PLANNER.most_fitted - 1))
     monkeypatch.setattr(Store, "n_paid", lambda _self, _meta: 0)
     assert demand_of(before, reader) == (("a", 3), ("b", 1))
 
