@@ -71,6 +71,7 @@ class Attribute:
         codes: per label, what the column holds for it; empty where it holds the labels.
         levels: larger groups of the labels, for kind `labels`.
         cells: what does not count in its column.
+        description: what it is, for people; it changes no question.
 
     Raises:
         DomainError: a value is out of range; the message names the field.
@@ -91,6 +92,7 @@ class Attribute:
     levels: tuple[Level, ...] = ()
     cells: Cells = PLAIN
     says_missing: bool = field(default=True, compare=False)
+    description: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -100,6 +102,7 @@ class Attribute:
         if not isinstance(self.other, str) or not self.other:
             raise DomainError("other", "be a non-empty text", self.other)
         self._check_periods()
+        _check_line("description", self.description, MAX_DESCRIPTION)
         if not isinstance(self.column, str) or len(self.column) > MAX_COLUMN:
             raise DomainError("column", f"be a text of up to {MAX_COLUMN:,} characters")
         if self.is_numeric:
@@ -328,9 +331,7 @@ class Domain:
                 hint=f"`{periods[0]}` and `{periods[1]}` both are; make one of them `labels`.",
             )
         for name, most in (("description", MAX_DESCRIPTION), ("licence", MAX_LICENCE)):
-            text = getattr(self, name)
-            if not (isinstance(text, str) and len(text) <= most and text.isprintable()):
-                raise DomainError(name, f"be a text of at most {most:,} characters on one line")
+            _check_line(name, getattr(self, name), most)
         object.__setattr__(self, "_axis", {n: i for i, n in enumerate(names)})
         object.__setattr__(self, "_levels", levels)
 
@@ -382,6 +383,12 @@ def check_name(name: object) -> None:
             name,
             hint="A column of any name is read by `column`." if isinstance(name, str) else "",
         )
+
+
+def _check_line(name: str, text: object, most: int) -> None:
+    """Raise DomainError unless this is a text on one line that is not too long."""
+    if not (isinstance(text, str) and len(text) <= most and text.isprintable()):
+        raise DomainError(name, f"be a text of at most {most:,} characters on one line")
 
 
 def check_n_values(n_values: int) -> None:
