@@ -36,7 +36,7 @@ from qserver.portal.pages.saved import SavedPages
 from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.pages.sign_on import SignOnPages
 from qserver.portal.pages.wishes import WishPages
-from qserver.portal.render import page
+from qserver.portal.render import page, this_page
 from qserver.records.account import Caller
 from qserver.service.service import Service
 
@@ -132,6 +132,7 @@ def _context() -> dict[str, Any]:
         "caller": caller,
         "form_token": form_token(g.form_cookie, token),
         "static": _static_address,
+        "this_page": this_page,
         "version": __version__,
         "words": words,
     }

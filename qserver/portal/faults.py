@@ -34,8 +34,8 @@ from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError
 
 TEXT_LABEL = "What to count, in SQL or as JSON"
-LENGTH_LABEL = "Length of the interval"
-CONFIDENCE_LABEL = "Confidence, percent"
+WITHIN_LABEL = "Within ±"
+CONFIDENCE_LABEL = "Confidence, %"
 MEASURE_LABEL = "What may be measured"
 AMONG_LABEL = "Numbers that were looked at"
 RULE_LABEL = "How it was picked out"
@@ -120,7 +120,7 @@ class FormFields:
 def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
     """The fields of the query builder."""
     named = {
-        "length": Field(LENGTH_LABEL, ("length",)),
+        "length": Field(WITHIN_LABEL, ("within",)),
         "confidence": Field(CONFIDENCE_LABEL, ("confidence",)),
         "measure": Field(MEASURE_LABEL, ("measure",)),
         "selected_from.m": Field(AMONG_LABEL, ("among",)),
@@ -136,7 +136,7 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
         return FormFields(named, text, wrapping=_QUERY)
     if question.text:
         if _says("WITHIN", question):
-            named["length"] = Field(f"{LENGTH_LABEL}, twice WITHIN", ("text",))
+            named["length"] = Field("The length, twice WITHIN,", ("text",))
         if _says("CONFIDENCE", question):
             named["confidence"] = Field("CONFIDENCE", ("text",))
         return FormFields(named, text)

@@ -14,7 +14,6 @@ from qserver.errors import InputError, NetworkError, QueryError, RequirementErro
 from qserver.portal.faults import CONFIDENCE_LABEL as CONFIDENCE
 from qserver.portal.faults import COUNT_LABEL as COUNT
 from qserver.portal.faults import EPSILON_LABEL as EPSILON
-from qserver.portal.faults import LENGTH_LABEL as LENGTH
 from qserver.portal.faults import (
     RECORD_FIELDS,
     THRESHOLD_FIELDS,
@@ -24,6 +23,7 @@ from qserver.portal.faults import (
     question_fields,
 )
 from qserver.portal.faults import TEXT_LABEL as TEXT
+from qserver.portal.faults import WITHIN_LABEL as WITHIN
 from qserver.portal.question import FormQuestion
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
@@ -39,12 +39,12 @@ FIELD_NAMES = re.compile(
 )
 
 QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
-    ({"length": ""}, LENGTH, ("length",)),
-    ({"length": "wide"}, LENGTH, ("length",)),
-    ({"length": "0"}, LENGTH, ("length",)),
-    ({"length": "-3"}, LENGTH, ("length",)),
-    ({"length": "1e300"}, LENGTH, ("length",)),
-    ({"length": "0.00000000001"}, LENGTH, ("length",)),
+    ({"within": ""}, WITHIN, ("within",)),
+    ({"within": "wide"}, WITHIN, ("within",)),
+    ({"within": "0"}, WITHIN, ("within",)),
+    ({"within": "-3"}, WITHIN, ("within",)),
+    ({"within": "1e300"}, WITHIN, ("within",)),
+    ({"within": "0.00000000001"}, WITHIN, ("within",)),
     ({"confidence": ""}, CONFIDENCE, ("confidence",)),
     ({"confidence": "sure"}, CONFIDENCE, ("confidence",)),
     ({"confidence": "100"}, CONFIDENCE, ("confidence",)),
@@ -66,8 +66,8 @@ QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 1"}, TEXT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 0.9999999999"}, "", ("text",)),
     ({"text": "SELECT MAX(age) * MIN(age) FROM people"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people", "length": "x"}, LENGTH, ("length",)),
-    ({"text": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "length": "0"}, LENGTH, ("length",)),
+    ({"text": "SELECT COUNT(*) FROM people", "within": "x"}, WITHIN, ("within",)),
+    ({"text": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "within": "0"}, WITHIN, ("within",)),
     ({"text": "{"}, TEXT, ("text",)),
 ]
 LEARNING: list[tuple[dict[str, str], str, str]] = [
@@ -93,12 +93,12 @@ LEARNING: list[tuple[dict[str, str], str, str]] = [
 def assert_in_words(response: TestResponse, label: str, inputs: tuple[str, ...]) -> None:
     """A fault of these inputs is told under this label, and of no document."""
     text = html.unescape(response.text)
-    found = re.search(r'(?s)<div id="fault" data-fields=\'([^\']*)\'.*?</h3>\s*<p>(.*?)</p>', text)
+    found = re.search(r'(?s)<div id="fault" data-fields=\'([^\']*)\'.*?</h3>.*?<p>(.*?)</p>', text)
     assert found, text
     assert json.loads(found[1]) == list(inputs)
     said = found[2].replace("`parent > child`", "")
     assert not FIELD_NAMES.search(said), said
-    assert said.startswith(f"“{label}” must") if label in (LENGTH, CONFIDENCE) else label in said
+    assert said.startswith(f"“{label}” must") if label in (WITHIN, CONFIDENCE) else label in said
 
 
 @pytest.mark.parametrize(("fields", "label", "inputs"), QUESTIONS)
@@ -256,7 +256,7 @@ def test_what_would_fit_is_told_as_people_write_it(where: dict[str, object], sai
 @pytest.mark.parametrize(
     ("fields", "error", "said"),
     [
-        (builder(), RequirementError("length", "be short", 3), f"“{LENGTH}” must be short, got 3."),
+        (builder(), RequirementError("length", "be short", 3), f"“{WITHIN}” must be short, got 3."),
         (builder(), InputError("questions", "be"), f"“{TEXT}” must be."),
         (learning_fields("network"), NetworkError("network, line 3", "end"), ", at `line 3`, must"),
         (learning_fields("network"), NetworkError("network.edges", "end"), ": its edges must end."),

@@ -182,8 +182,10 @@ def test_a_body_that_is_too_large_is_refused(browser: Browser) -> None:
 
 
 def test_texts_of_the_asker_are_shown_as_texts(browser: Browser) -> None:
-    page = browser.text(f"{PEOPLE}?text=%3Cscript%3Ealert(1)%3C/script%3E&from:age=%22%3E%3Cb%3E")
+    page = browser.text(f"{PEOPLE}/sql?text=%3Cscript%3Ealert(1)%3C/script%3E")
     assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    page = browser.text(f"{PEOPLE}?from:age=%22%3E%3Cb%3E")
     assert 'value=""><b>' not in page
     assert 'value="&#34;&gt;&lt;b&gt;"' in page
 

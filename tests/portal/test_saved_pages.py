@@ -124,7 +124,7 @@ def test_the_last_answer_stays_however_many_weeks_come(weekly: Browser) -> None:
 
 def test_known_less_exactly_than_asked_says_so(browser: Browser) -> None:
     answered(browser)
-    save(browser, {**AGE, "length": "10"})
+    save(browser, {**AGE, "within": "5"})
     (card,) = cards(browser)
     assert "Known only less exactly than asked" in card
     assert "hx-get" in card
