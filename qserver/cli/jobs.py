@@ -109,7 +109,7 @@ def _list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         header = ("job", "dataset", "state", "answer")
         console.table(header, [(j["id"], j["dataset"], j["state"], _short(j)) for j in found])
     else:
-        console.aside("No question was left without its answer here.")
+        console.aside("No question from here waits for its answer.")
     return ExitCode.OK
 
 

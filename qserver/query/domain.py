@@ -397,10 +397,16 @@ def check_n_values(n_values: int) -> None:
         raise DomainError("attributes", f"have at most {MAX_VALUES_IN_ALL:,} values in all")
 
 
-def steps_text(attribute: Attribute) -> str:
-    """What a refusal adds to a numeric attribute's name: its step, where all bins are as wide."""
+def bins_text(attribute: Attribute) -> str:
+    """Why a condition that cuts through a bin of a numeric attribute is refused, as a sentence."""
     widths = {high - low for low, high in pairwise(attribute.edges)}
-    return f", which is stored in steps of {decimal_text(*widths)}" if len(widths) == 1 else ""
+    if len(widths) > 1:
+        return f"`{attribute.name}` is stored in bins of several widths; use their edges"
+    step, first = next(iter(widths)), attribute.edges[0]
+    text = decimal_text(step)
+    if first % step:
+        return f"`{attribute.name}` is stored in steps of {text} from {decimal_text(first)}"
+    return f"`{attribute.name}` is stored in steps of {text}; use a multiple of {text}"
 
 
 def decimal_text(value: Fraction) -> str:

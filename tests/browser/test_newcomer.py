@@ -238,7 +238,7 @@ def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
     assert download.value.path().read_text().startswith('"sex","COUNT(*)","COUNT(*)_low"')
     phone = visitor.open(size="phone", scheme="dark", scripts=False)
     phone.page.goto(page.url)
-    expect(phone.page.get_by_text("Female")).to_be_visible()
+    expect(phone.page.get_by_role("rowheader", name="Female")).to_be_visible()
     assert phone.overflow() == 0
     phone.picture("table")
 
@@ -263,7 +263,7 @@ def test_a_model_is_learnt_asked_and_kept_with_its_price_shown_first(
     page = visit.page
     page.goto(f"{demo_url}/portal/datasets/adult")
     page.get_by_role("link", name="Models").click()
-    expect(page.get_by_text("Say what to learn; its price is shown here first.")).to_be_visible()
+    expect(page.get_by_text("Say what to learn. You see its price here first.")).to_be_visible()
     page.get_by_label("Structure of the network").fill("sex > income\nrace")
     page.get_by_label("Tables may cost").fill("0.02")
     page.get_by_label("Tables may cost").blur()

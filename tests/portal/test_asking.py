@@ -307,7 +307,7 @@ def test_a_job_of_data_that_were_replaced_keeps_its_answer_and_is_not_drawn(
         insight, "asked", lambda self, *of: replace(asked(self, *of), snapshot="other")
     )
     page = browser.text(job)
-    assert "The data were replaced since" in page
+    assert "The data have been replaced" in page
     assert "percent confidence" in page
     assert "data-posterior" not in page
 

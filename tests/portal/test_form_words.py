@@ -38,6 +38,7 @@ FIELD_NAMES = re.compile(
     r'|\{"|query\.|where\.'
 )
 
+STATEMENT = "The statement must"
 QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
     ({"within": ""}, WITHIN, ("within",)),
     ({"within": "wide"}, WITHIN, ("within",)),
@@ -56,16 +57,16 @@ QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
     ({"from:age": "25", "to:age": "22"}, "age", ("from:age", "to:age")),
     ({"is:sex": "Femal"}, "sex", ("is:sex",)),
     ({"is:sex": "Femal", "not:sex": "1"}, "sex", ("is:sex",)),
-    ({"text": "SELEC"}, TEXT, ("text",)),
-    ({"text": "SELECT EXP(age) FROM people"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM others"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people WHERE height = 1"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people WITHIN 0"}, TEXT, ("text",)),
+    ({"text": "SELEC"}, STATEMENT, ("text",)),
+    ({"text": "SELECT EXP(age) FROM people"}, STATEMENT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM others"}, STATEMENT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM people WHERE height = 1"}, STATEMENT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM people WITHIN 0"}, STATEMENT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 1e20"}, "", ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9e11 PERCENT OF 9e11"}, "", ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 1"}, TEXT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 1"}, STATEMENT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 0.9999999999"}, "", ("text",)),
-    ({"text": "SELECT MAX(age) * MIN(age) FROM people"}, TEXT, ("text",)),
+    ({"text": "SELECT MAX(age) * MIN(age) FROM people"}, STATEMENT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people", "within": "x"}, WITHIN, ("within",)),
     ({"text": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "within": "0"}, WITHIN, ("within",)),
     ({"text": "{"}, TEXT, ("text",)),
@@ -149,7 +150,7 @@ def test_what_a_model_cannot_tell_is_told_by_the_labels_of_its_forms(
     faults: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
         ({"show": "age", "given:sex": "nobody"}, "iven” must", one),
         ({"show": "sex", "given:sex": "Male"}, "” must", ("show",) if kind == "network" else given),
-        ({"count": "SELECT EXP(age) FROM people"}, COUNT, ("count",)),
+        ({"count": "SELECT EXP(age) FROM people"}, STATEMENT, ("count",)),
         ({"count": "SELECT sex, COUNT(*) FROM people GROUP BY sex"}, COUNT, ("count",)),
     ]
     for fields, label, inputs in faults:
@@ -180,7 +181,7 @@ def test_a_wrong_threshold_is_told_beside_it(browser: Browser) -> None:
 
 def test_a_token_that_is_none_is_told_by_its_label(guarded: Browser) -> None:
     page = guarded.sign_in("nonsense").text
-    assert "“Token” must be one that is in force." in page
+    assert "This token is not valid." in page
     assert re.search('name="token"[^>]*aria-invalid="true" aria-describedby="fault"', page)
     assert "aria-invalid" not in guarded.text("/portal/sign-in")
 
@@ -233,12 +234,12 @@ def builder() -> FormFields:
     [
         (
             {"age": {"between": [5, 25]}},
-            "“age” must not cut through a bin of `age`, which is stored in steps of 10. "
+            "`age` is stored in steps of 10; use a multiple of 10. "
             "The nearest that fit: 0 to 29 and 10 to 19.",
         ),
         (
             {"pay": {"below": "1"}},
-            "“pay” must not cut through a bin of `pay`. "
+            "`pay` is stored in bins of several widths; use their edges. "
             "The nearest that fit: 0 to 10 and 0 to 0.5.",
         ),
         (

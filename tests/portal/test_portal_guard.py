@@ -83,7 +83,7 @@ def test_a_form_of_another_origin_is_refused_even_with_the_right_token(
     for path in (f"{PEOPLE}/ask", f"{PEOPLE}/price", "/portal/sign-out"):
         response = browser.post(path, {}, headers=headers)
         assert response.status_code == 403
-        assert "another origin" in response.text
+        assert "Another site sent this form" in response.text
     assert browser.client.post("/portal/sign-in", headers=headers).status_code == 401
     assert browser.spent_nano() == 0
 

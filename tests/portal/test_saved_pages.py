@@ -70,7 +70,7 @@ def test_an_answer_offers_to_be_saved_and_the_page_shows_it_again(browser: Brows
 def test_saving_and_looking_spend_nothing_and_make_no_job(browser: Browser) -> None:
     save(browser, AGE)
     (card,) = cards(browser)
-    assert "Nothing is known of it now." in card
+    assert "No answer to it is known now." in card
     price = browser.get(f"{SAVED}/{number_of(card)}/price", **HTMX).text
     assert re.search(r"Ask anew: 0\.\d+ ε", price)
     assert browser.spent_nano() == 0
@@ -173,7 +173,7 @@ def test_what_cannot_be_asked_any_more_can_still_be_removed(browser: Browser) ->
     service = browser.town.service()
     service.saved.keep("people", "", fields="text=SELECT+EXP(age)+FROM+people", title="", as_of="")
     (card,) = cards(browser)
-    assert "It cannot be asked as it is any more" in card
+    assert "This question can no longer be asked" in card
     assert remove(browser, number_of(card)) == 303
 
 

@@ -126,7 +126,7 @@ def test_the_same_table_again_is_free_and_its_address_spends_nothing(browser: Br
 
 def test_an_unknown_table_says_so_and_spends_nothing(browser: Browser) -> None:
     page = browser.text(f"{PEOPLE}/answer?{urlencode(FORM)}")
-    assert "Of 6 numbers nothing is known yet." in page
+    assert "6 numbers are not known yet." in page
     assert rows_of(page)[0][:3] == ["Female", "–", "nothing known yet"]
     assert browser.spent_nano() == 0
 

@@ -72,7 +72,7 @@ def _register_serve(commands: Commands, runtime: Runtime) -> None:
     store = parser.add_mutually_exclusive_group(required=not is_named)
     store.add_argument("--redis-url", metavar="URL", help=REDIS_HELP)
     store.add_argument(
-        "--state", type=Path, metavar="DIR", help="run a store of our own on this folder"
+        "--state", type=Path, metavar="DIR", help="start a store of its own in this folder"
     )
     parser.add_argument(
         "--open",

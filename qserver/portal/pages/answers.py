@@ -23,7 +23,7 @@ from qserver.service.insight import Known
 from qserver.service.statement_answers import StatementExplanation
 
 SOURCES = {
-    "history": "Nothing was spent: it follows from what was released before.",
+    "history": "Nothing was spent: earlier answers give this one.",
     "measured": "Measured for this question, with noise drawn once.",
     "refined": "Earlier measurements were released again with less noise; only the difference was "
     "charged.",
@@ -182,15 +182,15 @@ def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}") if abs(value) < 1e6 else value
 
 
-_COVERED = "It is about people who have lost less than others did, so the budget does not fall."
+_COVERED = "The people it is about have lost less than others, so the budget stays as it is."
 KINDS = {
-    "free": "What was released before already answers this.",
-    "exact": "No record can change this: the answer is public.",
+    "free": "Earlier answers already give this one.",
+    "exact": "This answer is public: no record can change it.",
     "fresh": "One new measurement.",
-    "combined": "A new measurement, together with what was released before.",
+    "combined": "One new measurement, combined with earlier answers.",
     "refined": "Earlier measurements are released again with less noise; only the difference is "
     "charged.",
-    "blocks": "Tables are measured, which will answer later questions too.",
+    "blocks": "The server measures tables. They answer later questions, too.",
 }
 
 

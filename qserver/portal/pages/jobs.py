@@ -185,7 +185,7 @@ class JobPages:
 
     def _question_words(self, asked: AskedJob, question: Question, *, whole: bool = False) -> str:
         if asked.snapshot != self._service.dataset(asked.status.dataset).snapshot:
-            return "a question about data that were replaced"
+            return "a question about earlier data"
         domain = self._service.domain(asked.status.dataset)
         return describe_terms(question.query.to_document(), domain, whole=whole)
 

@@ -201,7 +201,7 @@ def is_unknown(cell: AnsweredCell) -> bool:
 
 _KINDS = {
     "fresh": "New measurements.",
-    "combined": "New measurements, together with what was released before.",
+    "combined": "New measurements, combined with earlier answers.",
 }
 
 

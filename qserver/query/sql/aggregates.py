@@ -340,7 +340,7 @@ class Aggregates(RecordExpressions):
 
     def _counted(self, node: exp.Count) -> tuple[ProductTerm, ...]:
         if node.expressions:
-            raise self._source.refuse("count one thing at a time", node)
+            raise self._source.refuse("have one argument in COUNT", node)
         if node.this is None or isinstance(node.this, exp.Star):
             return ONE
         return self._present_once(node.this)

@@ -105,7 +105,7 @@ class Groups:
         if constant(meant, self._source) is not None or isinstance(meant, exp.Literal):
             raise self._source.refuse("group by attributes, not by one value", node)
         if isinstance(meant, exp.AggFunc):
-            raise self._source.refuse("group by what is public of a record, not by counts", node)
+            raise self._source.refuse("group by attributes of a record, not by counts", node)
         same = items.same_as(meant)
         name = written(meant, self._source) if same is None else items.found[same].name
         found = self._values(meant)
