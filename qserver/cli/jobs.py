@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from qserver.client.http import Reply
 
 _TEXT = """\
-List the questions that you asked from here and whose answer was not there in time; or, with an id,
-wait for the answer of one and show it. Spends nothing.
+List the questions from here whose answer was not ready in time. With an id, wait for that answer
+and show it. Spends nothing.
 """
 _MOST = 100
 _OPEN = ("queued", "running")

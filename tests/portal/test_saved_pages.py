@@ -100,7 +100,7 @@ def test_a_new_week_leaves_the_old_answer_with_its_time_and_a_price(weekly: Brow
     grow(weekly, 3)
     spent = weekly.spent_nano()
     after = cards(weekly)
-    assert [f"As of {week(2)}" in card for card in after] == [True, True, False]
+    assert [f"This answer counts up to {week(2)}" in card for card in after] == [True, True, False]
     assert ["hx-get" in card for card in after] == [True, True, False]
     assert [re.findall(r"<b>[^<]*</b>", card) for card in after] == numbers
     assert weekly.spent_nano() == spent
@@ -108,7 +108,11 @@ def test_a_new_week_leaves_the_old_answer_with_its_time_and_a_price(weekly: Brow
     ask(weekly, ALL)
     assert [f"Up to {week(3)}." in card for card in cards(weekly)] == [True] * 3
     grow(weekly, 4)
-    assert [f"As of {week(3)}" in card for card in cards(weekly)] == [True, True, False]
+    assert [f"This answer counts up to {week(3)}" in card for card in cards(weekly)] == [
+        True,
+        True,
+        False,
+    ]
     ask(weekly, ALL)
     assert f"Up to {week(4)}." in cards(weekly)[1]
 
@@ -119,7 +123,7 @@ def test_the_last_answer_stays_however_many_weeks_come(weekly: Browser) -> None:
     save(weekly, BY_WEEK)
     for i in range(3, 10):
         grow(weekly, i)
-    assert f"As of {week(2)}" in cards(weekly)[0]
+    assert f"This answer counts up to {week(2)}" in cards(weekly)[0]
 
 
 def test_known_less_exactly_than_asked_says_so(browser: Browser) -> None:

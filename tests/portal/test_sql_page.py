@@ -64,6 +64,16 @@ def test_an_empty_editor_counts_nothing(browser: Browser, place: str) -> None:
     assert browser.town.work_off() == 0
 
 
+def test_without_scripts_the_price_comes_with_the_whole_page(browser: Browser) -> None:
+    sent = browser.post(f"{PEOPLE}/price", {**BY_SEX, "editor": "1"})
+    assert sent.status_code == 200
+    assert "GROUP BY sex</textarea>" in sent.text
+    assert "3 numbers, each ± 40 with 95 percent confidence" in sent.text
+    wrong = browser.post(f"{PEOPLE}/price", {"text": "SELECT agee FROM people", "editor": "1"})
+    assert wrong.text.index('class="excerpt"') < wrong.text.index("must name attributes")
+    assert re.search(r'<textarea id="text"[^>]* aria-invalid="true"', wrong.text)
+
+
 def test_the_answer_stands_below_its_editor(browser: Browser) -> None:
     job = answered(browser, BY_SEX)
     pages = [browser.text(job), browser.text(f"{PEOPLE}/answer?{urlencode(BY_SEX)}")]

@@ -296,7 +296,7 @@ def test_saved_questions_that_take_long_are_shown_when_they_are_looked_at(
     saved = f"{PEOPLE}/saved"
     assert browser.post(saved, {"question": urlencode(ASKED), "title": ""}).status_code == 303
     page = browser.text(saved)
-    assert "Working out what is known of it" in page
+    assert "Looking for an answer in history" in page
     assert f'hx-get="{saved}"' in page
     [number] = re.findall(r'id="saved-([0-9a-f]+)"', page)
     price = f"{saved}/{number}/price"

@@ -29,8 +29,9 @@ Let in everybody whom the identity provider has in a group, `GROUP/`: each is th
 A member that was revoked is let in again by `GROUP/NAME`.
 """
 _ALLOW = """\
-Set what an account may spend of a population's budget, within the population's own limit: in all,
-and within any 24 hours. What is not given is without a bound. The worker refuses what passes it.
+Bound what an account may spend of a population's budget, within the population's own limit: in all,
+and within any 24 hours. A bound that you leave out is not set. The worker refuses an answer that
+would pass a bound.
 """
 _CONFIRM = """\
 Show what an owner asked for in the browser, in words and as a command line, and run that command
