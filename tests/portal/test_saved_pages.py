@@ -86,7 +86,7 @@ def test_the_button_asks_what_was_saved(browser: Browser) -> None:
     )
     assert response.status_code == 303
     assert browser.town.work_off() == 1
-    assert "Nothing is known" not in cards(browser)[0]
+    assert "No answer to it is known" not in cards(browser)[0]
 
 
 @pytest.mark.slow

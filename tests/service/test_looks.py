@@ -304,7 +304,7 @@ def test_saved_questions_that_take_long_are_shown_when_they_are_looked_at(
     held.may_go_on.set()
     service.looks._lane.shutdown()
     page = browser.text(saved)
-    assert "Working out" not in page
+    assert "Looking for an answer" not in page
     assert "Known only less exactly" not in page
     assert "Show it" in browser.text(price)
 
