@@ -32,7 +32,7 @@ from qserver.portal.pages.datasets import DatasetPages, HistoryPages
 from qserver.portal.pages.jobs import JobPages
 from qserver.portal.pages.models import ModelPages
 from qserver.portal.pages.owner import OwnerPages
-from qserver.portal.pages.saved import SavedPages
+from qserver.portal.pages.saved_questions import SavedPages
 from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.pages.sign_on import SignOnPages
 from qserver.portal.pages.wishes import WishPages

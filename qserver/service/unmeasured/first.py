@@ -16,7 +16,7 @@ from qserver.query.sql.tables.unconfirmed import (
     unconfirmed,
 )
 from qserver.records.answer import JobStatus
-from qserver.service.cells.answered import workload_of
+from qserver.service.cells.answer_cells import workload_of
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.unmeasured.asks import AsksStatements

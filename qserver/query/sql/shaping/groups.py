@@ -26,8 +26,8 @@ from qserver.query.sql.logic import (
 )
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
-from qserver.query.sql.values.derived import derived, is_of_calendar
-from qserver.query.sql.values.found import Derived
+from qserver.query.sql.values.expression_values import Derived
+from qserver.query.sql.values.record_functions import derived, is_of_calendar
 
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not
 

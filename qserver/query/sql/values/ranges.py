@@ -22,7 +22,7 @@ from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.logic import between
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.found import Beside, Derived, check_quotients, from_keys
+from qserver.query.sql.values.expression_values import Beside, Derived, check_quotients, from_keys
 
 _STEPS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg),

@@ -14,8 +14,8 @@ from qserver.query.sql.combined.meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.spelling import respelt
+from qserver.query.sql.shaping.having import Having, cut_of
 from qserver.query.sql.shaping.items import Item, Items, check_parts, items_of
-from qserver.query.sql.shaping.reading import Having, cut_of
 from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.ordering import ordered, rank_of
@@ -34,7 +34,7 @@ from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.tables.missing import remarks_on_null
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.derived import remarks_on
+from qserver.query.sql.values.record_functions import remarks_on
 
 _ONCE = "Nearest: LIMIT at the end of the whole text."
 Env = Mapping[str, Named]
