@@ -54,4 +54,4 @@ def test_a_saved_question_is_renewed_by_its_button_alone(visitor: Visitor, tmp_p
             expect(page.get_by_text("Up to 2024-W04.")).to_be_visible()
             expect(button).to_have_count(0)
             page.get_by_role("button", name="Remove").click()
-            expect(page.get_by_text("None yet.")).to_be_visible()
+            expect(page.get_by_text("No saved question yet.")).to_be_visible()
