@@ -105,7 +105,7 @@ def test_a_number_about_the_groups_of_a_select_holds_what_duckdb_says(
     again = answered(town, asked)
     assert again.charged_nano == 0
     assert again.asked.confidence == pytest.approx(0.9999, abs=1e-12)
-    assert "The released numbers make the inner SELECT give" in " ".join(
+    assert "By its released numbers the inner SELECT gives" in " ".join(
         again.asked.statement.remarks
     )
 

@@ -59,7 +59,7 @@ class Told:
     @property
     def remarks(self) -> list[str]:
         """What to know of the choice, a sentence each."""
-        gives = "The released numbers make the inner SELECT give"
+        gives = "By its released numbers the inner SELECT gives"
         found = [f"{gives} {_shown(one)}." for one in self.chosen]
         if self.possible is None:
             found.append(

@@ -1,0 +1,1 @@
+"""What accounts keep for themselves."""
