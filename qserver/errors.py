@@ -68,12 +68,14 @@ class QServerError(Exception):
 
 
 class InputError(QServerError):
-    """Input that does not meet its condition: "`name` must CONDITION, got VALUE."
+    """Input that does not meet its condition: "`name` must CONDITION, got VALUE.", or a sentence.
 
     Args:
         name: the field, or the place in the document, such as ``query.where.age``; shown, and
             kept, up to 120 printable characters.
-        condition: what was tested, as a verb phrase ("be a finite number > 0").
+        condition: what was tested, as a verb phrase ("be a finite number > 0"); or a sentence about
+            the user's own thing, without its full stop, that begins with no small letter
+            ("`age` is stored in steps of 10; use a multiple of 10").
         value: what came instead; leave out when it is private, huge or absent.
         hint: one more sentence that says how to mend it.
     """
@@ -81,12 +83,20 @@ class InputError(QServerError):
     code = "invalid_input"
     subject = "`{}`"
     """What must meet the condition; {} stands for the field."""
+    place = "`{}`: "
+    """What stands before a sentence."""
 
     def __init__(self, name: str, condition: str, value: object = ..., *, hint: str = "") -> None:
         self.name, self.condition, self.hint = printable(name), condition, hint
         shown = "" if value is ... else f", got {short_text(value)}"
-        subject = self.subject.format(self.name)
-        super().__init__(f"{subject} must {condition}{shown}." + (f" {hint}" if hint else ""))
+        subject = f"{self.subject.format(self.name)} must "
+        lead = self.place.format(self.name) if self.is_sentence else subject
+        super().__init__(f"{lead}{condition}{shown}." + (f" {hint}" if hint else ""))
+
+    @property
+    def is_sentence(self) -> bool:
+        """Whether the condition is a whole sentence, and no verb phrase about the field."""
+        return not self.condition[:1].islower()
 
     def under(self, prefix: str) -> InputError:
         """The same error, its field placed below `prefix`."""
@@ -119,10 +129,12 @@ class SqlError(QueryError):
         excerpt: the line, or the part of it around the place, and below it carets.
         hint: the nearest that can be answered, as a sentence.
         name: the field that holds the text.
+        at_place: whether the message says the place; not where it is about the whole text.
     """
 
     code = "invalid_sql"
     subject = "The statement"
+    place = ""
 
     def __init__(
         self,
@@ -133,9 +145,11 @@ class SqlError(QueryError):
         excerpt: str,
         hint: str = "",
         name: str = "sql",
+        at_place: bool = True,
     ) -> None:
         self.line, self.column, self.excerpt = line, column, excerpt
-        super().__init__(name, f"{condition} (line {line}, column {column})", hint=hint)
+        place = f" (line {line}, column {column})" if at_place else ""
+        super().__init__(name, condition + place, hint=hint)
 
 
 class EngineError(QueryError):
@@ -256,7 +270,7 @@ class UnauthenticatedError(AccessError):
     code = "unauthenticated"
 
     def __init__(self) -> None:
-        super().__init__("Send `Authorization: Bearer TOKEN` with a token that is in force.")
+        super().__init__("Send `Authorization: Bearer TOKEN` with a valid token.")
 
 
 class RateLimitedError(AccessError):
@@ -401,7 +415,7 @@ class UnanswerableError(WorkerError):
     """A plan that was tried on placeholders gave no answer, so nothing was charged or measured."""
 
     code = "unanswerable"
-    usual = "No answer comes of the plan. Nothing was charged or measured."
+    usual = "The plan gives no answer. Nothing was charged or measured."
 
 
 class ClosedError(WorkerError):
@@ -410,7 +424,7 @@ class ClosedError(WorkerError):
     code = "population_closed"
     usual = (
         "The data came back from a backup that nothing confirms, so nothing is measured any more. "
-        "What history can answer is still answered."
+        "Answers from history are still given."
     )
 
 

@@ -371,7 +371,7 @@ def _confirm(arguments: argparse.Namespace, settings: Settings) -> int:
     if not _is_ours(wish):
         raise ConfigError("id", "be confirmed by `qserver account confirm`", wish.digest)
     if not arguments.drop:
-        _say(f"{wish.words}\n  {wish.line}\nType yes to do this:")
+        _say(f"{wish.words}\n  {wish.line}\nType yes to run it:")
         if sys.stdin.readline().strip() != "yes":
             _say("Nothing was done.")
             return 1

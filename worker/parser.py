@@ -57,15 +57,15 @@ _WITNESS_HELP = """folder on another disk or host in which the worker notes how 
 were, so that an older copy of the state folder is noticed (QSERVER_WITNESS)"""
 _WITNESSES_HELP = "begin the witnesses of rollback, or check them"
 _REQUESTS_HELP = "list what owners asked for in the browser"
-_CONFIRM_HELP = "run what an owner asked for in the browser"
+_CONFIRM_HELP = "run a request that an owner made in the browser"
 _BACKUP_HELP = "write store, journals and data as of one moment into one private file"
 _RESTORE_HELP = "put a backup back, or bring the store up to the journals"
 _DEMAND_HELP = (
     "plan as if the questions that were paid for on DATASET so far would return; it must be of the "
     "same population and domain"
 )
-_MEASURE_HELP = "choose what is measured for questions that do not say"
-_LIST_CLAIMS_HELP = "list what must not be known too well of a dataset, or change it"
+_MEASURE_HELP = "choose what questions measure that do not choose it themselves"
+_LIST_CLAIMS_HELP = "list or change the claims that a dataset must not reveal too well"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
 _VERIFY_HELP = "check an audit log against the journals, and what every person has lost"
 _AUDIT_HELP = "attack a network with its own members, into a file for you alone"
@@ -74,16 +74,16 @@ declare that nobody in this file is in another population, though one has the sa
 people; otherwise such a file is refused, as the same people would get a limit for each population
 """
 _APPEND_HELP = "seal the next periods of a dataset whose data arrive over time"
-_RETIRE_HELP = "erase the records of old periods; what was released about them stays"
+_RETIRE_HELP = "erase the records of old periods; released answers about them stay"
 _DOMAINS_HELP = "draft or check a domain file"
 _TO_HELP = "the last period whose records are in the file; all up to it are sealed"
-_EMPTY_HELP = "declare that periods without any records are meant"
+_EMPTY_HELP = "confirm that some periods have no records"
 _AS_IT_IS_HELP = """\
-take a column of which more than 95 percent is missing or outside the domain, which is else refused;
-said at attach, it holds for later data too
+accept a column that is missing or outside the domain in more than 95 percent of the records, which
+attach refuses otherwise; given at attach, it holds for later data too
 """
 _LATE_HELP = """\
-what becomes of records whose period is sealed: drop leaves them out, move counts them in the first
+how to treat records whose period is sealed: drop leaves them out, move counts them in the first
 open period
 """
 _STRICT_HELP = """\

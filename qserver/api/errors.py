@@ -59,20 +59,20 @@ _DAMAGED = (
 )
 
 _ALL = (
-    ProblemKind("malformed_json", 400, "The body is not the JSON that is asked for"),
+    ProblemKind("malformed_json", 400, "The body is not the expected JSON"),
     ProblemKind("bad_request", 400, "The request is not well-formed HTTP"),
     ProblemKind("unauthenticated", 401, "A token is needed"),
     ProblemKind("forbidden", 403, "The account may not do this"),
-    ProblemKind("not_found", 404, "There is nothing of this name"),
+    ProblemKind("not_found", 404, "Nothing has this name"),
     ProblemKind("method_not_allowed", 405, "The method does not apply here"),
     ProblemKind("budget_exhausted", 409, "The budget cannot pay for the answer"),
-    ProblemKind("over_at_most", 409, "The answer would cost more than it may"),
+    ProblemKind("over_at_most", 409, "The answer would cost more than you allow"),
     ProblemKind("allowance_exhausted", 409, "The analyst's allowance cannot pay for the answer"),
     ProblemKind("pace_exceeded", 409, "The analyst's pace cannot pay for the answer today"),
     ProblemKind("disclosure_guard", 409, "A cell would be known too well"),
     ProblemKind("claim_guard", 409, "A claim would be known too well"),
     ProblemKind("period_retired", 409, "The records of these periods are erased"),
-    ProblemKind("unconfirmed", 409, "The price has to be confirmed"),
+    ProblemKind("unconfirmed", 409, "Confirm the price first"),
     ProblemKind("snapshot_replaced", 409, "The dataset has new data"),
     ProblemKind("not_estimable", 409, "The released history cannot give this"),
     ProblemKind("body_too_large", 413, "The body is too large"),
@@ -108,9 +108,9 @@ _ALL = (
     ProblemKind(
         "population_closed",
         502,
-        "Nothing is measured any more",
+        "No new measurement is possible",
         "The data came back from a backup that nothing confirms, so nothing is measured any more. "
-        "What history can answer is still answered.",
+        "Answers from history are still given.",
     ),
     ProblemKind(
         "books_differ",
@@ -122,24 +122,24 @@ _ALL = (
         "no_worker",
         503,
         "No worker can measure now",
-        "No worker is alive for this dataset. What history can answer is still answered.",
+        "No worker is alive for this dataset. Answers from history are still given.",
         retry_after_s=5,
     ),
     ProblemKind(
         "busy",
         503,
         "Too many questions wait",
-        "Too many questions wait for a worker. What history can answer is still answered.",
+        "Too many questions wait for a worker. Answers from history are still given.",
         retry_after_s=5,
     ),
     ProblemKind("store_error", 503, "The store failed", _STORE, retry_after_s=5),
     ProblemKind("store_unavailable", 503, "The store is unreachable", _STORE, retry_after_s=5),
     ProblemKind("store_unsupported", 503, "The store is of another version", _STORE),
-    ProblemKind("store_not_durable", 503, "The store may forget", _STORE),
+    ProblemKind("store_not_durable", 503, "The store may lose data", _STORE),
     ProblemKind("store_behind", 503, "The store lost charges", _STORE),
     ProblemKind("store_corrupt", 503, "The store's data are damaged", _DAMAGED),
     ProblemKind("fenced", 503, "The worker was replaced", _STORE, retry_after_s=1),
-    ProblemKind("stale_version", 503, "The ledger moved meanwhile", _STORE, retry_after_s=1),
+    ProblemKind("stale_version", 503, "The ledger has changed meanwhile", _STORE, retry_after_s=1),
 )
 
 KINDS = {kind.code: kind for kind in _ALL}

@@ -48,9 +48,9 @@ def register(commands: Commands, runtime: Runtime) -> None:
     )
     history.add_argument("dataset", metavar="DATASET")
     history.add_argument(
-        "--after", type=int, default=-1, metavar="ID", help="those after this one alone"
+        "--after", type=int, default=-1, metavar="ID", help="only items after this one"
     )
-    history.add_argument("--snapshot", metavar="S", help="of an earlier state of the data")
+    history.add_argument("--snapshot", metavar="S", help="show an earlier snapshot")
     add_server_options(history, runtime, run_history, has_rows=True)
     for parser, run in ((listing, run_list), (show, run_show), (budget, run_budget)):
         add_server_options(parser, runtime, run, has_rows=run is not run_show)
@@ -91,7 +91,7 @@ def run_budget(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 
 def run_history(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
-    """Show what was released."""
+    """Show the released answers and tables."""
     from qserver.client import requests
     from qserver.client.lookups import History
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from qserver.client.http import Reply
 
 _TEXT = """\
-List the questions that you asked from here and whose answer was not there in time; or, with an id,
-wait for the answer of one and show it. Spends nothing.
+List the questions from here whose answer was not ready in time. With an id, wait for that answer
+and show it. Spends nothing.
 """
 _MOST = 100
 _OPEN = ("queued", "running")
@@ -109,7 +109,7 @@ def _list(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         header = ("job", "dataset", "state", "answer")
         console.table(header, [(j["id"], j["dataset"], j["state"], _short(j)) for j in found])
     else:
-        console.aside("No question was left without its answer here.")
+        console.aside("No question from here waits for its answer.")
     return ExitCode.OK
 
 

@@ -276,7 +276,7 @@ def _add_learn(commands: Commands, runtime: Runtime) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of --kind: a member of the request, as JSON or as text",
+        help="a field of the request of --kind, as JSON or text",
     )
     parser.add_argument(
         "--variable", action="append", default=[], metavar="NAME", help="default: all attributes"

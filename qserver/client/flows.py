@@ -249,7 +249,7 @@ def job_result(
     while job["state"] in ("queued", "running"):
         if patience.clock() + pause_s > deadline:
             raise NotDoneError(
-                f"The answer is not there yet (job {job['id']}). Ask again: whatever is measured "
+                f"The answer is not ready yet (job {job['id']}). Ask again: whatever is measured "
                 "meanwhile is answered at no cost.",
                 job=str(job["id"]),
             )

@@ -383,7 +383,7 @@ def _unreachable_text(error: Exception, client: HttpClient) -> str:
         return f"{client.url} did not answer within {client.timeout_s:g} s."
     if isinstance(error, ProxyError):
         return (
-            f"The proxy on the way to {client.url} does not let us through "
+            f"The proxy on the way to {client.url} refuses the connection "
             f"({_reason(error.original_error)}). Mend HTTP_PROXY or HTTPS_PROXY, or name the host "
             "in NO_PROXY."
         )

@@ -54,7 +54,7 @@ class Budget(Listing, FromJson):
     by_value: Mapping[str, float] | None = None
 
     def plot(self) -> Plot:
-        """The loss by value, or what is spent and what remains, below the limit.
+        """Plot the loss by value, or the spent and the remaining part of the limit.
 
         Raises:
             InputError: there are more than 60 values.

@@ -129,7 +129,7 @@ class Statement(FromJson):
 
 
 class Probability(float):
-    """A probability, as the number that it is, with what it is a statement of.
+    """A probability: a float that carries the law it was computed by.
 
     Args:
         statement: the law behind it; None from an earlier server.

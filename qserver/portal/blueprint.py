@@ -32,11 +32,11 @@ from qserver.portal.pages.datasets import DatasetPages, HistoryPages
 from qserver.portal.pages.jobs import JobPages
 from qserver.portal.pages.models import ModelPages
 from qserver.portal.pages.owner import OwnerPages
-from qserver.portal.pages.saved import SavedPages
+from qserver.portal.pages.saved_questions import SavedPages
 from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.pages.sign_on import SignOnPages
 from qserver.portal.pages.wishes import WishPages
-from qserver.portal.render import page
+from qserver.portal.render import page, this_page
 from qserver.records.account import Caller
 from qserver.service.service import Service
 
@@ -132,6 +132,7 @@ def _context() -> dict[str, Any]:
         "caller": caller,
         "form_token": form_token(g.form_cookie, token),
         "static": _static_address,
+        "this_page": this_page,
         "version": __version__,
         "words": words,
     }

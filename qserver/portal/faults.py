@@ -34,16 +34,16 @@ from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError
 
 TEXT_LABEL = "What to count, in SQL or as JSON"
-LENGTH_LABEL = "Length of the interval"
-CONFIDENCE_LABEL = "Confidence, percent"
+WITHIN_LABEL = "Within ±"
+CONFIDENCE_LABEL = "Confidence, %"
 MEASURE_LABEL = "What may be measured"
-AMONG_LABEL = "Numbers that were looked at"
-RULE_LABEL = "How it was picked out"
-FIRST_LABEL = "How many are reported"
+AMONG_LABEL = "How many numbers you looked at"
+RULE_LABEL = "How you chose this one"
+FIRST_LABEL = "How many you report"
 ASSUMING_LABEL = "of at least so many records"
 INDEPENDENT_LABEL = "measure anew, with fresh noise"
 METHOD_LABEL = "How probabilities are computed"
-PRIOR_LABEL = "What is known beforehand"
+PRIOR_LABEL = "What you know beforehand"
 THRESHOLD_LABEL = "How likely is a count of at least"
 AT_MOST_LABEL = "and at most"
 EPSILON_LABEL = "Tables may cost, ε"
@@ -105,6 +105,8 @@ class FormFields:
         at = f", at `{place}`," if place else ""
         if place in self.parts:
             at = f": {self.parts[place]}"
+        if error.is_sentence or isinstance(error, SqlError):
+            return self._in_words(str(error).removeprefix(error.place.format(error.name)))
         rest = str(error).removeprefix(error.subject.format(error.name))
         return f"“{found.label}”{at}{self._in_words(rest)}"
 
@@ -120,7 +122,7 @@ class FormFields:
 def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
     """The fields of the query builder."""
     named = {
-        "length": Field(LENGTH_LABEL, ("length",)),
+        "length": Field(WITHIN_LABEL, ("within",)),
         "confidence": Field(CONFIDENCE_LABEL, ("confidence",)),
         "measure": Field(MEASURE_LABEL, ("measure",)),
         "selected_from.m": Field(AMONG_LABEL, ("among",)),
@@ -136,7 +138,7 @@ def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
         return FormFields(named, text, wrapping=_QUERY)
     if question.text:
         if _says("WITHIN", question):
-            named["length"] = Field(f"{LENGTH_LABEL}, twice WITHIN", ("text",))
+            named["length"] = Field("The length, twice WITHIN,", ("text",))
         if _says("CONFIDENCE", question):
             named["confidence"] = Field("CONFIDENCE", ("text",))
         return FormFields(named, text)
@@ -202,18 +204,18 @@ _ADVICE = {
     "period_retired": "Nothing was spent. Ask about later periods, for a longer interval or less "
     "confidence, or take what is known at no cost.",
     "unconfirmed": "Nothing was spent. Say how long the interval may be, and ask again.",
-    "not_estimable": "Nothing that was released so far tells anything about it. Ask it: its price "
-    "is shown first.",
+    "not_estimable": "No released answer says anything about it. Ask the question: you see its "
+    "price first.",
     "invalid_query": "Change the question and ask again.",
     "invalid_sql": "Change the question and ask again.",
     "invalid_requirement": "Change the interval or the confidence and ask again.",
-    "no_worker": "What is known already can still be read. Try again in a while.",
-    "busy": "What is known already can still be read. Try again in a while.",
+    "no_worker": "You can still read what is known. Try again in a while.",
+    "busy": "You can still read what is known. Try again in a while.",
     "rate_limited": "Wait a few seconds and try again.",
     "measurement_failed": "Ask again later; the operator's log has the cause.",
     "population_closed": "Nothing was spent. Tell the data's owner, who may have a later copy.",
     "books_differ": "Nothing was spent. Tell the data's owner: the worker's log has the cause.",
-    "unanswerable": "Nothing was spent. Ask it in another way; the operator's log has the cause.",
+    "unanswerable": "Nothing was spent. Ask in another way; the operator's log has the cause.",
 }
 
 

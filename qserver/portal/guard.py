@@ -65,7 +65,7 @@ def check_origin(request: Request) -> None:
     else:
         is_ours = origin is None or urlsplit(origin).netloc == request.host
     if not is_ours:
-        raise AccessError("The form was sent by a page of another origin.")
+        raise AccessError("Another site sent this form.")
 
 
 def check_form(request: Request) -> None:

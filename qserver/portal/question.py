@@ -2,14 +2,15 @@
 
 Fields are named by attribute: `from:age`, `to:age` (numbers and periods), `is:sex` (any number of
 labels) and `not:sex` (the labels are those left out). A level of labels has fields as an attribute.
-`text` holds a query that was written by hand instead.
+`text` holds a query that was written by hand, on the page of SQL.
+`within` is half the length of the interval, as in SQL; addresses of before have its `length`.
 Names of attributes have no colon, so none of them can be taken for another.
 
 The mark of a question is that of the one that a price was shown for, so that no other question is
 paid at that price. A form contains the mark of the priced question. If the form was changed before
 it is sent, the new price is shown first. Pages with scripts prevent this case.
 
-The builder's tables: a number for each value of one or two attributes, as SQL.
+The builder's tables: a number for each value of one to three attributes, as SQL.
 
 The statement is shown with its price and its answer, so that the next step from the builder to SQL
 is to change a text that works.
@@ -32,12 +33,19 @@ from qserver.query.asking.reading import Method, Reading, prior_of
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.numbers import exact_number
-from qserver.query.requirement import MIN_DELTA, Measure, Requirement, measure_of
+from qserver.query.requirement import (
+    MAX_LENGTH,
+    MIN_DELTA,
+    MIN_LENGTH,
+    Measure,
+    Requirement,
+    measure_of,
+)
 from qserver.query.sql.tokens import written_name
 from qserver.query.structured import attribute_of
 
 MARK_FIELD = "priced"
-LENGTH_FIELD = "priced_length"
+WITHIN_FIELD = "priced_within"
 _DIGITS = 32
 
 
@@ -46,20 +54,20 @@ def mark_of(fields: str) -> str:
     return sha256(fields.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
-def is_as_priced(form: MultiDict[str, str], mark: str, *, length: str = "") -> bool:
+def is_as_priced(form: MultiDict[str, str], mark: str, *, within: str = "") -> bool:
     """Whether a form still asks the question that was priced; a form without a price may be sent.
 
     Args:
-        mark: of what the form says; `length` where a price is for one length.
+        mark: of what the form says; `within` where a price is for one length.
     """
     if MARK_FIELD not in form:
         return True
-    return form[MARK_FIELD] == mark and form.get(LENGTH_FIELD, "") == length
+    return form[MARK_FIELD] == mark and form.get(WITHIN_FIELD, "") == within
 
 
-DEFAULT_LENGTH = "100"
+DEFAULT_WITHIN = "50"
 DEFAULT_CONFIDENCE = "95"
-_MOST_GROUPS = 2
+MOST_GROUPS = 3
 _MOST_PERCENT = 100 - 100 * Fraction(str(MIN_DELTA))
 
 
@@ -95,7 +103,7 @@ class FormQuestion:
     Args:
         ranges, choices: conditions by attribute; only those that say something.
         text: a query written by hand, in place of conditions; '' for none.
-        length: of the interval, as typed.
+        within: half the length of the interval, as typed; as WITHIN of SQL says it.
         confidence: in percent, as typed.
         measure: what may be measured, as chosen; '' for the owner's choice.
         among, rule, first: the choice that the question came of, as typed; none where `among` is
@@ -103,7 +111,7 @@ class FormQuestion:
         independent: whether to measure anew, with fresh noise.
         method, prior: how the posterior is read, as chosen; '' as ever.
         prior_low, prior_high: ends of the prior `between`, as typed.
-        by: attributes that the number is broken down by, two at most.
+        by: attributes that the number is broken down by, three at most.
         average: the attribute whose average is asked; '' for a count.
         assuming: how many records each average is of at least, as typed.
     """
@@ -111,7 +119,7 @@ class FormQuestion:
     ranges: Mapping[str, Range]
     choices: Mapping[str, Choice]
     text: str
-    length: str
+    within: str
     confidence: str
     measure: str = ""
     among: str = ""
@@ -147,7 +155,7 @@ class FormQuestion:
             choices=choices,
             # Places in it are told by line and column: blanks before it stay.
             text=fields.get("text", "").replace("\r\n", "\n").rstrip(),
-            length=fields.get("length", _default_length(domain)).strip(),
+            within=_within_of(fields, domain),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
             measure=fields.get("measure", ""),
             among=(among := fields.get("among", "").strip()),
@@ -158,10 +166,16 @@ class FormQuestion:
             prior=(prior := fields.get("prior", "")),
             prior_low=fields.get("prior_low", "").strip() if prior == "between" else "",
             prior_high=fields.get("prior_high", "").strip() if prior == "between" else "",
-            by=tuple(dict.fromkeys(filter(None, fields.getlist("by"))))[:_MOST_GROUPS],
+            by=tuple(dict.fromkeys(filter(None, fields.getlist("by"))))[:MOST_GROUPS],
             average=(average := fields.get("average", "")),
             assuming=fields.get("assuming", "").strip() if average else "",
         )
+
+    def as_text(self, domain: Domain, dataset: str) -> FormQuestion:
+        """The builder's question as a statement; raises as `statement_of` does."""
+        text = statement_of(self, domain, dataset)
+        plain = replace(self, ranges={}, choices={}, by=(), average="", assuming="")
+        return replace(plain, text=text)
 
     @staticmethod
     def fields_of(pairs: Sequence[tuple[str, str]]) -> str:
@@ -185,7 +199,7 @@ class FormQuestion:
     @property
     def mark(self) -> str:
         """Equal for questions that differ only in their length."""
-        return mark_of(replace(self, length="").encoded())
+        return mark_of(replace(self, within="").encoded())
 
     @property
     def chosen(self) -> Measure | None:
@@ -217,7 +231,10 @@ class FormQuestion:
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where one cannot be read or is out of range."""
-        length = _number(self.length, "length")
+        half = _number(self.within, "length")
+        if not MIN_LENGTH <= 2 * half <= MAX_LENGTH:
+            least, most = MIN_LENGTH / 2, MAX_LENGTH / 2
+            raise RequirementError("length", f"be from {least:g} to {most:g}", self.within)
         confidence = _number(self.confidence, "confidence")
         if not 0 < confidence <= _MOST_PERCENT:
             raise RequirementError(
@@ -225,7 +242,7 @@ class FormQuestion:
                 f"be above 0 and at most {decimal_text(_MOST_PERCENT)}",
                 self.confidence,
             )
-        return Requirement(length=float(length), confidence=float(confidence / 100))
+        return Requirement(length=float(2 * half), confidence=float(confidence / 100))
 
     def where(self, domain: Domain) -> dict[str, Any]:
         """The conditions as a `where` document; QueryError where a number cannot be read."""
@@ -239,8 +256,8 @@ class FormQuestion:
                 document[attribute.name] = {"not": labels} if choice.is_not else labels
         return document
 
-    def pairs(self, *, length: str | None = None) -> list[tuple[str, str]]:
-        """The non-empty fields; a given `length` replaces the form's."""
+    def pairs(self) -> list[tuple[str, str]]:
+        """The non-empty fields."""
         found = [("text", self.text)] if self.text else []
         for name, typed in self.ranges.items():
             found += [(f"from:{name}", typed.low)] if typed.low else []
@@ -256,16 +273,23 @@ class FormQuestion:
             found += [("by", name) for name in self.by]
             found += [("average", self.average)] if self.average else []
             found += [("assuming", self.assuming)] if self.assuming else []
-        return [*found, ("length", length or self.length), ("confidence", self.confidence)]
+        return [*found, ("within", self.within), ("confidence", self.confidence)]
 
-    def encoded(self, *, length: str | None = None) -> str:
+    def encoded(self) -> str:
         """The fields as the query part of an address."""
-        return self.fields_of(self.pairs(length=length))
+        return self.fields_of(self.pairs())
 
 
-def _default_length(domain: Domain) -> str:
-    """Twice the half-length that the owner said for counts; else one for every dataset."""
-    return DEFAULT_LENGTH if domain.within is None else decimal_text(2 * domain.within)
+def _within_of(fields: MultiDict[str, str], domain: Domain) -> str:
+    """What is typed, half the `length` of an earlier address, the owner's, or the default."""
+    if "within" in fields or "length" not in fields:
+        owners = DEFAULT_WITHIN if domain.within is None else decimal_text(domain.within)
+        return fields.get("within", owners).strip()
+    typed = fields["length"].strip()
+    try:
+        return decimal_text(_number(typed, "length") / 2)
+    except RequirementError:
+        return typed
 
 
 def _between(attribute: Attribute, typed: Range) -> dict[str, Any]:

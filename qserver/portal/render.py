@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlencode
 
-from flask import Response, render_template
+from flask import Response, render_template, request
 
 CSV_TYPE = "text/csv; charset=utf-8"
 
@@ -13,6 +14,12 @@ CSV_TYPE = "text/csv; charset=utf-8"
 def page(template: str, **context: Any) -> str:
     """Render a page, or a part of one, from `templates/portal/`."""
     return render_template(f"portal/{template}", **context)
+
+
+def this_page(**changed: str) -> str:
+    """The address of the page that was asked for, with some of its fields changed."""
+    others = [pair for pair in request.args.items(multi=True) if pair[0] not in changed]
+    return f"{request.path}?{urlencode([*others, *changed.items()], safe=':')}"
 
 
 def download(text: str, *, name: str, content_type: str) -> Response:

@@ -30,7 +30,7 @@ from qserver.postgres.wire.values import (
 from qserver.query.calendar.ends import first_and_last
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
-from qserver.service.cells.said import said_beside
+from qserver.service.cells.table_notes import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of
 

@@ -71,6 +71,7 @@ class Attribute:
         codes: per label, what the column holds for it; empty where it holds the labels.
         levels: larger groups of the labels, for kind `labels`.
         cells: what does not count in its column.
+        description: what it is, for people; it changes no question.
 
     Raises:
         DomainError: a value is out of range; the message names the field.
@@ -91,6 +92,7 @@ class Attribute:
     levels: tuple[Level, ...] = ()
     cells: Cells = PLAIN
     says_missing: bool = field(default=True, compare=False)
+    description: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -100,6 +102,7 @@ class Attribute:
         if not isinstance(self.other, str) or not self.other:
             raise DomainError("other", "be a non-empty text", self.other)
         self._check_periods()
+        _check_line("description", self.description, MAX_DESCRIPTION)
         if not isinstance(self.column, str) or len(self.column) > MAX_COLUMN:
             raise DomainError("column", f"be a text of up to {MAX_COLUMN:,} characters")
         if self.is_numeric:
@@ -328,9 +331,7 @@ class Domain:
                 hint=f"`{periods[0]}` and `{periods[1]}` both are; make one of them `labels`.",
             )
         for name, most in (("description", MAX_DESCRIPTION), ("licence", MAX_LICENCE)):
-            text = getattr(self, name)
-            if not (isinstance(text, str) and len(text) <= most and text.isprintable()):
-                raise DomainError(name, f"be a text of at most {most:,} characters on one line")
+            _check_line(name, getattr(self, name), most)
         object.__setattr__(self, "_axis", {n: i for i, n in enumerate(names)})
         object.__setattr__(self, "_levels", levels)
 
@@ -384,16 +385,28 @@ def check_name(name: object) -> None:
         )
 
 
+def _check_line(name: str, text: object, most: int) -> None:
+    """Raise DomainError unless this is a text on one line that is not too long."""
+    if not (isinstance(text, str) and len(text) <= most and text.isprintable()):
+        raise DomainError(name, f"be a text of at most {most:,} characters on one line")
+
+
 def check_n_values(n_values: int) -> None:
     """Raise DomainError if all attributes of a domain together have too many values."""
     if n_values > MAX_VALUES_IN_ALL:
         raise DomainError("attributes", f"have at most {MAX_VALUES_IN_ALL:,} values in all")
 
 
-def steps_text(attribute: Attribute) -> str:
-    """What a refusal adds to a numeric attribute's name: its step, where all bins are as wide."""
+def bins_text(attribute: Attribute) -> str:
+    """Why a condition that cuts through a bin of a numeric attribute is refused, as a sentence."""
     widths = {high - low for low, high in pairwise(attribute.edges)}
-    return f", which is stored in steps of {decimal_text(*widths)}" if len(widths) == 1 else ""
+    if len(widths) > 1:
+        return f"`{attribute.name}` is stored in bins of several widths; use their edges"
+    step, first = next(iter(widths)), attribute.edges[0]
+    text = decimal_text(step)
+    if first % step:
+        return f"`{attribute.name}` is stored in steps of {text} from {decimal_text(first)}"
+    return f"`{attribute.name}` is stored in steps of {text}; use a multiple of {text}"
 
 
 def decimal_text(value: Fraction) -> str:

@@ -250,7 +250,7 @@ def _arguments(item: Mapping[str, object]) -> dict[str, Any]:
         raise DomainError("range", f"be given for kind `{kind}`, with `width`, or else `edges`")
     arguments["edges"] = _from_range(item) if "range" in item else _edges(item)
     arguments["periods"] = _periods(item, kind)
-    for key in ("outside", "missing", "other", "column"):
+    for key in ("outside", "missing", "other", "column", "description"):
         if key in item:
             arguments[key] = item[key]
     if arguments.get("column", ...) == "":
@@ -352,6 +352,8 @@ def _attribute_document(attribute: Attribute) -> dict[str, object]:
     else:
         document["edges"] = [_json_number(e) for e in attribute.edges]
     # What earlier versions did not have is written only where it says something.
+    if attribute.description:
+        document["description"] = attribute.description
     if attribute.column:
         document["column"] = attribute.column
     document |= attribute.cells.document()

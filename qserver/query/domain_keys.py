@@ -58,6 +58,15 @@ KEYS: tuple[Key, ...] = (
         'name = "blood_pressure"',
     ),
     Key(
+        "description",
+        ALL,
+        f"a text on one line, of at most {MAX_DESCRIPTION:,} characters",
+        "nothing",
+        "What the attribute is, for whoever asks. It stands beside the name in the web pages, and "
+        "changes no question.",
+        'description = "Years of age at the first visit"',
+    ),
+    Key(
         "column",
         ALL,
         "any text",
@@ -227,6 +236,7 @@ _POSITIVE = {
 _GROUPS = {"type": "object", "minProperties": 1, "additionalProperties": _CODES}
 _VALUES: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": _NAME},
+    "description": {"type": "string", "maxLength": MAX_DESCRIPTION},
     "column": {"type": "string", "minLength": 1, "maxLength": MAX_COLUMN},
     "kind": {"enum": [*ALL, "timestamp"]},
     "labels": _CODES,

@@ -20,7 +20,7 @@ from qserver.query.calendar.ends import (
     range_of_last,
     range_up_to,
 )
-from qserver.query.domain import Attribute, Domain, decimal_text, steps_text
+from qserver.query.domain import Attribute, Domain, bins_text, decimal_text
 from qserver.query.labels import Level, code_text
 from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
 from qserver.query.numbers import exact_number
@@ -54,7 +54,7 @@ def value_range(
     if inner != outer:
         raise QueryError(
             name,
-            f"not cut through a bin of `{attribute.name}`{steps_text(attribute)}",
+            bins_text(attribute),
             hint=_nearest(attribute, inner, outer),
         )
     return inner
@@ -79,7 +79,7 @@ def one_value(attribute: Attribute, value: Fraction, *, name: str) -> int:
         return index
     raise QueryError(
         name,
-        f"not cut through a bin of `{attribute.name}`{steps_text(attribute)}",
+        bins_text(attribute),
         hint=f"Its bin is {_shown(attribute, range(index, index + 1))}.",
     )
 

@@ -49,7 +49,7 @@ from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.order.numbers import OrderNumbers
 from qserver.service.quoted.notes import StatementNotes
-from qserver.service.saving.saved import SavedViews
+from qserver.service.saving.saved_questions import SavedViews
 from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.encoding.requests import Request

@@ -398,7 +398,7 @@ def facts_table(statement: Statement, status: DatasetStatus, *, explains: bool) 
     """
     if explains or statement.explains:
         raise statement.source.refuse(
-            "have no EXPLAIN where it asks for names alone, which costs nothing",
+            "leave out EXPLAIN: names alone cost nothing",
             statement.source.end,
         )
     asked = StatementQuestions(statement, (), (), 1.0, simultaneous=False)

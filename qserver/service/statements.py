@@ -33,7 +33,7 @@ from qserver.records.answer import (
 )
 from qserver.records.statement import joined
 from qserver.service.ask import Idempotency
-from qserver.service.cells.answered import (
+from qserver.service.cells.answer_cells import (
     UNKNOWN,
     answered_cell,
     consistent_of,
@@ -46,8 +46,8 @@ from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
 from qserver.service.cells.searched import SearchedCells
-from qserver.service.inner.asked import InnerSelects
 from qserver.service.inner.parts import Parts
+from qserver.service.inner.statements import InnerSelects
 from qserver.service.quoted.capped import CappedSteps, at_most_nano
 from qserver.service.service import Price, Service
 from qserver.service.statement_answers import (

@@ -16,7 +16,7 @@ from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import next_table, raised
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
-from qserver.query.sql.combined.passing import Passing
+from qserver.query.sql.combined.group_count import Passing
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.shaping.shape import Compare
 from qserver.query.weights import interval

@@ -18,7 +18,7 @@ from tests.browser.town_server import TownServer, serving
 from tests.deployment import Deployment
 
 ASKED = {"text": "SELECT sex, AVG(age) AS mean FROM people GROUP BY sex WITHIN 2", "length": "30"}
-WORKING = "Working out what is known of it"
+WORKING = "Looking for an answer in history"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from qserver.api.errors import KINDS
-from qserver.portal.faults import LENGTH_LABEL, TEXT_LABEL
+from qserver.portal.faults import TEXT_LABEL, WITHIN_LABEL
 from tests.browser.chromium_page import Visit, Visitor
 
 SENTENCE = re.compile(
@@ -93,7 +93,7 @@ def test_a_newcomer_gets_from_the_landing_page_to_an_answer(visit: Visit, demo_u
     # A longer interval by the keyboard: cheaper at once, the length in the form follows.
     slider = page.get_by_role("slider")
     slider.press("ArrowRight")
-    expect(page.get_by_role("textbox", name=LENGTH_LABEL)).to_have_value("150")
+    expect(page.get_by_role("textbox", name=WITHIN_LABEL)).to_have_value("75")
     expect(page.locator("#price .headline")).to_contain_text("0.03994 ε")
     slider.press("ArrowLeft")
     page.get_by_role("button", name="Ask: 0.05991 ε").click()
@@ -142,14 +142,14 @@ def test_a_bad_question_is_explained_and_can_be_mended(visit: Visit, demo_url: s
     visit.picture("ends-swapped")
     assert visit.faults() == []
     page.get_by_label("to", exact=True).locator("visible=true").fill("forty")
-    page.get_by_label("Confidence, percent").fill("90")
+    page.get_by_label("Confidence, %").fill("90")
     expect(notice).to_contain_text("“age, to” must be a finite number, got 'forty'")
     visit.expected_statuses.add(422)
     page.locator("#question").evaluate("(form) => form.submit()")
     expect(page.get_by_role("heading", name="The query is wrong")).to_be_visible()
     visit.picture("refused")
     expect(page.get_by_label("to", exact=True).locator("visible=true")).to_have_value("forty")
-    page.get_by_text("Write it instead").click()
+    page.get_by_role("link", name="SQL", exact=True).click()
     text = page.get_by_label(TEXT_LABEL)
     text.fill('{"where": {"height": 3}}')
     text.blur()
@@ -173,6 +173,13 @@ def test_a_label_of_many_is_found_by_the_keyboard_alone(visit: Visit, demo_url: 
     page.goto(f"{demo_url}/portal/datasets/adult")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("year of birth")
+    expect(page.locator(".conditions summary:visible")).to_have_count(0)
+    page.keyboard.press("Control+A")
+    page.keyboard.type("whole years")
+    expect(page.locator(".conditions summary:visible")).to_have_count(1)
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     expect(page.locator("summary").first).to_be_focused()
@@ -206,10 +213,11 @@ def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
 ) -> None:
     visit = visitor.open()
     page = visit.page
-    page.goto(f"{demo_url}/portal/datasets/adult?length=800")
+    page.goto(f"{demo_url}/portal/datasets/adult?within=400")
     expect(page.locator("#price .headline")).to_be_visible()
-    page.get_by_text("Write it instead").click()
+    page.get_by_role("link", name="Write it as SQL").click()
     text = page.get_by_label(TEXT_LABEL)
+    expect(page.locator("#price .headline")).to_be_visible()
     text.fill("SELECT sex, COUNT(*) FROM adult GROUP BY sex")
     # The price shown is that of another question: it cannot be paid for this one.
     expect(page.locator("[data-ask]")).to_be_disabled()
@@ -230,7 +238,7 @@ def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
     assert download.value.path().read_text().startswith('"sex","COUNT(*)","COUNT(*)_low"')
     phone = visitor.open(size="phone", scheme="dark", scripts=False)
     phone.page.goto(page.url)
-    expect(phone.page.get_by_text("Female")).to_be_visible()
+    expect(phone.page.get_by_role("rowheader", name="Female")).to_be_visible()
     assert phone.overflow() == 0
     phone.picture("table")
 
@@ -240,7 +248,7 @@ def test_what_is_typed_and_taken_back_can_be_asked_again(visit: Visit, demo_url:
     page.goto(f"{demo_url}/portal/datasets/adult?is:race=White&length=600")
     button = page.locator("[data-ask]")
     expect(button).to_be_enabled()
-    length = page.get_by_role("textbox", name=LENGTH_LABEL)
+    length = page.get_by_role("textbox", name=WITHIN_LABEL)
     length.press("End")
     length.press("0")
     expect(button).to_be_disabled()
@@ -255,7 +263,7 @@ def test_a_model_is_learnt_asked_and_kept_with_its_price_shown_first(
     page = visit.page
     page.goto(f"{demo_url}/portal/datasets/adult")
     page.get_by_role("link", name="Models").click()
-    expect(page.get_by_text("Say what to learn; its price is shown here first.")).to_be_visible()
+    expect(page.get_by_text("Say what to learn. You see its price here first.")).to_be_visible()
     page.get_by_label("Structure of the network").fill("sex > income\nrace")
     page.get_by_label("Tables may cost").fill("0.02")
     page.get_by_label("Tables may cost").blur()

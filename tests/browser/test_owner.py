@@ -25,7 +25,7 @@ def test_a_wrong_token_is_told_and_a_right_one_leads_in_and_out(
     page = visit.page
     visit.expected_statuses.add(401)
     sign_in(page, town.url, town.analyst[:-1])
-    expect(page.get_by_role("alert")).to_have_text("“Token” must be one that is in force.")
+    expect(page.get_by_role("alert")).to_have_text("This token is not valid.")
     visit.picture("refused")
     assert visit.faults() == []
     page.get_by_label("Token").fill(town.analyst)

@@ -39,7 +39,7 @@ def test_a_saved_question_is_renewed_by_its_button_alone(visitor: Visitor, tmp_p
             town.append(3)
             spent = town.service().dataset("people").spent_nano
             page.reload()
-            expect(page.get_by_text("As of 2024-W03")).to_be_visible()
+            expect(page.get_by_text("This answer counts up to 2024-W03")).to_be_visible()
             button = page.get_by_role("button", name=re.compile("Ask anew"))
             expect(button).to_be_enabled()
             visit.picture("out-of-date")
@@ -54,4 +54,4 @@ def test_a_saved_question_is_renewed_by_its_button_alone(visitor: Visitor, tmp_p
             expect(page.get_by_text("Up to 2024-W04.")).to_be_visible()
             expect(button).to_have_count(0)
             page.get_by_role("button", name="Remove").click()
-            expect(page.get_by_text("None yet.")).to_be_visible()
+            expect(page.get_by_text("No saved question yet.")).to_be_visible()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
-from qserver.portal.faults import LENGTH_LABEL, TEXT_LABEL
+from qserver.portal.faults import TEXT_LABEL, WITHIN_LABEL
 from tests.browser.chromium_page import Visit, Visitor
 
 WOMEN = "SELECT COUNT(*) FROM adult WHERE sex = 'Female'"
@@ -17,11 +18,10 @@ OLD_MEN = (
 )
 
 
-def open_box(page: Page, fresh_url: str, query: str = "length=400") -> None:
-    """The builder with its text box open, the price of all records shown."""
-    page.goto(f"{fresh_url}/portal/datasets/adult?{query}")
-    expect(page.locator("#price .headline")).to_be_visible()
-    page.get_by_text("Write it instead").click()
+def open_box(page: Page, fresh_url: str) -> None:
+    """The page of SQL, without a statement."""
+    page.goto(f"{fresh_url}/portal/datasets/adult/sql?within=200")
+    expect(page.locator("#price")).to_have_text("Write a statement. Its price appears here.")
 
 
 def test_the_price_follows_the_keys_without_leaving_the_box(visit: Visit, fresh_url: str) -> None:
@@ -29,12 +29,11 @@ def test_the_price_follows_the_keys_without_leaving_the_box(visit: Visit, fresh_
     open_box(page, fresh_url)
     text = page.get_by_label(TEXT_LABEL)
     text.press_sequentially(WOMEN)
-    expect(page.locator("[data-ask]")).to_be_disabled()
     expect(page.locator("#price .asked")).to_have_text("sex Female")
     expect(text).to_be_focused()
     expect(page.locator("[data-ask]")).to_be_enabled()
     text.press_sequentially(" OR")
-    expect(page.locator("#price .notice")).to_contain_text("in SQL or as JSON” must be SQL")
+    expect(page.locator("#price .notice")).to_contain_text("The statement must be SQL")
     visit.picture("refused-while-typing")
     assert visit.faults() == []
 
@@ -55,7 +54,9 @@ def test_the_button_is_dead_from_the_first_key_until_the_price_is_this_texts(
     visit: Visit, fresh_url: str, change: str
 ) -> None:
     page = visit.page
-    open_box(page, fresh_url)
+    text = urlencode({"text": "SELECT COUNT(*) FROM adult"})
+    place = f"/sql?{text}" if change == "text" else "?within=200"
+    page.goto(f"{fresh_url}/portal/datasets/adult{place}")
     button = page.locator("#price button.button")
     expect(button).to_be_enabled()
     held = threading.Event()
@@ -63,7 +64,7 @@ def test_the_button_is_dead_from_the_first_key_until_the_price_is_this_texts(
     if change == "text":
         page.get_by_label(TEXT_LABEL).press("x")
     elif change == "length":
-        page.get_by_role("textbox", name=LENGTH_LABEL).press("9")
+        page.get_by_role("textbox", name=WITHIN_LABEL).press("9")
     elif change == "ends":
         page.locator("summary", has_text=re.compile(r"^age")).click()
         page.get_by_label("from", exact=True).locator("visible=true").press("3")
@@ -83,7 +84,7 @@ def test_what_is_free_is_as_dead_when_the_text_is_another(visit: Visit, fresh_ur
     show = page.get_by_role("button", name="Show the answer")
     expect(show).to_be_enabled()
     page.route("**/price", lambda route: None)
-    page.get_by_role("textbox", name=LENGTH_LABEL).fill("2")
+    page.get_by_role("textbox", name=WITHIN_LABEL).fill("2")
     assert show.is_disabled()
 
 
@@ -202,18 +203,18 @@ def test_a_wrong_field_is_named_by_its_label_marked_and_described(
 ) -> None:
     page = visit.page
     page.goto(f"{fresh_url}/portal/datasets/adult")
-    length = page.get_by_role("textbox", name=LENGTH_LABEL)
+    length = page.get_by_role("textbox", name=WITHIN_LABEL)
     length.fill("wide")
     notice = page.locator("#price #fault")
-    expect(notice).to_contain_text(f"“{LENGTH_LABEL}” must be a finite number, got 'wide'.")
+    expect(notice).to_contain_text(f"“{WITHIN_LABEL}” must be a finite number, got 'wide'.")
     expect(length).to_have_attribute("aria-invalid", "true")
-    expect(length).to_have_accessible_description(re.compile(f"“{LENGTH_LABEL}” must be"))
+    expect(length).to_have_accessible_description(re.compile(f"“{WITHIN_LABEL}” must be"))
     visit.picture("length")
     assert visit.faults() == []
     length.fill("400")
     expect(page.locator("#price .headline")).to_be_visible()
     expect(length).not_to_have_attribute("aria-invalid", "true")
-    page.get_by_text("Write it instead").click()
+    page.get_by_role("link", name="Write it as SQL").click()
     text = page.get_by_label(TEXT_LABEL)
     text.fill("\n  SELECT EXP(age) FROM adult")
     expect(text).to_have_attribute("aria-describedby", "fault text-hint")

@@ -277,7 +277,7 @@ def test_a_proxy_that_is_away_or_refuses_is_named_and_its_password_is_not(
         HttpClient("https://qserver.test").get("a")
     assert "hidden" not in str(caught.value)
     site.behave = [functools.partial(answer, status=403)]
-    with pytest.raises(ServerUnreachableError, match=r"does not let us through \(.*403"):
+    with pytest.raises(ServerUnreachableError, match=r"refuses the connection \(.*403"):
         HttpClient("https://qserver.test", proxy=site.url).get("a")
     with pytest.raises(ConfigError, match="`proxy` must be http://") as wrong:
         HttpClient("https://qserver.test", proxy="socks5://ann:hidden@host")

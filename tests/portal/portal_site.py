@@ -18,7 +18,7 @@ from qserver.storage.store import Store
 from tests.deployment import Deployment
 
 PEOPLE = "/portal/datasets/people"
-AGE = {"from:age": "22", "to:age": "24", "length": "40", "confidence": "95"}
+AGE = {"from:age": "22", "to:age": "24", "within": "20", "confidence": "95"}
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 HTMX = {**SAME_ORIGIN, "HX-Request": "true"}
 BUDGET_WARNS = "The budget cannot pay for this"

@@ -15,7 +15,7 @@ import pytest
 from qserver.api.errors import KINDS
 from qserver.portal import words
 from qserver.portal.describe import Heading
-from qserver.portal.faults import LENGTH_LABEL
+from qserver.portal.faults import WITHIN_LABEL
 from qserver.portal.pages.answers import Quote, Stop, worthwhile
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
@@ -24,7 +24,7 @@ from qserver.service.insight import AskedJob
 from qserver.storage.store import Store
 from tests.portal.portal_site import AGE, BUDGET_WARNS, HTMX, PEOPLE, Browser, answered, ask
 
-QUERY = "from:age=22&to:age=24&length=40&confidence=95"
+QUERY = "from:age=22&to:age=24&within=20&confidence=95"
 
 
 def attribute(page: str, name: str) -> Any:
@@ -44,14 +44,18 @@ def test_the_datasets_are_listed_with_what_remains(browser: Browser) -> None:
 
 
 def test_the_builder_offers_every_value_and_is_filled_from_its_address(browser: Browser) -> None:
-    page = browser.text(f"{PEOPLE}?from:age=22&is:sex=Male&not:sex=1&length=7&text=x%22y")
+    page = browser.text(f"{PEOPLE}?from:age=22&is:sex=Male&not:sex=1&within=7")
     for label in ("Female", "Male", "other"):
         assert f'name="is:sex" value="{label}"' in page
     assert 'value="Male" checked' in page
     assert 'name="not:sex" value="1" checked' in page
     assert re.search(r'name="from:age"[^>]* value="22"', page)
-    assert re.search(r'name="length"[^>]* value="7"', page)
+    assert re.search(r'name="within"[^>]* value="7"', page)
+    moved = browser.get(f"{PEOPLE}?text=x%22y&within=7")
+    assert (moved.status_code, moved.location) == (303, f"{PEOPLE}/sql?text=x%22y&within=7")
+    page = browser.text(moved.location)
     assert "x&#34;y</textarea>" in page
+    assert re.search(r'name="within"[^>]* value="7"', page)
 
 
 def test_a_price_is_the_one_that_explain_gives_and_nothing_is_spent(browser: Browser) -> None:
@@ -63,7 +67,7 @@ def test_a_price_is_the_one_that_explain_gives_and_nothing_is_spent(browser: Bro
     assert words.price(found.price_nano) in part.text
     assert "<html" not in part.text
     stops = attribute(part.text, "data-slider")
-    assert [(s["length"], s["price"]) for s in stops] == [
+    assert [(2 * s["within"], s["price"]) for s in stops] == [
         (p.length, p.price_nano / 1e9) for p in found.curve if p.price_nano is not None
     ]
     assert browser.spent_nano() == 0
@@ -148,7 +152,7 @@ def test_the_probability_of_a_threshold_is_the_services(browser: Browser) -> Non
         ({"from:age": "old"}, "“age, from” must be a finite number"),
         ({"from:age": "25", "to:age": "22"}, "must have low &lt;= high"),
         ({"is:sex": "Femal"}, "must be a label of `sex`"),
-        ({"length": "0"}, f"“{LENGTH_LABEL}” must be a number"),
+        ({"within": "0"}, f"“{WITHIN_LABEL}” must be from 5e-10 to 5e+14"),
         ({"text": "SELEC"}, "must be one SELECT"),
         ({"text": "SELECT EXP(age) FROM people"}, "count or sum `age`"),
         ({"text": "{"}, "be a JSON object as for HTTP"),
@@ -216,14 +220,14 @@ def test_a_query_may_be_written_as_json(browser: Browser) -> None:
 
 
 def test_what_the_budget_cannot_pay_is_refused_with_price_and_rest(browser: Browser) -> None:
-    fields = {**AGE, "length": "1"}
+    fields = {**AGE, "within": "0.5"}
     part = browser.post(f"{PEOPLE}/price", fields, headers=HTMX).text
     assert BUDGET_WARNS in part
     assert re.search(r"data-ask disabled", part)
     refused = browser.text(answered(browser, fields))
     assert KINDS["budget_exhausted"].title in refused
     assert "Nothing was spent" in refused
-    place = f"{PEOPLE}?from:age=22&amp;to:age=24&amp;length=1&amp;confidence=95"
+    place = f"{PEOPLE}?from:age=22&amp;to:age=24&amp;within=0.5&amp;confidence=95"
     assert f'href="{place}"' in refused
     assert browser.spent_nano() == 0
 
@@ -303,7 +307,7 @@ def test_a_job_of_data_that_were_replaced_keeps_its_answer_and_is_not_drawn(
         insight, "asked", lambda self, *of: replace(asked(self, *of), snapshot="other")
     )
     page = browser.text(job)
-    assert "The data were replaced since" in page
+    assert "The data have been replaced" in page
     assert "percent confidence" in page
     assert "data-posterior" not in page
 

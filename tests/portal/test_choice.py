@@ -59,7 +59,7 @@ def test_an_unknown_choice_is_told_in_the_forms_words(browser: Browser) -> None:
 def test_a_price_pays_for_no_other_choice(browser: Browser) -> None:
     priced = browser.post(f"{PEOPLE}/price", {**AGE, "measure": "auto"}, headers=HTMX).text
     mark = priced.split('name="priced" value="')[1].split('"')[0]
-    sent = {**AGE, "priced": mark, "priced_length": AGE["length"], "measure": "only_this"}
+    sent = {**AGE, "priced": mark, "priced_within": AGE["within"], "measure": "only_this"}
     response = browser.post(f"{PEOPLE}/ask", sent)
     assert response.status_code == 200
     assert "The question was changed after its price was shown." in response.text

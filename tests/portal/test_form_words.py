@@ -14,7 +14,6 @@ from qserver.errors import InputError, NetworkError, QueryError, RequirementErro
 from qserver.portal.faults import CONFIDENCE_LABEL as CONFIDENCE
 from qserver.portal.faults import COUNT_LABEL as COUNT
 from qserver.portal.faults import EPSILON_LABEL as EPSILON
-from qserver.portal.faults import LENGTH_LABEL as LENGTH
 from qserver.portal.faults import (
     RECORD_FIELDS,
     THRESHOLD_FIELDS,
@@ -24,6 +23,7 @@ from qserver.portal.faults import (
     question_fields,
 )
 from qserver.portal.faults import TEXT_LABEL as TEXT
+from qserver.portal.faults import WITHIN_LABEL as WITHIN
 from qserver.portal.question import FormQuestion
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
@@ -38,13 +38,14 @@ FIELD_NAMES = re.compile(
     r'|\{"|query\.|where\.'
 )
 
+STATEMENT = "The statement must"
 QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
-    ({"length": ""}, LENGTH, ("length",)),
-    ({"length": "wide"}, LENGTH, ("length",)),
-    ({"length": "0"}, LENGTH, ("length",)),
-    ({"length": "-3"}, LENGTH, ("length",)),
-    ({"length": "1e300"}, LENGTH, ("length",)),
-    ({"length": "0.00000000001"}, LENGTH, ("length",)),
+    ({"within": ""}, WITHIN, ("within",)),
+    ({"within": "wide"}, WITHIN, ("within",)),
+    ({"within": "0"}, WITHIN, ("within",)),
+    ({"within": "-3"}, WITHIN, ("within",)),
+    ({"within": "1e300"}, WITHIN, ("within",)),
+    ({"within": "0.00000000001"}, WITHIN, ("within",)),
     ({"confidence": ""}, CONFIDENCE, ("confidence",)),
     ({"confidence": "sure"}, CONFIDENCE, ("confidence",)),
     ({"confidence": "100"}, CONFIDENCE, ("confidence",)),
@@ -56,18 +57,18 @@ QUESTIONS: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
     ({"from:age": "25", "to:age": "22"}, "age", ("from:age", "to:age")),
     ({"is:sex": "Femal"}, "sex", ("is:sex",)),
     ({"is:sex": "Femal", "not:sex": "1"}, "sex", ("is:sex",)),
-    ({"text": "SELEC"}, TEXT, ("text",)),
-    ({"text": "SELECT EXP(age) FROM people"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM others"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people WHERE height = 1"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people WITHIN 0"}, TEXT, ("text",)),
+    ({"text": "SELEC"}, STATEMENT, ("text",)),
+    ({"text": "SELECT EXP(age) FROM people"}, STATEMENT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM others"}, STATEMENT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM people WHERE height = 1"}, STATEMENT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM people WITHIN 0"}, STATEMENT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 1e20"}, "", ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9e11 PERCENT OF 9e11"}, "", ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 1"}, TEXT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 1"}, STATEMENT, ("text",)),
     ({"text": "SELECT COUNT(*) FROM people WITHIN 9 CONFIDENCE 0.9999999999"}, "", ("text",)),
-    ({"text": "SELECT MAX(age) * MIN(age) FROM people"}, TEXT, ("text",)),
-    ({"text": "SELECT COUNT(*) FROM people", "length": "x"}, LENGTH, ("length",)),
-    ({"text": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "length": "0"}, LENGTH, ("length",)),
+    ({"text": "SELECT MAX(age) * MIN(age) FROM people"}, STATEMENT, ("text",)),
+    ({"text": "SELECT COUNT(*) FROM people", "within": "x"}, WITHIN, ("within",)),
+    ({"text": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "within": "0"}, WITHIN, ("within",)),
     ({"text": "{"}, TEXT, ("text",)),
 ]
 LEARNING: list[tuple[dict[str, str], str, str]] = [
@@ -93,12 +94,12 @@ LEARNING: list[tuple[dict[str, str], str, str]] = [
 def assert_in_words(response: TestResponse, label: str, inputs: tuple[str, ...]) -> None:
     """A fault of these inputs is told under this label, and of no document."""
     text = html.unescape(response.text)
-    found = re.search(r'(?s)<div id="fault" data-fields=\'([^\']*)\'.*?</h3>\s*<p>(.*?)</p>', text)
+    found = re.search(r'(?s)<div id="fault" data-fields=\'([^\']*)\'.*?</h3>.*?<p>(.*?)</p>', text)
     assert found, text
     assert json.loads(found[1]) == list(inputs)
     said = found[2].replace("`parent > child`", "")
     assert not FIELD_NAMES.search(said), said
-    assert said.startswith(f"“{label}” must") if label in (LENGTH, CONFIDENCE) else label in said
+    assert said.startswith(f"“{label}” must") if label in (WITHIN, CONFIDENCE) else label in said
 
 
 @pytest.mark.parametrize(("fields", "label", "inputs"), QUESTIONS)
@@ -149,7 +150,7 @@ def test_what_a_model_cannot_tell_is_told_by_the_labels_of_its_forms(
     faults: list[tuple[dict[str, str], str, tuple[str, ...]]] = [
         ({"show": "age", "given:sex": "nobody"}, "iven” must", one),
         ({"show": "sex", "given:sex": "Male"}, "” must", ("show",) if kind == "network" else given),
-        ({"count": "SELECT EXP(age) FROM people"}, COUNT, ("count",)),
+        ({"count": "SELECT EXP(age) FROM people"}, STATEMENT, ("count",)),
         ({"count": "SELECT sex, COUNT(*) FROM people GROUP BY sex"}, COUNT, ("count",)),
     ]
     for fields, label, inputs in faults:
@@ -180,7 +181,7 @@ def test_a_wrong_threshold_is_told_beside_it(browser: Browser) -> None:
 
 def test_a_token_that_is_none_is_told_by_its_label(guarded: Browser) -> None:
     page = guarded.sign_in("nonsense").text
-    assert "“Token” must be one that is in force." in page
+    assert "This token is not valid." in page
     assert re.search('name="token"[^>]*aria-invalid="true" aria-describedby="fault"', page)
     assert "aria-invalid" not in guarded.text("/portal/sign-in")
 
@@ -233,12 +234,12 @@ def builder() -> FormFields:
     [
         (
             {"age": {"between": [5, 25]}},
-            "“age” must not cut through a bin of `age`, which is stored in steps of 10. "
+            "`age` is stored in steps of 10; use a multiple of 10. "
             "The nearest that fit: 0 to 29 and 10 to 19.",
         ),
         (
             {"pay": {"below": "1"}},
-            "“pay” must not cut through a bin of `pay`. "
+            "`pay` is stored in bins of several widths; use their edges. "
             "The nearest that fit: 0 to 10 and 0 to 0.5.",
         ),
         (
@@ -256,7 +257,7 @@ def test_what_would_fit_is_told_as_people_write_it(where: dict[str, object], sai
 @pytest.mark.parametrize(
     ("fields", "error", "said"),
     [
-        (builder(), RequirementError("length", "be short", 3), f"“{LENGTH}” must be short, got 3."),
+        (builder(), RequirementError("length", "be short", 3), f"“{WITHIN}” must be short, got 3."),
         (builder(), InputError("questions", "be"), f"“{TEXT}” must be."),
         (learning_fields("network"), NetworkError("network, line 3", "end"), ", at `line 3`, must"),
         (learning_fields("network"), NetworkError("network.edges", "end"), ": its edges must end."),

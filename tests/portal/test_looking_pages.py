@@ -36,8 +36,8 @@ def test_a_question_that_was_picked_out_costs_the_same_and_says_more_carefully(
     page = shown(browser, {**AGE, "among": "1,000", "rule": "largest", "first": "5"})
     assert browser.spent_nano() == spent
     assert "all of the 5 largest of 1,000" in page
-    assert "picked out, which makes it longer" in page
-    assert "picked out, which makes it longer" not in plain
+    assert "allows for your choice of this number" in page
+    assert "allows for your choice of this number" not in plain
     # The form keeps what was typed.
     form = browser.text(f"{PEOPLE}?among=1,000&rule=least&first=5&length=40")
     assert 'value="1,000"' in form
@@ -55,10 +55,10 @@ def test_fresh_noise_is_charged_and_shown_from_its_own_measurement(browser: Brow
 @pytest.mark.parametrize(
     ("more", "label"),
     [
-        ({"among": "many"}, "Numbers that were looked at"),
-        ({"among": "0"}, "Numbers that were looked at"),
-        ({"among": "4", "first": "5"}, "How many are reported"),
-        ({"among": "4", "rule": "top"}, "How it was picked out"),
+        ({"among": "many"}, "How many numbers you looked at"),
+        ({"among": "0"}, "How many numbers you looked at"),
+        ({"among": "4", "first": "5"}, "How many you report"),
+        ({"among": "4", "rule": "top"}, "How you chose this one"),
         ({"among": "4", "independent": "1"}, "measure anew, with fresh noise"),
     ],
 )
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_told_in_the_forms_words(
 
 def test_rule_and_number_without_a_choice_change_nothing(browser: Browser) -> None:
     page = shown(browser, {**AGE, "among": "", "rule": "any", "first": "3"})
-    assert "picked out, which makes it longer" not in page
+    assert "allows for your choice of this number" not in page
 
 
 def test_rows_that_were_chosen_say_so_and_cost_the_whole_table(browser: Browser) -> None:

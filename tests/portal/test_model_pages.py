@@ -39,7 +39,7 @@ def form(**fields: str) -> LearnForm:
 
 
 def test_the_price_is_shown_first_and_nothing_is_spent(browser: Browser) -> None:
-    assert "None yet." in browser.text(MODELS)
+    assert "No model yet." in browser.text(MODELS)
     part = browser.post(f"{MODELS}/price", NETWORK, headers=HTMX).text
     assert "Learn: 0.2 ε" in part
     assert "sex → age" in part

@@ -51,7 +51,7 @@ def test_only_an_owner_sees_who_spent_what(guarded: Browser) -> None:
 def test_the_history_lists_what_was_released_page_by_page(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "Nothing yet." in browser.text(f"{PEOPLE}/history")
+    assert "No answer has been released yet." in browser.text(f"{PEOPLE}/history")
     for age in (22, 23, 24):
         browser.town.ask({"age": age}, length=200)
     page = browser.text(f"{PEOPLE}/history")
@@ -102,4 +102,4 @@ def test_a_row_of_the_history_leads_to_its_answer(browser: Browser) -> None:
 def test_what_is_not_there_is_a_page_that_says_so(browser: Browser, path: str) -> None:
     response = browser.get(f"/portal/{path}")
     assert response.status_code == 404
-    assert "There is nothing of this name" in response.text
+    assert "Nothing has this name" in response.text

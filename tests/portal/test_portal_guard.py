@@ -83,7 +83,7 @@ def test_a_form_of_another_origin_is_refused_even_with_the_right_token(
     for path in (f"{PEOPLE}/ask", f"{PEOPLE}/price", "/portal/sign-out"):
         response = browser.post(path, {}, headers=headers)
         assert response.status_code == 403
-        assert "another origin" in response.text
+        assert "Another site sent this form" in response.text
     assert browser.client.post("/portal/sign-in", headers=headers).status_code == 401
     assert browser.spent_nano() == 0
 
@@ -182,8 +182,10 @@ def test_a_body_that_is_too_large_is_refused(browser: Browser) -> None:
 
 
 def test_texts_of_the_asker_are_shown_as_texts(browser: Browser) -> None:
-    page = browser.text(f"{PEOPLE}?text=%3Cscript%3Ealert(1)%3C/script%3E&from:age=%22%3E%3Cb%3E")
+    page = browser.text(f"{PEOPLE}/sql?text=%3Cscript%3Ealert(1)%3C/script%3E")
     assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    page = browser.text(f"{PEOPLE}?from:age=%22%3E%3Cb%3E")
     assert 'value=""><b>' not in page
     assert 'value="&#34;&gt;&lt;b&gt;"' in page
 

@@ -22,8 +22,8 @@ def priced(part: str) -> dict[str, str]:
         ({"to:age": "25"}, False),
         ({"text": "SELECT COUNT(*) FROM people"}, False),
         ({"confidence": "90"}, False),
-        ({"length": "80"}, False),
-        ({"length": "80", "priced_length": "80"}, True),
+        ({"within": "40"}, False),
+        ({"within": "40", "priced_within": "40"}, True),
     ],
 )
 def test_a_price_pays_for_no_other_question(
@@ -31,7 +31,7 @@ def test_a_price_pays_for_no_other_question(
 ) -> None:
     """Without scripts a form can be changed beside its price; the slider sets both lengths."""
     with_price = priced(browser.post(f"{PEOPLE}/price", AGE, headers=HTMX).text)
-    assert set(with_price) == {"priced", "priced_length"}
+    assert set(with_price) == {"priced", "priced_within"}
     sent = browser.post(f"{PEOPLE}/ask", {**AGE, **with_price, **change})
     assert sent.status_code == (303 if is_asked else 200)
     if is_asked:

@@ -58,8 +58,8 @@ def test_fields_mean_these_conditions(pairs: list[tuple[str, str]], where: dict[
 
 
 def test_length_and_confidence_are_read_as_people_write_them() -> None:
-    found = question(("length", "1,000"), ("confidence", "99.5")).requirement()
-    assert (found.length, found.confidence) == (1000, 0.995)
+    found = question(("within", "1,000"), ("confidence", "99.5")).requirement()
+    assert (found.length, found.confidence) == (2000, 0.995)
     default = question().requirement()
     assert (default.length, default.confidence) == (100, 0.95)
 
@@ -67,15 +67,15 @@ def test_length_and_confidence_are_read_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("length", "wide"),
-        ("length", "0"),
+        ("within", "wide"),
+        ("within", "0"),
         ("confidence", "100"),
         ("confidence", "0"),
-        ("length", ""),
+        ("within", ""),
     ],
 )
 def test_a_wrong_length_or_confidence_is_named(name: str, text: str) -> None:
-    with pytest.raises(RequirementError, match=name):
+    with pytest.raises(RequirementError, match=name.replace("within", "length")):
         question((name, text)).requirement()
 
 
@@ -99,11 +99,10 @@ def test_the_address_of_a_question_gives_the_question_back(
 ) -> None:
     pairs = [("is:sex", label) for label in labels]
     pairs += [("not:sex", "1")] if is_not else []
-    pairs += [("from:age", low), ("to:age", high), ("text", text), ("length", "7")]
+    pairs += [("from:age", low), ("to:age", high), ("text", text), ("within", "7")]
     asked = question(*pairs)
     again = FormQuestion.of(MultiDict(parse_qsl(asked.encoded(), keep_blank_values=True)), DOMAIN)
     assert again == asked
-    assert dict(parse_qsl(asked.encoded(length="9")))["length"] == "9"
 
 
 def test_hints_tell_the_range_and_the_steps() -> None:
@@ -119,6 +118,14 @@ def test_hints_tell_the_range_and_the_steps() -> None:
 
 def test_a_form_begins_with_the_length_of_the_owner() -> None:
     said = replace(DOMAIN, within=Fraction("12.25"))
-    assert FormQuestion.of(MultiDict(), DOMAIN).length == "100"
-    assert FormQuestion.of(MultiDict(), said).length == "24.5"
-    assert FormQuestion.of(MultiDict([("length", "7")]), said).length == "7"
+    assert FormQuestion.of(MultiDict(), DOMAIN).within == "50"
+    assert FormQuestion.of(MultiDict(), said).within == "12.25"
+    assert FormQuestion.of(MultiDict([("within", "7")]), said).within == "7"
+
+
+def test_a_length_of_an_earlier_address_is_twice_what_the_form_shows() -> None:
+    earlier = question(("length", "24.5"))
+    assert (earlier.within, earlier.requirement().length) == ("12.25", 24.5)
+    assert question(("length", "1,001")).within == "500.5"
+    assert question(("length", "wide")).within == "wide"
+    assert question(("length", "7"), ("within", "7")).requirement().length == 14

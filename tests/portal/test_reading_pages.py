@@ -29,7 +29,7 @@ def test_an_answer_says_by_which_method_it_was_read(browser: Browser) -> None:
 def test_an_answer_under_a_prior_is_told_to_be_bayesian(browser: Browser) -> None:
     page = shown(browser, {"text": FEW, "prior": "non-negative"})
     assert "held to be at least 0" in page
-    assert "a Bayesian statement, and no frequency." in page
+    assert "a Bayesian statement, not a frequency." in page
     # What the text says goes before the form.
     page = shown(browser, {"text": f"{FEW} GIVEN BETWEEN 0 AND 9", "prior": "non-negative"})
     assert "held to lie from 0 to 9" in page
@@ -55,7 +55,7 @@ def test_a_prior_that_means_nothing_is_explained_at_its_field(
     browser: Browser, more: dict[str, str]
 ) -> None:
     page = browser.post(f"{PEOPLE}/ask", {**AGE, **more}).text
-    assert "“What is known beforehand” must" in page
+    assert "“What you know beforehand” must" in page
 
 
 def test_a_probability_of_a_range_is_worked_out(browser: Browser) -> None:

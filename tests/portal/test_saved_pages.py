@@ -70,7 +70,7 @@ def test_an_answer_offers_to_be_saved_and_the_page_shows_it_again(browser: Brows
 def test_saving_and_looking_spend_nothing_and_make_no_job(browser: Browser) -> None:
     save(browser, AGE)
     (card,) = cards(browser)
-    assert "Nothing is known of it now." in card
+    assert "No answer to it is known now." in card
     price = browser.get(f"{SAVED}/{number_of(card)}/price", **HTMX).text
     assert re.search(r"Ask anew: 0\.\d+ ε", price)
     assert browser.spent_nano() == 0
@@ -86,7 +86,7 @@ def test_the_button_asks_what_was_saved(browser: Browser) -> None:
     )
     assert response.status_code == 303
     assert browser.town.work_off() == 1
-    assert "Nothing is known" not in cards(browser)[0]
+    assert "No answer to it is known" not in cards(browser)[0]
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_new_week_leaves_the_old_answer_with_its_time_and_a_price(weekly: Brow
     grow(weekly, 3)
     spent = weekly.spent_nano()
     after = cards(weekly)
-    assert [f"As of {week(2)}" in card for card in after] == [True, True, False]
+    assert [f"This answer counts up to {week(2)}" in card for card in after] == [True, True, False]
     assert ["hx-get" in card for card in after] == [True, True, False]
     assert [re.findall(r"<b>[^<]*</b>", card) for card in after] == numbers
     assert weekly.spent_nano() == spent
@@ -108,7 +108,11 @@ def test_a_new_week_leaves_the_old_answer_with_its_time_and_a_price(weekly: Brow
     ask(weekly, ALL)
     assert [f"Up to {week(3)}." in card for card in cards(weekly)] == [True] * 3
     grow(weekly, 4)
-    assert [f"As of {week(3)}" in card for card in cards(weekly)] == [True, True, False]
+    assert [f"This answer counts up to {week(3)}" in card for card in cards(weekly)] == [
+        True,
+        True,
+        False,
+    ]
     ask(weekly, ALL)
     assert f"Up to {week(4)}." in cards(weekly)[1]
 
@@ -119,12 +123,12 @@ def test_the_last_answer_stays_however_many_weeks_come(weekly: Browser) -> None:
     save(weekly, BY_WEEK)
     for i in range(3, 10):
         grow(weekly, i)
-    assert f"As of {week(2)}" in cards(weekly)[0]
+    assert f"This answer counts up to {week(2)}" in cards(weekly)[0]
 
 
 def test_known_less_exactly_than_asked_says_so(browser: Browser) -> None:
     answered(browser)
-    save(browser, {**AGE, "length": "10"})
+    save(browser, {**AGE, "within": "5"})
     (card,) = cards(browser)
     assert "Known only less exactly than asked" in card
     assert "hx-get" in card
@@ -173,7 +177,7 @@ def test_what_cannot_be_asked_any_more_can_still_be_removed(browser: Browser) ->
     service = browser.town.service()
     service.saved.keep("people", "", fields="text=SELECT+EXP(age)+FROM+people", title="", as_of="")
     (card,) = cards(browser)
-    assert "It cannot be asked as it is any more" in card
+    assert "This question can no longer be asked" in card
     assert remove(browser, number_of(card)) == 303
 
 

@@ -24,7 +24,7 @@ from tests.deployment import Deployment
 from tests.portal.portal_site import BUDGET_WARNS, HTMX, PEOPLE, Browser, browser_on
 
 BY_SEX = "SELECT sex, COUNT(*) AS n, COUNT_IF(age < 25) AS young FROM people GROUP BY sex"
-FORM = {"text": BY_SEX, "length": "80", "confidence": "90"}
+FORM = {"text": BY_SEX, "within": "40", "confidence": "90"}
 EXACT = " WITHIN 40 CONFIDENCE 0.9"
 
 
@@ -119,14 +119,14 @@ def test_the_same_table_again_is_free_and_its_address_spends_nothing(browser: Br
     page = browser.text(again)
     assert "cost nothing" in page
     assert len(rows_of(page)) == 6
-    shorter = {**FORM, "length": "10"}
+    shorter = {**FORM, "within": "5"}
     assert len(rows_of(browser.text(f"{PEOPLE}/answer?{urlencode(shorter)}"))) == 6
     assert browser.spent_nano() == spent
 
 
 def test_an_unknown_table_says_so_and_spends_nothing(browser: Browser) -> None:
     page = browser.text(f"{PEOPLE}/answer?{urlencode(FORM)}")
-    assert "Of 6 numbers nothing is known yet." in page
+    assert "6 numbers are not known yet." in page
     assert rows_of(page)[0][:3] == ["Female", "–", "nothing known yet"]
     assert browser.spent_nano() == 0
 
@@ -250,7 +250,7 @@ def test_an_average_that_was_there_at_once_says_what_it_cost_to_whom_paid_alone(
     cost = words.cost(browser.spent_nano(), is_free=False)
     assert f"confidence; {cost}; remaining" in browser.text(address)
     # Asked again, of another length, and from another browser it is free.
-    assert "cost nothing" in browser.text(address.replace("length=4", "length=5"))
+    assert "cost nothing" in browser.text(address.replace("within=2&", "within=3&"))
     other = browser.client.application.test_client()
     assert "cost nothing" in other.get(address, buffered=True).text
     browser.post(f"{PEOPLE}/ask", fields)
@@ -298,7 +298,7 @@ def test_a_question_whose_step_failed_is_asked_anew(tmp_path: Path, store_url: s
 def test_a_table_that_the_budget_cannot_pay_for_is_refused(browser: Browser) -> None:
     asked(browser)
     spent = browser.spent_nano()
-    dear = {**FORM, "length": "2"}
+    dear = {**FORM, "within": "1"}
     part = browser.post(f"{PEOPLE}/price", dear, headers=HTMX).text
     assert BUDGET_WARNS in part
     found = browser.post(f"{PEOPLE}/ask", dear)

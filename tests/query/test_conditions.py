@@ -93,7 +93,7 @@ def test_range_is_the_bins_whose_values_all_match_or_is_refused(
     if whole == touched:
         assert dense(condition, attribute) == whole + other
         return
-    with pytest.raises(QueryError, match=r"^`c\.\w+` must not cut through a bin of `a`") as caught:
+    with pytest.raises(QueryError, match=r"^`c\.\w+`: `a` is stored in") as caught:
         condition_weights(condition, attribute, name="c")
     offers = [json.loads(text) for text in re.findall(r"\{.*?\}", caught.value.hint)]
     found = [dense(offer, attribute) for offer in offers]
@@ -129,7 +129,7 @@ def test_single_number_is_its_bin_only_where_the_bin_holds_nothing_else(
     if attribute.kind == "integer" and any(holds):
         assert dense(value, attribute) == holds + [0] * attribute.has_other
     else:
-        with pytest.raises(QueryError, match=r"^`c` must "):
+        with pytest.raises(QueryError, match=r"^`c`( must|:) "):
             condition_weights(value, attribute, name="c")
 
 
@@ -263,5 +263,5 @@ def test_a_value_outside_of_the_bins_is_shown_as_it_was_typed() -> None:
     domain = load_domain(adult_domain())
     with pytest.raises(QueryError, match=r"got '34\.5'"):
         parse_query({"where": {"age": 34.5}}, domain)
-    with pytest.raises(QueryError, match="not cut through a bin of `capital-gain`"):
+    with pytest.raises(QueryError, match="`capital-gain` is stored in"):
         parse_query({"where": {"capital-gain": {"between": [2500, 8000]}}}, domain)

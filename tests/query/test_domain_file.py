@@ -266,6 +266,23 @@ def test_description_and_licence_are_kept_and_change_no_question() -> None:
     assert set(domain_to_document(domain_from_document(plain))) == {"attributes"}
 
 
+def test_the_description_of_an_attribute_is_kept_and_changes_no_question() -> None:
+    week = {"name": "week", "kind": "period", "every": "week", "first": "2024-W01", "count": 9}
+    plain = domain_from_document({"attributes": [week]})
+    found = domain_from_document({"attributes": [{**week, "description": "Week of arrival."}]})
+    assert found == plain
+    again = domain_from_document(domain_to_document(found))
+    assert again.attributes[0].description == "Week of arrival."
+    assert "description" not in str(domain_to_document(plain))
+    # Equal domains do not take each other's words from a cache.
+    sealed = [sealed_domain(domain, "week", 3) for domain in (plain, found, plain)]
+    assert [d.attributes[0].description for d in sealed] == ["", "Week of arrival.", ""]
+    with pytest.raises(
+        DomainError, match=r"`attributes\[0\]\.description` must be a text of at most"
+    ):
+        domain_from_document({"attributes": [{**week, "description": "two\nlines"}]})
+
+
 @pytest.mark.parametrize("value", [50, 2.5, "2.5", "1/3"])
 def test_the_length_of_counts_is_kept_exactly_and_changes_no_question(value: object) -> None:
     plain = {"attributes": [{"name": "sex", "labels": ["F", "M"]}]}

@@ -119,7 +119,7 @@ def test_every_wrong_question_is_refused_by_its_place(document: object, place: s
     with pytest.raises(QueryError) as caught:
         parse_query(document, DOMAIN)
     assert caught.value.name == place
-    assert str(caught.value).startswith(f"`{place}` must ")
+    assert str(caught.value).startswith((f"`{place}` must ", f"`{place}`: "))
     assert len(str(caught.value)) < 1000
     str(caught.value).encode()
 
@@ -168,7 +168,7 @@ def test_whatever_comes_is_a_query_or_an_input_error_below_its_place(
     outcome = query_or_error({form: document})
     if isinstance(outcome, InputError):
         assert outcome.name.startswith(f"body.query.{form}")
-        assert str(outcome).startswith(f"`{outcome.name}` must ")
+        assert str(outcome).startswith((f"`{outcome.name}` must ", f"`{outcome.name}`: "))
     else:
         cell = tuple(size - 1 for size in DOMAIN.sizes)
         assert abs(outcome.value_at(cell)) <= primitive(outcome).sensitivity

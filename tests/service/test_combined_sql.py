@@ -12,7 +12,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
-from qserver.service.cells.answered import step_of, workload_of
+from qserver.service.cells.answer_cells import step_of, workload_of
 from qserver.service.statement_steps import StatementSteps
 from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment

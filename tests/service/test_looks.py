@@ -266,7 +266,7 @@ def test_a_form_that_takes_long_leads_to_its_job_and_that_to_the_price(
 ) -> None:
     """Nothing is asked before its asker has seen the price of now."""
     spent, mark = browser.spent_nano(), FormQuestion.of(MultiDict(ASKED), service.domain("people"))
-    priced = {"priced": mark.mark, "priced_length": mark.length}
+    priced = {"priced": mark.mark, "priced_within": mark.within}
     sent = browser.post(f"{PEOPLE}/{path}", ASKED | priced)
     ended(service, held, led_to(sent, service))
     back = browser.get(sent.location)
@@ -296,7 +296,7 @@ def test_saved_questions_that_take_long_are_shown_when_they_are_looked_at(
     saved = f"{PEOPLE}/saved"
     assert browser.post(saved, {"question": urlencode(ASKED), "title": ""}).status_code == 303
     page = browser.text(saved)
-    assert "Working out what is known of it" in page
+    assert "Looking for an answer in history" in page
     assert f'hx-get="{saved}"' in page
     [number] = re.findall(r'id="saved-([0-9a-f]+)"', page)
     price = f"{saved}/{number}/price"
@@ -304,7 +304,7 @@ def test_saved_questions_that_take_long_are_shown_when_they_are_looked_at(
     held.may_go_on.set()
     service.looks._lane.shutdown()
     page = browser.text(saved)
-    assert "Working out" not in page
+    assert "Looking for an answer" not in page
     assert "Known only less exactly" not in page
     assert "Show it" in browser.text(price)
 
@@ -316,7 +316,7 @@ def test_the_page_of_a_step_that_takes_long_waits_for_what_it_shows(
     text = "SELECT AVG(age) FROM people WITHIN 0.2 ASSUMING AT LEAST 100"
     fields = {"text": text, "length": "30"}
     mark = FormQuestion.of(MultiDict(fields), service.domain("people"))
-    priced = {"priced": mark.mark, "priced_length": mark.length}
+    priced = {"priced": mark.mark, "priced_within": mark.within}
     held.may_go_on.set()
     sent = replace(browser, client=town.web()).post(f"{PEOPLE}/ask", fields | priced)
     step = led_to(sent, service)

@@ -15,7 +15,7 @@ from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
 from qserver.service.ask import Idempotency
-from qserver.service.cells.answered import workload_of
+from qserver.service.cells.answer_cells import workload_of
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 from tests.deployment import ROWS, Deployment

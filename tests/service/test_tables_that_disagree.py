@@ -11,7 +11,7 @@ import pytest
 from qserver.client.tables import Table
 from qserver.portal.pages.tables import known_view
 from qserver.query.sql.parser import parse_statement
-from qserver.service.cells.answered import workload_of
+from qserver.service.cells.answer_cells import workload_of
 from tests.deployment import PEOPLE, Deployment
 from tests.service.test_statements import answered, explained
 

@@ -130,7 +130,7 @@ def _of_pages() -> Iterator[Bounds]:
     shown = "one page, drawing or table"
     lists = ("GET /portal/", "GET /portal/jobs", "GET /portal/{rest}", "POST /portal/sign-out")
     yield Bounds(lists, either, "as of the lists", "one page")
-    forms = tuple(f"GET {_PAGES}{end}" for end in ("", "/answer", "/answer.{ending}"))
+    forms = tuple(f"GET {_PAGES}{end}" for end in ("", "/sql", "/answer", "/answer.{ending}"))
     forms += tuple(f"POST {_PAGES}{end}" for end in ("/ask", "/price"))
     yield Bounds(forms, asked, "as of the question", shown)
     jobs = ("GET /portal/jobs/{job_id}", "GET /portal/jobs/{job_id}/answer.{ending}")

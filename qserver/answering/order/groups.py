@@ -28,7 +28,7 @@ from qserver.inference.posterior.posterior import Posterior
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.sql.combined.function import KnownPart
-from qserver.query.sql.combined.passing import LAST_LOOK, Passing
+from qserver.query.sql.combined.group_count import LAST_LOOK, Passing
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
 
 _FIRST = 16.0

@@ -13,7 +13,7 @@ from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import State
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.function import Order
-from qserver.query.sql.combined.passing import Passing
+from qserver.query.sql.combined.group_count import Passing
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.records.statement import Statement, joined
 

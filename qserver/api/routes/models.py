@@ -125,7 +125,7 @@ class ModelViews(Views):
 
     @operation("/<model:model>", "models", {200: ModelBody}, *SEEN_CODES)
     def get_model(self, dataset: str, model: str) -> Response:
-        """Show a model: what it was made from, and its public facts."""
+        """Show a model, its tables and its public facts."""
         read_parameters(request)
         return json_reply(ModelBody.of(self._service.models.one(dataset, model)))
 
@@ -264,7 +264,7 @@ class ModelPriceViews(Views):
         request=ModelQuestion,
     )
     def explain_question(self, dataset: str, model: str) -> Response:
-        """Show what a check of a model's answer, and its fallback, would cost. Spends nothing."""
+        """Show the price of a check of a model's answer, and of its fallback. Spends nothing."""
         asked = read_request(ModelQuestion)
         reply = ModelQuestionPriceBody.of(self._service.models.learnt(dataset, model))
         if asked.form() != "count":
@@ -329,7 +329,7 @@ class ModelStructureViews(Views):
         request=StructureRequest,
     )
     def propose_structure(self, dataset: str, model: str) -> Response:
-        """Propose a structure for a network, as rich as a cap on what it could leak lets it be.
+        """Propose the richest structure of a network that a cap on leaks allows.
 
         By how a released model correlates its attributes: nothing is spent, and no record is read.
         """

@@ -140,7 +140,7 @@ class QuestionViews(_Keeping):
         request=QueryRequest,
     )
     def explain(self, dataset: str) -> Response:
-        """Show what an answer would cost, how it is found, and what is free. Spends nothing."""
+        """Show the price of an answer, how it is found, and the free interval. Spends nothing."""
         asked = read_request(QueryRequest)
         requirement, looking = asked.requirement(), asked.looking()
         asked.reading()  # changes no price, but what is wrong in it is wrong here too
@@ -269,7 +269,7 @@ class WorkloadViews(_Keeping):
         request=WorkloadRequest,
     )
     def explain_workload(self, dataset: str) -> Response:
-        """Show what a workload would cost, and its questions one by one. Spends nothing."""
+        """Show the price of a workload, and of its questions one by one. Spends nothing."""
         asked = read_request(WorkloadRequest)
         workload = self._workload(dataset, asked)
         consistent = _consistent(asked, workload)

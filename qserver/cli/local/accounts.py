@@ -29,8 +29,9 @@ Let in everybody whom the identity provider has in a group, `GROUP/`: each is th
 A member that was revoked is let in again by `GROUP/NAME`.
 """
 _ALLOW = """\
-Set what an account may spend of a population's budget, within the population's own limit: in all,
-and within any 24 hours. What is not given is without a bound. The worker refuses what passes it.
+Bound what an account may spend of a population's budget, within the population's own limit: in all,
+and within any 24 hours. A bound that you leave out is not set. The worker refuses an answer that
+would pass a bound.
 """
 _CONFIRM = """\
 Show what an owner asked for in the browser, in words and as a command line, and run that command
@@ -50,12 +51,12 @@ def register(commands: Commands, runtime: Runtime) -> None:
     shape = listing.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
     shape.add_argument("--csv", action="store_true", help="print CSV")
-    renew = kinds.add_parser("renew", help="show a new token; the one before ends")
+    renew = kinds.add_parser("renew", help="replace the token; the old one stops working")
     let_in = kinds.add_parser("let-in", help="let in a group of the provider", description=_LET_IN)
     revoke = kinds.add_parser("revoke", help="end an account's token, or shut out GROUP/NAME")
     allow = kinds.add_parser("allow", help="set what an account may spend", description=_ALLOW)
     requests = kinds.add_parser("requests", help="list what owners asked for in the browser")
-    confirm = kinds.add_parser("confirm", help="do what an owner asked for", description=_CONFIRM)
+    confirm = kinds.add_parser("confirm", help="carry out an owner's request", description=_CONFIRM)
     confirm.add_argument("digest", metavar="ID", help="as `requests` shows it")
     confirm.add_argument("--drop", action="store_true", help="forget it instead")
     let_in.add_argument("--role", choices=ROLES, default="analyst", help="of the group's members")
@@ -101,7 +102,7 @@ def run_let_in(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 def run_revoke(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """End an account's token."""
     _book(args, runtime).revoke(args.name)
-    runtime.console.line(f"{args.name} may not ask any more.")
+    runtime.console.line(f"{args.name} can no longer ask.")
     return ExitCode.OK
 
 
@@ -155,7 +156,7 @@ def run_confirm(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     if not _is_ours(wish):
         raise ConfigError("id", "be confirmed by `qserver-worker confirm`", wish.digest)
     if not args.drop:
-        runtime.console.note(f"{wish.words}\n  {wish.line}\nType yes to do this:")
+        runtime.console.note(f"{wish.words}\n  {wish.line}\nType yes to run it:")
         if sys.stdin.readline().strip() != "yes":
             runtime.console.note("Nothing was done.")
             return ExitCode.FAILURE

@@ -15,14 +15,14 @@ from qserver.program import loading
 _DEMO = """\
 Run everything on this machine over the UCI Adult data, which come with the package: a durable
 store, a worker that holds the data, and HTTP. The first start on a state folder attaches the data;
-later ones go on with the budget that was left and the answers that were released. With --weekly
-it is flights from New York, of which some weeks are sealed, and the command that appends the next.
+later ones go on with the budget that was left and the answers that were released. --weekly serves
+flights from New York instead: some weeks are sealed, and a command appends the next one.
 """
 _SERVE = """\
 Answer over HTTP from a store: a Redis 7.2+ or Valkey 8+ server given by --redis-url or
 QSERVER_REDIS_URL, or a server of our own on the folder given by --state. Whoever owns the private
-data runs `qserver-worker` beside it. Without a worker only what history can give is answered. Every
-request needs the token of an account (`qserver account create`), unless --open is given.
+data runs `qserver-worker` beside it; without a worker only history answers. Every request needs
+the token of an account (`qserver account create`), unless --open is given.
 """
 _DOCTOR = """\
 Check what a server stands on: the state folder, the store (reachable, new enough, durable), the
@@ -30,7 +30,7 @@ workers, HTTP and the numeric libraries. Each fault comes with what to do. Nothi
 """
 _METRICS = """\
 Answer Prometheus: requests as the HTTP processes count them in QSERVER_METRICS_DIR, and budgets,
-queues and workers as the store tells.
+queues and workers as the store has them.
 """
 
 
@@ -72,7 +72,7 @@ def _register_serve(commands: Commands, runtime: Runtime) -> None:
     store = parser.add_mutually_exclusive_group(required=not is_named)
     store.add_argument("--redis-url", metavar="URL", help=REDIS_HELP)
     store.add_argument(
-        "--state", type=Path, metavar="DIR", help="run a store of our own on this folder"
+        "--state", type=Path, metavar="DIR", help="start a store of its own in this folder"
     )
     parser.add_argument(
         "--open",

@@ -363,7 +363,7 @@ class Connection:
         return self.cursor().execute(operation, parameters)
 
     def commit(self) -> None:
-        """Does nothing: what was asked is answered and charged at once."""
+        """Does nothing: each statement is answered and charged at once."""
         self.check_open()
 
     def rollback(self) -> None:

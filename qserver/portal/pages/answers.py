@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from urllib.parse import parse_qsl
 
 from qserver.answering.models.price import ModelExplanation
 from qserver.api.replies import body_of
+from qserver.inference.posterior.curve import DensityPoint
 from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.portal.faults import Fault
@@ -21,7 +23,7 @@ from qserver.service.insight import Known
 from qserver.service.statement_answers import StatementExplanation
 
 SOURCES = {
-    "history": "Nothing was spent: it follows from what was released before.",
+    "history": "Nothing was spent: earlier answers give this one.",
     "measured": "Measured for this question, with noise drawn once.",
     "refined": "Earlier measurements were released again with less noise; only the difference was "
     "charged.",
@@ -32,6 +34,8 @@ _DIGITS = 9
 # Every so many points of the curve stand in the table.
 _TABLE_STEP = 20
 _LAST_DIGITS = 1e-6
+# So much of the interval's length is seen on the curve.
+_SEEN = 0.02
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,22 @@ class AnswerView:
         )
 
     @property
+    def why_apart(self) -> str:
+        """Why the middle of the curve is not the best estimate; '' where it is."""
+        if self.known is None or not self.known.curve:
+            return ""
+        if self.has_moved:
+            return "More was released since: the curve shows what is known now."
+        middle = median_of(self.known.curve)
+        if abs(middle - self.answer.estimate) <= _SEEN * (self.answer.high - self.answer.low):
+            return ""
+        why = "takes the disagreement of released answers into account"
+        if self.answer.statement.prior:
+            why = "takes what you hold true beforehand into account"
+        middle_text = words.number(middle, self.axis_decimals)
+        return f"The curve {why}, the best estimate does not: its middle is {middle_text}."
+
+    @property
     def chart(self) -> str:
         """The posterior's points for the chart, as JSON; '' where there is nothing to draw."""
         if self.known is None or not self.known.curve:
@@ -138,6 +158,14 @@ class AnswerView:
         return (curve[0].x, curve[-1].x, self.answer.estimate if asked is None else asked)
 
 
+def median_of(curve: Sequence[DensityPoint]) -> float:
+    """Where half of the probability is on either side, between two points by a line."""
+    for a, b in pairwise(curve):
+        if a.at_least >= 0.5 >= b.at_least and a.at_least > b.at_least:
+            return a.x + (b.x - a.x) * (a.at_least - 0.5) / (a.at_least - b.at_least)
+    return curve[0].x
+
+
 def answer_csv(answer: Answer, *, dataset: str, question: str) -> str:
     """The answer as a table of one line, with the members that HTTP gives."""
     body = body_of(answer).model_dump()
@@ -154,15 +182,15 @@ def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}") if abs(value) < 1e6 else value
 
 
-_COVERED = "It is about people who have lost less than others did, so the budget does not fall."
+_COVERED = "The people it is about have lost less than others, so the budget stays as it is."
 KINDS = {
-    "free": "What was released before already answers this.",
-    "exact": "No record can change this: the answer is public.",
+    "free": "Earlier answers already give this one.",
+    "exact": "This answer is public: no record can change it.",
     "fresh": "One new measurement.",
-    "combined": "A new measurement, together with what was released before.",
+    "combined": "One new measurement, combined with earlier answers.",
     "refined": "Earlier measurements are released again with less noise; only the difference is "
     "charged.",
-    "blocks": "Tables are measured, which will answer later questions too.",
+    "blocks": "The server measures tables. They answer later questions, too.",
 }
 
 
@@ -171,12 +199,12 @@ class Stop:
     """A place of the slider.
 
     Args:
-        length: of the interval; `text` as a form takes it.
+        within: half the length of the interval; `text` as a form takes it.
         price: in epsilon, None where it is out of reach; `shown` in words.
         affordable: whether it fits into what remains.
     """
 
-    length: float
+    within: float
     text: str
     price: float | None
     shown: str
@@ -262,8 +290,8 @@ def stop_of(
     length: float, price: int | None, remaining_nano: int, *, is_free: bool = False
 ) -> Stop:
     """A place of the slider; `price` in nano-epsilon, None where it is out of reach."""
-    text = words.plain(length)
+    within, text = length / 2, words.plain(length / 2)
     if price is None:
-        return Stop(length, text, None, "out of reach", affordable=False)
+        return Stop(within, text, None, "out of reach", affordable=False)
     shown = words.price(price, is_free=is_free)
-    return Stop(length, text, price / words.NANO, shown, affordable=price <= remaining_nano)
+    return Stop(within, text, price / words.NANO, shown, affordable=price <= remaining_nano)

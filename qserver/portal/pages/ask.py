@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
+from urllib.parse import parse_qsl
 
 from flask import Blueprint, Response, g, make_response, redirect, request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.api.replies import body_of
@@ -46,7 +49,15 @@ from qserver.portal.pages.tables import (
     table_csv,
     table_quote,
 )
-from qserver.portal.question import FormQuestion, bin_hint, form_attributes, is_as_priced, mark_of
+from qserver.portal.question import (
+    MOST_GROUPS,
+    FormQuestion,
+    bin_hint,
+    examples,
+    form_attributes,
+    is_as_priced,
+    mark_of,
+)
 from qserver.portal.render import CSV_TYPE, download, page
 from qserver.query.asking.reading import Reading
 from qserver.query.domain import Domain
@@ -65,6 +76,10 @@ STEPS_WAIT_S = 5.0
 # The field of a job's address that says where it leads when it has looked.
 THEN, PRICE = "then", "price"
 PRICE_LATER = "part_price_later.html"
+# The field that the form of the page of SQL has, and the builder's has not.
+EDITOR_FIELD = "editor"
+# The field of an address that says how a table is drawn.
+CHART_FIELD = "chart"
 # A request line holds 8,190 bytes at most.
 _MAX_QUERY_PART = 6000
 # The kind of input that a browser has for the periods of a unit.
@@ -90,16 +105,29 @@ class AskPages:
         """Add the routes."""
         place = "/datasets/<dataset>"
         routes.get(place)(self.show_ask)
+        routes.get(f"{place}/sql")(self.show_sql)
         routes.post(f"{place}/price")(self.show_price)
         routes.post(f"{place}/ask")(self.ask)
         routes.get(f"{place}/answer")(self.show_answer)
         routes.get(f"{place}/answer.<ending>")(self.download_answer)
 
-    def show_ask(self, dataset: str) -> str:
-        """The query builder, filled with the question in the address; with its price after it."""
+    def show_ask(self, dataset: str) -> BaseResponse:
+        """The query builder, filled with the question in the address; with its price after it.
+
+        A text has a page of its own.
+        """
         question = FormQuestion.of(request.args, self._service.domain(dataset))
+        if question.text:
+            query = request.query_string.decode("ascii", "replace")
+            return redirect(f"/portal/datasets/{dataset}/sql?{query}", 303)
         with_quote = request.args.get(THEN) == PRICE
-        return self._ask_page(dataset, question, with_quote=with_quote)
+        return make_response(self._ask_page(dataset, question, with_quote=with_quote))
+
+    def show_sql(self, dataset: str) -> str:
+        """The page of SQL, with the statement in the address and its price."""
+        question = FormQuestion.of(request.args, self._service.domain(dataset))
+        with_quote = bool(question.text) and request.args.get(THEN) == PRICE
+        return self._ask_page(dataset, question, with_quote=with_quote, is_sql=True)
 
     def show_price(self, dataset: str) -> BaseResponse:
         """The price of the question in the form, and its free interval.
@@ -108,7 +136,11 @@ class AskPages:
         page is that of the job.
         """
         question = FormQuestion.of(request.form, self._service.domain(dataset))
-        is_part, job = "HX-Request" in request.headers, look_of(self._service, dataset, question)
+        is_part = "HX-Request" in request.headers
+        if _is_blank(question):
+            blank = page("part_blank.html") if is_part else self._ask_page(dataset, question)
+            return make_response(blank)
+        job = look_of(self._service, dataset, question)
         if job is not None and not is_part:
             return to_job(job, question.encoded(), then=PRICE)
         if not is_part:
@@ -123,7 +155,13 @@ class AskPages:
             # What can be mended in the form is no failure of the request.
             refused = 200 if isinstance(exc, InputError) else fault.status
             return make_response(page("part_fault.html", fault=fault), refused)
-        part = page(_price_part(quote), quote=quote, question=question, dataset=status)
+        part = page(
+            _price_part(quote),
+            quote=quote,
+            question=question,
+            dataset=status,
+            as_sql=self._as_sql(dataset, question),
+        )
         return make_response(part)
 
     def ask(self, dataset: str) -> BaseResponse:
@@ -132,7 +170,9 @@ class AskPages:
         If the question changed after its price was shown, it is priced again and not asked.
         """
         question = FormQuestion.of(request.form, self._service.domain(dataset))
-        if not is_as_priced(request.form, question.mark, length=question.length):
+        if _is_blank(question):
+            return make_response(self._ask_page(dataset, question))
+        if not is_as_priced(request.form, question.mark, within=question.within):
             priced = self._ask_page(dataset, question, with_quote=True, was_changed=True)
             return make_response(priced)
         fields = question.encoded()
@@ -229,31 +269,34 @@ class AskPages:
         with_quote: bool = False,
         fault: Fault | None = None,
         was_changed: bool = False,
+        is_sql: bool = False,
     ) -> str:
-        status = self._service.dataset(dataset)
-        domain = self._service.domain(dataset)
         quote = None
         if with_quote:
             try:
                 quote = quote_of(self._service, dataset, question)
             except InputError as exc:
                 fault = self._fault(exc, dataset, question)
+        is_sql = is_sql or bool(question.text) or EDITOR_FIELD in request.form
         return page(
-            "ask.html",
-            dataset=status,
-            attributes=form_attributes(domain),
-            joined={level.name: a.name for a in domain.attributes for level in a.levels},
-            pickers=_PICKERS,
-            hints={a.name: bin_hint(a) for a in domain.attributes if a.kind != "labels"},
-            question=question,
+            "sql.html" if is_sql else "ask.html",
+            dataset=self._service.dataset(dataset),
+            **form_context(self._service, dataset, question),
             quote=quote,
             price_part="portal/" + _price_part(quote),
             fault=fault,
             was_changed=was_changed,
-            labels=faults,
-            text_example=_TEXT_EXAMPLE.format(dataset, domain.attributes[0].name),
-            tab="ask",
+            pickers=_PICKERS,
+            n_groups=MOST_GROUPS,
+            as_sql="" if quote is None else self._as_sql(dataset, question),
+            tab="sql" if is_sql else "ask",
         )
+
+    def _as_sql(self, dataset: str, question: FormQuestion) -> str:
+        """The builder's question as one in SQL, as the query part of an address; '' for a text."""
+        if question.text:
+            return ""
+        return question.as_text(self._service.domain(dataset), dataset).encoded()
 
     def _answer_page(self, dataset: str, question: FormQuestion, *, paid: int) -> str:
         """The answer that history gives; `paid` nano-epsilon were just paid for it here."""
@@ -261,8 +304,39 @@ class AskPages:
         view = view_of(self._service, dataset, question)
         if isinstance(view, TableView) and paid:
             view = replace(view, answer=replace(view.answer, charged_nano=paid))
+        if isinstance(view, TableView):
+            view = replace(view, drawn_as=request.args.get(CHART_FIELD, ""))
         template = "answer.html" if isinstance(view, AnswerView) else "table.html"
-        return page(template, dataset=status, view=view, tab="ask")
+        editor = form_context(self._service, dataset, question) if question.text else {}
+        return page(
+            template, dataset=status, view=view, **editor, tab="sql" if question.text else "ask"
+        )
+
+
+def form_context(service: Service, dataset: str, question: FormQuestion) -> dict[str, Any]:
+    """What the forms of questions show beside the price; the SQL page also what was saved."""
+    domain = service.domain(dataset)
+    saved = service.saved.all(dataset, g.caller.account)
+    texts = ((dict(parse_qsl(one.fields)).get("text", ""), one) for one in saved)
+    statements = [(one.title or " ".join(text.split()), one.fields) for text, one in texts if text]
+    return {
+        "attributes": form_attributes(domain),
+        "joined": {level.name: a.name for a in domain.attributes for level in a.levels},
+        "hints": {a.name: bin_hint(a) for a in domain.attributes if a.kind != "labels"},
+        "question": question,
+        "labels": faults,
+        "saved_statements": statements,
+        "examples": [
+            (words, FormQuestion.of(MultiDict(parse_qsl(fields)), domain).as_text(domain, dataset))
+            for words, fields in examples(domain)
+        ],
+        "text_example": _TEXT_EXAMPLE.format(dataset, domain.attributes[0].name),
+    }
+
+
+def _is_blank(question: FormQuestion) -> bool:
+    """Whether the page of SQL was sent without a text."""
+    return EDITOR_FIELD in request.form and not question.text.strip()
 
 
 def look_of(
@@ -401,7 +475,7 @@ def _quote_of_one(
         requirement=asked.requirement,
         found=found,
         stops=stops,
-        chosen=min(range(len(stops)), key=lambda i: abs(stops[i].length - length)),
+        chosen=min(range(len(stops)), key=lambda i: abs(2 * stops[i].within - length)),
         query_part=fields,
     )
 

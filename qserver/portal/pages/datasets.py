@@ -208,8 +208,8 @@ def _line(
     else:
         value = f"{found.n_cells:,} values"
         question = question_of_table(found, domain, dataset)
-    length = words.plain(float(f"{2 * half_width * (1 + 1e-6):.6g}"))
-    fields = urlencode({"text": question, "length": length}) if question else ""
+    within = words.plain(float(f"{half_width * (1 + 1e-6):.6g}"))
+    fields = urlencode({"text": question, "within": within}) if question else ""
     return ReleasedLine(
         id=found.id,
         text=text,

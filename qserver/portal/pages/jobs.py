@@ -18,9 +18,11 @@ from qserver.portal.form_reader import OneQuestion, TableQuestion, read_question
 from qserver.portal.guard import STEPS_COOKIE, jobs_of, key_of_steps, set_cookie, steps_of
 from qserver.portal.pages.answers import AnswerView
 from qserver.portal.pages.ask import (
+    CHART_FIELD,
     PRICE,
     THEN,
     answer_file,
+    form_context,
     look_of,
     to_job,
     with_threshold,
@@ -107,7 +109,9 @@ class JobPages:
         if looks := self._look(asked, status):
             fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
             return to_job(looks, fields, then=job_id)
-        fault = self._fault(asked)
+        question = FormQuestion.of(request.args, self._service.domain(status.name))
+        is_sql = bool(question.text) and self._written(asked, status) is not None
+        tab = "models" if isinstance(asked.asked, ModelAsked) else "sql" if is_sql else "ask"
         text = page(
             "job.html",
             job=asked.status,
@@ -117,9 +121,10 @@ class JobPages:
             table=self._table(asked, status),
             lines=self._lines(asked),
             looking=_looking(asked),
-            fault=fault,
+            failure=self._fault(asked),
             query_part=_fields(),
-            tab="models" if isinstance(asked.asked, ModelAsked) else "ask",
+            **(form_context(self._service, status.name, question) if is_sql else {}),
+            tab=tab,
         )
         response = make_response(text)
         if asked.status.state == "failed":
@@ -180,7 +185,7 @@ class JobPages:
 
     def _question_words(self, asked: AskedJob, question: Question, *, whole: bool = False) -> str:
         if asked.snapshot != self._service.dataset(asked.status.dataset).snapshot:
-            return "a question about data that were replaced"
+            return "a question about earlier data"
         domain = self._service.domain(asked.status.dataset)
         return describe_terms(question.query.to_document(), domain, whole=whole)
 
@@ -220,7 +225,8 @@ class JobPages:
         fields = FormQuestion.of(request.args, self._service.domain(status.name)).encoded()
         token, account = steps_of(request, mark_of(fields)), g.caller.account
         key = key_of_steps(token, account) if token else None
-        return job_view(self._service, written.statement, asked, query=fields, idempotency=key)
+        view = job_view(self._service, written.statement, asked, query=fields, idempotency=key)
+        return view and replace(view, drawn_as=request.args.get(CHART_FIELD, ""))
 
     def _look(self, asked: AskedJob, status: DatasetStatus) -> JobStatus | None:
         """The job that finds out what the page of an answered job shows, where that takes long."""
@@ -283,7 +289,7 @@ def _behind(asked: AskedJob) -> str:
     if not then:
         return f"{page_of}/answer?{fields}"
     if then == PRICE:
-        return f"{page_of}?{fields}"
+        return f"{page_of}{'/sql' if request.args.get('text') else ''}?{fields}"
     return f"/portal/jobs/{quote(then, safe='~')}?{fields}"
 
 

@@ -49,7 +49,7 @@ class SignInPages:
             caller_of_token(token)
         except AccessError as exc:
             is_wrong = not isinstance(exc, RateLimitedError)
-            said = "“Token” must be one that is in force." if is_wrong else str(exc)
+            said = "This token is not valid." if is_wrong else str(exc)
             return make_response(self._form(said, is_wrong=is_wrong), 401)
         response = redirect("/portal/", 303)
         set_cookie(response, request, TOKEN_COOKIE, token)

@@ -83,13 +83,13 @@ class SignOnPages:
         """Keep the provider's token in the browser, if it answers what this browser began."""
         begun, state = _Begun.of_request(), request.args.get("state", "")
         if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode()):
-            return _refused("This sign-in was not begun here, or is over. Begin again.")
+            return _refused("This sign-in did not begin here, or has expired. Begin again.")
         try:
             token = self._token(request.args.get("code", ""), begun)
             self._sign_on.signed_in(token, nonce=begun.nonce)
             caller_of_token(token)
         except UnauthenticatedError:
-            return _refused("The provider's answer does not count here. Begin again.")
+            return _refused("The provider's answer is not valid here. Begin again.")
         except AccessError as exc:
             return _refused(str(exc))
         # A page of ours that goes on by itself: from another site no strict cookie would come.

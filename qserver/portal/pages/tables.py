@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from qserver.portal import words
 from qserver.portal.describe import Heading
@@ -16,17 +16,17 @@ from qserver.query.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.clauses import Exactness
-from qserver.query.sql.combined.asked import are_counts
+from qserver.query.sql.combined.exactness import are_counts
 from qserver.query.sql.combined.function import Binning
 from qserver.query.sql.combined.smooth import function_cells
-from qserver.query.sql.statement import Statement, Sum
+from qserver.query.sql.statement import Course, Statement, Sum
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency
-from qserver.service.cells.answered import workload_of
+from qserver.service.cells.answer_cells import workload_of
 from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.remarks import with_known_lengths
-from qserver.service.cells.said import looked_numbers
+from qserver.service.cells.table_notes import looked_numbers
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation
@@ -35,6 +35,8 @@ from qserver.text import group_texts
 
 # A panel of fewer lines says less than a row.
 _LEAST_IN_PANELS = 2
+_PANELLED_GROUPS = 2
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _BINNING = {
     "record": "each record",
     "numerator": "each record of the numerator",
@@ -64,7 +66,8 @@ class TableColumn:
 
     Args:
         note: what bins hide.
-        over_time: the numbers over the periods of the table; None where it has none.
+        over_time: the numbers as lines; None where they are bars.
+        panelled: the place of the group by whose values there are tables; None for one table.
     """
 
     name: str
@@ -72,16 +75,7 @@ class TableColumn:
     lines: tuple[TableLine, ...]
     note: str
     over_time: OverTime | None = None
-
-    @cached_property
-    def panelled(self) -> int | None:
-        """The first of two groups that gives a few tables by its values; None where none does."""
-        for place in (0, 1):
-            names = self._names(place)
-            is_full = len(self.lines) >= _LEAST_IN_PANELS * len(names)
-            if not self.over_time and 2 <= len(names) <= MOST_PANELS and is_full:
-                return place
-        return None
+    panelled: int | None = None
 
     @property
     def panels(self) -> list[tuple[str, list[TableLine]]]:
@@ -91,12 +85,8 @@ class TableColumn:
             return [("", list(self.lines))]
         return [
             (name, [line for line in self.lines if line.group[place] == name])
-            for name in self._names(place)
+            for name in dict.fromkeys(line.group[place] for line in self.lines)
         ]
-
-    def _names(self, place: int) -> list[str]:
-        """The values of one of two groups, in order; none where there are not two."""
-        return list(dict.fromkeys(line.group[place] for line in self.lines if len(line.group) == 2))
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -105,8 +95,8 @@ class TableColumn:
         return words.number(self.scale.low, decimals), words.number(self.scale.high, decimals)
 
 
-def column_of(answer: StatementAnswer, k: int) -> TableColumn:
-    """The k-th column of a table."""
+def column_of(answer: StatementAnswer, k: int, chart: Chart) -> TableColumn:
+    """The k-th column of a table, drawn as a chart."""
     statement = answer.asked.statement
     cells = [row[k] for row in answer.cells]
     is_sum = all(isinstance(row.cells[k], Sum) for row in statement.rows)
@@ -119,10 +109,57 @@ def column_of(answer: StatementAnswer, k: int) -> TableColumn:
     )
     found = [b for b in (row.cells[k].binning for row in statement.rows) if b is not None]
     drawing = None
-    if statement.course is not None:
+    if chart.course is not None:
         numbers = [numbers_of(cell) for cell in cells]
-        drawing = over_time(statement.columns[k], statement.course, statement.rows, numbers)
-    return TableColumn(statement.columns[k], scale, lines, _note(found), drawing)
+        drawing = over_time(statement.columns[k], chart.course, statement.rows, numbers)
+    return TableColumn(statement.columns[k], scale, lines, _note(found), drawing, chart.panelled)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A way to draw a table.
+
+    Args:
+        name: in addresses.
+        label: in words.
+        course: the group along which lines go, with its values in order; None for bars.
+        panelled: the place of the group by whose values there are bars; None for bars in one table.
+    """
+
+    name: str
+    label: str
+    course: Course | None = None
+    panelled: int | None = None
+
+
+def charts_of(statement: Statement) -> list[Chart]:
+    """The ways to draw a table; the first is what suits it best."""
+    rows, groups = statement.rows, statement.groups
+    kinds = statement.kinds or ("text",) * len(groups)
+    lines, panels = [], []
+    for place, (group, kind) in enumerate(zip(groups, kinds, strict=True)):
+        course = statement.course
+        names = {row.group[place] for row in rows} - {None}
+        if course is None or course.group != place:
+            course = Course(place, tuple(sorted(map(str, names), key=_first_number)))
+        if kind != "text" and len(names) > 1:
+            lines.append(Chart(f"lines-{place}", f"lines along {group}", course))
+        n_values = len({(row.group[place], place in row.together) for row in rows})
+        is_full = len(rows) >= _LEAST_IN_PANELS * n_values
+        if len(groups) > 1 and 2 <= n_values <= MOST_PANELS and is_full:
+            panels.append(Chart(f"bars-{place}", f"bars by {group}", panelled=place))
+    bars = Chart("bars", "bars")
+    if statement.course is not None:
+        # What follows the course of time is best seen as lines.
+        lines.sort(key=lambda chart: chart.course != statement.course)
+        return [*lines, bars, *panels]
+    # Of two groups one has a table for each value at once; of more a reader says which.
+    return [*panels, bars, *lines] if len(groups) == _PANELLED_GROUPS else [bars, *panels, *lines]
+
+
+def _first_number(name: str) -> tuple[float, str]:
+    found = _NUMBER.search(name)
+    return (float(found[0]) if found else math.inf, name)
 
 
 def _note(found: Sequence[Binning]) -> str:
@@ -164,7 +201,7 @@ def is_unknown(cell: AnsweredCell) -> bool:
 
 _KINDS = {
     "fresh": "New measurements.",
-    "combined": "New measurements, together with what was released before.",
+    "combined": "New measurements, combined with earlier answers.",
 }
 
 
@@ -177,6 +214,7 @@ class TableView:
         query_part: the question's fields as the query part of an address, or ''.
         files: address without its ending at which the table can be had as CSV and JSON.
         goes_on: whether more steps are needed before quotients are as exact as asked.
+        drawn_as: the name of the chart that the reader chose; '' for the best one.
     """
 
     heading: Heading
@@ -184,6 +222,18 @@ class TableView:
     query_part: str
     files: str
     goes_on: bool = False
+    drawn_as: str = ""
+
+    @property
+    def charts(self) -> list[Chart]:
+        """The ways to draw the table, the best first."""
+        return charts_of(self.statement)
+
+    @property
+    def chart(self) -> Chart:
+        """The way that it is drawn."""
+        charts = self.charts
+        return next((chart for chart in charts if chart.name == self.drawn_as), charts[0])
 
     @property
     def statement(self) -> Statement:
@@ -246,7 +296,9 @@ class TableView:
     @property
     def columns(self) -> list[TableColumn]:
         """The table column by column."""
-        return [column_of(self.answer, k) for k in range(len(self.statement.columns))]
+        chart = self.chart
+        n_columns = len(self.statement.columns)
+        return [column_of(self.answer, k, chart) for k in range(n_columns)]
 
 
 @dataclass(frozen=True)
@@ -340,7 +392,7 @@ def table_quote(
         )
         for p in points
     )
-    chosen = min(range(len(stops)), key=lambda i: abs(stops[i].length - length))
+    chosen = min(range(len(stops)), key=lambda i: abs(2 * stops[i].within - length))
     return TableQuote(found, stops, chosen, query)
 
 

@@ -88,6 +88,8 @@
     function priceCame(says) {
       shown = says;
       markFaults(form);
+      // On a phone the place of a mistake may be below the keys.
+      price.querySelector(".excerpt")?.scrollIntoView({ block: "nearest" });
       tell();
       const button = price.querySelector("button.button");
       if (wantsToAsk && button && !button.disabled) {
@@ -101,7 +103,7 @@
     function stopMoved(stop) {
       // Where the answer was free there is no button that pays: a price is asked for.
       const button = price.querySelector("[data-ask]"), isKnown = isTrue() && (button || stop.price === 0);
-      for (const input of form.querySelectorAll(isKnown ? "[name=length], [name=priced_length]" : "[name=length]")) input.value = stop.text;
+      for (const input of form.querySelectorAll(isKnown ? "[name=within], [name=priced_within]" : "[name=within]")) input.value = stop.text;
       for (const said of price.querySelectorAll("[data-price]")) said.textContent = stop.shown;
       for (const notice of price.querySelectorAll("[data-too-much]")) notice.hidden = stop.affordable;
       button?.toggleAttribute("data-off", !stop.affordable || !("alive" in button.dataset));
@@ -140,6 +142,8 @@
 
   // At once, and before htmx is there: it asks for the first price as soon as it can.
   document.querySelectorAll("form.ask").forEach(keepPriceTrue);
+  // Enter in a field that only finds attributes sends no form.
+  document.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.matches?.("[data-find]")) event.preventDefault(); });
   for (const form of document.querySelectorAll("form[data-keys]")) {
     form.addEventListener("keydown", (event) => { if (isAsking(event)) { event.preventDefault(); form.requestSubmit(); } });
   }

@@ -156,12 +156,12 @@
     if (!stops.length) return;
     const slider = holder.querySelector("input[type=range]");
     const accent = style("--accent"), mark = style("--mark");
-    // Only lengths that double have room for a label.
-    const isDoubling = (s) => Math.abs((Math.log2(s.length / stops[0].length) + 0.5) % 1 - 0.5) < 1e-6;
+    // Only half-widths that double have room for a label.
+    const isDoubling = (s) => Math.abs((Math.log2(s.within / stops[0].within) + 0.5) % 1 - 0.5) < 1e-6;
     plot(element, {
       padding: [10, 12, 0, 0],
       scales: { x: { time: false, distr: 3, log: 2 }, y: { range: (_u, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [axis({ size: 34, values: (_u, at) => at.map((v) => (v === null ? null : `${v}`)), splits: () => stops.filter(isDoubling).map((s) => s.length) }),
+      axes: [axis({ size: 34, values: (_u, at) => at.map((v) => (v === null ? null : `${v}`)), splits: () => stops.filter(isDoubling).map((s) => s.within) }),
         axis({ size: 58, values: (_u, at) => at.map((v) => `${+v.toPrecision(3)}`), space: 34 })],
       series: [{}, { stroke: accent, width: 2, points: { show: true, size: 6, fill: accent } }],
       hooks: {
@@ -169,12 +169,12 @@
           const chosen = JSON.parse(holder.dataset.slider)[Number(slider.value)];
           if (chosen.price === null) return;
           u.ctx.beginPath();
-          u.ctx.arc(u.valToPos(chosen.length, "x", true), u.valToPos(chosen.price, "y", true), 6 * devicePixelRatio, 0, 2 * Math.PI);
+          u.ctx.arc(u.valToPos(chosen.within, "x", true), u.valToPos(chosen.price, "y", true), 6 * devicePixelRatio, 0, 2 * Math.PI);
           u.ctx.fillStyle = mark;
           u.ctx.fill();
         }],
       },
-    }, [stops.map((s) => s.length), stops.map((s) => s.price)]);
+    }, [stops.map((s) => s.within), stops.map((s) => s.price)]);
     wireSlider(holder, slider, () => charts.get(element).chart.redraw(false));
   }
 
@@ -185,8 +185,8 @@
     const places = JSON.parse(holder.dataset.slider);
     slider.addEventListener("input", () => {
       const at = Number(slider.value), stop = places[at];
-      holder.querySelector("[data-length]").textContent = stop.text;
-      slider.setAttribute("aria-valuetext", `length ${stop.text}, price ${stop.shown}`);
+      holder.querySelector("[data-within]").textContent = stop.text;
+      slider.setAttribute("aria-valuetext", `plus or minus ${stop.text}, price ${stop.shown}`);
       holder.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("chosen", i === at));
       holder.dispatchEvent(new CustomEvent("stop", { bubbles: true, detail: stop }));
       redraw();
@@ -288,7 +288,17 @@
     });
   }
 
+  // Attributes without the words that are looked for are hidden, unless they are part of the question.
+  function find(input) {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const one of input.closest(".card").querySelectorAll(".conditions details, .names > div")) {
+      const text = one.textContent.toLowerCase();
+      one.hidden = !one.classList.contains("set") && !words.every((word) => text.includes(word));
+    }
+  }
+
   document.addEventListener("input", (event) => {
+    if (event.target.matches("[data-find]")) find(event.target);
     const details = event.target.closest(".conditions details");
     if (details) tell(details);
   });

@@ -60,7 +60,7 @@ _STATES: tuple[tuple[type[QServerError], str], ...] = (
     (NoWorkerError, "57P03"),
     (StoreError, "58000"),
 )
-_ALLOW = "SET qserver.spend = on lets this connection spend."
+_ALLOW = "Run SET qserver.spend = on to allow it."
 
 
 class PostgresError(Exception):

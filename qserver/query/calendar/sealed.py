@@ -25,7 +25,8 @@ from qserver.query.weights import ScaledWeights, Weights, interval, product
 def sealed_domain(domain: Domain, name: str, n_sealed: int) -> Domain:
     """The domain as it is while the first `n_sealed` periods of an attribute have their data."""
     # Domains of which different things are said to people are equal.
-    said = domain.description, domain.licence, domain.within
+    said: tuple[object, ...] = (domain.description, domain.licence, domain.within)
+    said += tuple(a.description for a in domain.attributes)
     return _sealed_domain(domain, name, n_sealed, said)
 
 

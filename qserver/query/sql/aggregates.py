@@ -17,8 +17,8 @@ from sqlglot import exp
 from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.boxes import Box
 from qserver.query.sql.attributes import Names, constant, quoted
+from qserver.query.sql.combined.function_reader import SeveralReader
 from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
-from qserver.query.sql.combined.reading import SeveralReader
 from qserver.query.sql.conditions import Predicates
 from qserver.query.sql.logic import (
     ARITHMETIC,
@@ -42,8 +42,8 @@ from qserver.query.sql.regions import (
     Regions,
     constant_function,
 )
-from qserver.query.sql.values.derived import derived
 from qserver.query.sql.values.grid import is_point
+from qserver.query.sql.values.record_functions import derived
 
 # A union of at most this many boxes has no fewer terms as a complement.
 _FEW = 2
@@ -340,7 +340,7 @@ class Aggregates(RecordExpressions):
 
     def _counted(self, node: exp.Count) -> tuple[ProductTerm, ...]:
         if node.expressions:
-            raise self._source.refuse("count one thing at a time", node)
+            raise self._source.refuse("have one argument in COUNT", node)
         if node.this is None or isinstance(node.this, exp.Star):
             return ONE
         return self._present_once(node.this)

@@ -51,9 +51,9 @@ from qserver.query.sql.logic import (
 from qserver.query.sql.plain import ASK_FIRST, CHOOSES, NO_SELECT, NO_TEST
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.derived import called, derived, is_derived, truth_of
-from qserver.query.sql.values.found import Derived
+from qserver.query.sql.values.expression_values import Derived
 from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins
+from qserver.query.sql.values.record_functions import called, derived, is_derived, truth_of
 from qserver.query.sql.words import is_last, last
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {

@@ -90,11 +90,10 @@ JOINED = (
     "What other tables say of a record is joined by the data's owner, in the SELECT of `attach "
     "--query` (docs/sources.md, Joined tables): then it is an attribute here."
 )
-NO_SELECT = "compare records with what is public, which no SELECT gives"
+NO_SELECT = "compare records with constants: the result of a SELECT is not public"
 ASK_FIRST = "Ask the inner SELECT first, and write the number that it gives in its place."
 NO_TEST = (
-    "say in a SELECT behind IN by which count it chooses groups: that a group has a record is not "
-    "told"
+    "choose groups by a count in the SELECT behind IN: whether a group has any record is not public"
 )
 CHOOSES = "Nearest: IN (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50)."
 _LISTS = "`qserver dataset list`, `Client.datasets()` and GET /v1/datasets list the datasets."

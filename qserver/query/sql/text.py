@@ -37,14 +37,20 @@ class SqlText:
     name: str = "sql"
 
     def refuse(
-        self, condition: str, at: TextPlace | Token | exp.Expr, *, hint: str = ""
+        self,
+        condition: str,
+        at: TextPlace | Token | exp.Expr,
+        *,
+        hint: str = "",
+        at_place: bool = True,
     ) -> SqlError:
         """The error that the text does not meet `condition` at a place.
 
         Args:
-            condition: a verb phrase, as of every InputError.
+            condition: a verb phrase or a sentence, as of every InputError.
             at: the place, a token, or a parsed expression.
             hint: the nearest question that can be answered, as a sentence.
+            at_place: whether the message says the place.
         """
         place = self._place(at)
         line_start = self.text.rfind("\n", 0, place.start) + 1
@@ -55,6 +61,7 @@ class SqlText:
             excerpt=self._excerpt(place, line_start),
             hint=hint,
             name=self.name,
+            at_place=at_place,
         )
 
     def source(self, at: TextPlace | Token | exp.Expr) -> str:

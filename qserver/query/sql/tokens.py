@@ -65,12 +65,12 @@ _REASONS = {
         "Nearest: COUNT(*) with GROUP BY, which counts each value.",
     ),
     TokenType.EXISTS: (
-        "not ask whether a record is there by EXISTS, which no released number tells",
+        "leave out EXISTS: no released number says whether a record exists",
         "Ask COUNT(*) of the inner SELECT first; what holds of the record itself stands in WHERE.",
     ),
     TokenType.XOR: ("join conditions by AND, OR and NOT", "Nearest: (a OR b) AND NOT (a AND b)."),
     TokenType.TABLE_SAMPLE: (
-        "count all records, which a sample makes no cheaper",
+        "leave out the sample, which makes no count cheaper",
         "A longer interval costs less: WITHIN.",
     ),
     TokenType.RECURSIVE: ("not use RECURSIVE", "Nearest: WITH name AS (SELECT ...)."),

@@ -17,7 +17,7 @@ from qserver.query.calendar.units import UNITS
 from qserver.query.domain import Domain
 from qserver.query.sql.text import SqlText
 
-NO_CLOCK = "compare with fixed days: what is known must not depend on the clock"
+NO_CLOCK = "compare with fixed days: an answer must not depend on the clock"
 LAST_PERIODS = "Nearest: WHERE LAST 4 WEEKS, the last periods that have their data."
 _CALL = "LAST_PERIODS"
 _WORDS = {word: unit for unit in (*UNITS, "period") for word in (unit.upper(), f"{unit.upper()}S")}

@@ -2,5 +2,5 @@
 
 `parts` has the statements that such a one is made of, and what they cost; `choices` what the
 released numbers tell of the groups, and the table that allows for all that they leave possible.
-`asked` asks for it.
+`statements` asks for it.
 """

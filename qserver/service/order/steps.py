@@ -15,7 +15,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.clauses import least_base
-from qserver.query.sql.combined.asked import OfSeveral, Place, order_asked
+from qserver.query.sql.combined.exactness import OfSeveral, Place, order_asked
 from qserver.query.sql.statement import Statement
 from qserver.service.cells.search_steps import ROOM, SearchSteps
 from qserver.service.order.numbers import Counts

@@ -9,7 +9,7 @@ from qserver.errors import BudgetExhaustedError
 from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.statement import Statement
 from qserver.records.charge import NANO
-from qserver.service.cells.answered import step_of, without_smooth, workload_of
+from qserver.service.cells.answer_cells import step_of, without_smooth, workload_of
 from qserver.service.quoted.notes import StatementNote, digest_of
 from qserver.service.service import Price, Service
 from qserver.service.statement_steps import MOST_STEPS, StatementSteps

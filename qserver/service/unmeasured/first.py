@@ -16,7 +16,7 @@ from qserver.query.sql.tables.unconfirmed import (
     unconfirmed,
 )
 from qserver.records.answer import JobStatus
-from qserver.service.cells.answered import workload_of
+from qserver.service.cells.answer_cells import workload_of
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.unmeasured.asks import AsksStatements
@@ -144,8 +144,9 @@ def not_spending(statement: Statement, *, price_nano: int, remaining_nano: int) 
     """The error of a statement with lengths that may not spend, and would cost this."""
     price, left = price_nano, remaining_nano
     refused = statement.source.refuse(
-        "be free here: this connection may not spend budget",
+        "This connection may not spend budget",
         statement.source.end,
-        hint=f"It {costs(price, left)}. Nothing was spent. To pay that, allow spending.",
+        hint=f"The answer would {costs(price, left)}. Nothing was spent.",
+        at_place=False,
     )
     return UnconfirmedError(refused, price_nano=price, remaining_nano=left, words="")

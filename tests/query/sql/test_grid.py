@@ -15,7 +15,7 @@ from qserver.errors import CapacityError, SqlError
 from qserver.query.domain_file import domain_from_document
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Ratio, Sum
-from qserver.query.sql.values.found import regions_of
+from qserver.query.sql.values.expression_values import regions_of
 from qserver.query.sql.values.grid import MOST_POINTS
 from tests.query.sql.people import AGES, read
 
@@ -61,7 +61,7 @@ def test_a_quotient_of_whole_numbers_drops_its_rest_where_it_says_so() -> None:
         for by in ("age // 3", "TRUNC(age / 3)")
     )
     assert one == other
-    with pytest.raises(SqlError, match="becomes of the rest"):
+    with pytest.raises(SqlError, match="quotient of whole numbers is rounded"):
         read("SELECT CAST(age / 3 AS INTEGER) AS g, COUNT(*) FROM people GROUP BY g")
     assert [row.group for row in one] == [("6",), ("7",), ("8",), ("9",)]
 
@@ -120,7 +120,10 @@ def test_a_value_that_is_no_number_meets_no_condition() -> None:
         ("region ~ '('", r"be SQL that can be calculated: .*missing \)"),
         ("age % 0 = 1", "be SQL that can be calculated: .*Division by zero"),
         ("LN(20 - age) > 1", "be SQL that can be calculated|have a number wherever"),
-        ("POWER(age, 2) / 3 > 4", r"rest of a quotient .*FLOOR\(POWER\(age, 2\) / 3\)"),
+        (
+            "POWER(age, 2) / 3 > 4",
+            r"quotient of whole numbers is rounded .*FLOOR\(POWER\(age, 2\) / 3\)",
+        ),
         ("income % 2 = 1", "same on all of a bin of `income`"),
         ("height % 2 = 1", "same on all of a bin of `height`"),
         ("SQRT(region) = 1", "calculate with numbers: `region` has labels"),

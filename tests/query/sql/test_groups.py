@@ -232,8 +232,8 @@ def test_what_takes_another_attribute_is_no_name_of_a_total() -> None:
     ("by", "message"),
     [
         ("3 + 4", "not by one value"),
-        ("COUNT(*)", "public of a record"),
-        ("SUM(age)", "public of a record"),
+        ("COUNT(*)", "attributes of a record"),
+        ("SUM(age)", "attributes of a record"),
         ("FLOOR(region / 2)", "`region` has labels"),
         ("SQRT(age)", r"numbers that can be written out .* ROUND\(SQRT\(age\), 2\)"),
         ("SQRT(income)", "be the same on all of a bin of `income`"),

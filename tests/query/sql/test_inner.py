@@ -125,12 +125,12 @@ def test_the_hull_over_all_possible_choices_holds_as_often_as_it_says(
 @pytest.mark.parametrize(
     ("inner", "message"),
     [
-        ("SELECT region FROM people WHERE age > 22", "by which count it chooses groups"),
-        ("SELECT region FROM people GROUP BY region", "by which count it chooses groups"),
+        ("SELECT region FROM people WHERE age > 22", "choose groups by a count"),
+        ("SELECT region FROM people GROUP BY region", "choose groups by a count"),
         ("SELECT region FROM people GROUP BY 1 HAVING AVG(age) > 22", "by counts of records"),
         ("SELECT region, age FROM people GROUP BY 1, 2 HAVING COUNT(*) > 2", "select one group"),
         ("SELECT COUNT(*) FROM people GROUP BY region HAVING COUNT(*) > 2", "select one group"),
-        ("SELECT region FROM people GROUP BY 1 ORDER BY 1 LIMIT 2", "by which count"),
+        ("SELECT region FROM people GROUP BY 1 ORDER BY 1 LIMIT 2", "choose groups by a count"),
         ("SELECT region FROM people GROUP BY 1 ORDER BY COUNT(*) LIMIT 2 OFFSET 1", "HAVING, or"),
         ("SELECT age FROM people GROUP BY 1 HAVING COUNT(*) > 2", "compare `region`"),
         (

@@ -114,7 +114,7 @@ def test_a_comparison_is_read_where_it_is_the_same_on_each_bin(
         for ends in pairwise(edges)
     ]
     if any(len(one) > 1 for one in truths):
-        with pytest.raises(SqlError, match="bin of `n`"):
+        with pytest.raises(SqlError, match=r"bin of `n`|`n` is stored in"):
             compared_on_bins(node, names, regions)
         return
     try:
@@ -152,7 +152,7 @@ def test_the_end_of_a_bin_of_numbers_is_not_in_it(condition: str, bins: list[int
     edges = tuple(map(Fraction, ("1.25", "1.5", "1.75", "2")))
     node, names, regions = _parsed(condition, Domain((Attribute("x", "real", edges=edges),)))
     if bins is None:
-        with pytest.raises(SqlError, match="bin of `x`"):
+        with pytest.raises(SqlError, match=r"bin of `x`|`x` is stored in"):
             compared_on_bins(node, names, regions)
         return
     found = compared_on_bins(node, names, regions).regions.get("true", ())

@@ -54,7 +54,7 @@ REFUSED = {
     "SELECT COALESCE(AVG(age), 0) FROM people": ("COALESCE(AVG(age), 0", "not put another value"),
     "SELECT age, COUNT(*) FROM people GROUP BY 1 HAVING ROUND(COUNT(*)) > 2": (
         "ROUND(COUNT(*",
-        "as they are shown",
+        "numbers that are shown",
     ),
     "SELECT DISTINCT region, COUNT(*) FROM people": ("region", "GROUP BY region"),
     "SELECT DISTINCT ON (region) region, COUNT(*) FROM people GROUP BY region": (
@@ -84,14 +84,14 @@ REFUSED = {
     "SELECT COUNT(*) FROM people WHERE age = 3 XOR age = 4": ("XOR", "AND NOT (a AND b)"),
     "SELECT COUNT(*) FROM people TABLESAMPLE (10 PERCENT)": ("TABLESAMPLE", "WITHIN"),
     "SELECT SUM(COUNT(*)) FROM people": ("COUNT(*", "inside another"),
-    "SELECT SUM(1 / age) FROM people": ("1 / age", "rest of a quotient"),
+    "SELECT SUM(1 / age) FROM people": ("1 / age", "quotient of whole numbers"),
     "SELECT COUNT(*) FROM humans": ("humans", "`people`"),
     "SELECT COUNT(*) FROM people JOIN other": ("other", "one dataset"),
     "SELECT COUNT(*) FROM people, people": ("people", "one dataset"),
     "SELECT COUNT(*) FROM (SELECT 1)": ("", "say what it reads"),
     "SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people)": (
         "region FROM people",
-        "by which count it chooses groups",
+        "choose groups by a count",
     ),
     "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)": (
         "AVG(age) FROM people",
@@ -170,7 +170,7 @@ REFUSED = {
         "by a group in OVER",
     ),
     "WITH a AS (SELECT age, COUNT(*) AS n FROM people GROUP BY 1) SELECT x.age FROM a AS x JOIN a "
-    "AS y ON x.n = y.n": ("x.n = y.n", "join by what is public"),
+    "AS y ON x.n = y.n": ("x.n = y.n", "join by public columns"),
     "WITH a AS (SELECT age, COUNT(*) AS n FROM people GROUP BY 1) SELECT age, x.n FROM a AS x "
     "CROSS JOIN a AS y": ("age", "say which `age`"),
     "WITH a AS (SELECT age, COUNT(*) AS n FROM people GROUP BY 1) SELECT m FROM a": (
@@ -179,7 +179,7 @@ REFUSED = {
     ),
     "SELECT k * 2 FROM (SELECT age, RANK() OVER (ORDER BY COUNT(*)) AS k FROM people GROUP BY 1) "
     "AS t": ("k", "not calculate with ranks"),
-    "SELECT ROUND(COUNT(*), 1) * 2 FROM people": ("ROUND(COUNT(*), 1", "as they are shown"),
+    "SELECT ROUND(COUNT(*), 1) * 2 FROM people": ("ROUND(COUNT(*), 1", "numbers that are shown"),
     "SELECT region, CASE WHEN COUNT(*) > 9 THEN 'big' ELSE 'small' END FROM people GROUP BY 1": (
         "COUNT(*) > 9",
         "in HAVING",
@@ -223,7 +223,7 @@ REFUSED = {
     "SELECT COUNT(*), FROM people": ("SELECT", "between commas"),
     "DROP TABLE people": ("DROP", "no part of a question"),
     "SELECT COUNT(*) FROM people; SELECT 1": (";", "one statement"),
-    "SELECT COUNT(*) FROM people WHERE height = 1.6": ("1.6", "cut through a bin"),
+    "SELECT COUNT(*) FROM people WHERE height = 1.6": ("1.6", "is stored in"),
     "SELECT COUNT(*) FROM people WHERE weight > 3": ("weight", "Attributes: age, income"),
     "SELECT COUNT(*) FROM people WHERE regoin = 'North'": ("regoin", "Did you mean `region`?"),
     "SELECT COUTN(*) FROM people": ("COUTN(*", "Did you mean COUNT?"),
@@ -280,7 +280,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM people WHERE COUNT(*) > 1": ("COUNT(*) > 1", "one attribute"),
     "SELECT COUNT(*) FROM people WHERE o.age > 1": ("o", "before a dot"),
     "SELECT COUNT(*) FROM people WHERE age > 1e99": ("1e99", "at most"),
-    "SELECT COUNT(*) FROM people GROUP BY 1": ("1", "public of a record"),
+    "SELECT COUNT(*) FROM people GROUP BY 1": ("1", "attributes of a record"),
     "SELECT COUNT(*) FROM people GROUP BY 2": ("2", "position from 1 to 1"),
     "SELECT COUNT(*) FROM people GROUP BY age, age": ("age", "once"),
     "SELECT COUNT(*) FROM people GROUP BY age / 2": ("age / 2", "FLOOR(age / 2) drops it"),
@@ -345,7 +345,7 @@ def test_a_refusal_says_why_and_points_at_the_place(text: str) -> None:
 
 @pytest.mark.parametrize("condition", CUTS)
 def test_a_cut_bin_is_refused_with_the_nearest_that_can_be_asked(condition: str) -> None:
-    with pytest.raises(SqlError, match="cut through a bin") as caught:
+    with pytest.raises(SqlError, match="is stored in") as caught:
         read(f"SELECT COUNT(*) FROM people WHERE {condition}")
     nearest = re.findall(r"`([^`]+)`", caught.value.hint)
     assert nearest == CUTS[condition]

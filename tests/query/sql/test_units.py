@@ -140,7 +140,7 @@ def test_a_refusal_shows_a_text_that_says_all_lengths(text: str) -> None:
     error = unconfirmed(statement, full, price_nano=10**9, remaining_nano=2 * 10**9)
     condition, typed = TYPED[text]
     assert condition in str(error)
-    assert str(error).endswith(f"To pay that, send {typed or f'it with {error.words}.'}")
+    assert str(error).endswith(f"To accept, send {typed or f'the statement with {error.words}.'}")
     if typed:
         again = read(typed)
         assert again.has_lengths

@@ -14,7 +14,7 @@ from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import parse_statement
 from qserver.records.answer import Answer, Explanation, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency
-from qserver.service.cells.answered import step_of
+from qserver.service.cells.answer_cells import step_of
 from qserver.service.statements import Statements
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json
 from qserver.storage.encoding.requests import Request, Tightened

@@ -19,7 +19,7 @@ from qserver.query.sql.combined.function import (
     Order,
     Smooth,
 )
-from qserver.query.sql.combined.passing import Passing
+from qserver.query.sql.combined.group_count import Passing
 from qserver.query.sql.combined.quantile import ByThresholds, Quantile
 
 

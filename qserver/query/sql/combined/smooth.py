@@ -20,7 +20,7 @@ from qserver.errors import RequirementError
 from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
-from qserver.query.sql.combined.asked import Place, combined_cells, steps_half_width
+from qserver.query.sql.combined.exactness import Place, combined_cells, steps_half_width
 from qserver.query.sql.combined.function import (
     Combination,
     Combined,

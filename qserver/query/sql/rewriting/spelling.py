@@ -17,10 +17,10 @@ from qserver.query.calendar.units import UNITS
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.rewriting.days import day_written, group_by_texts
-from qserver.query.sql.rewriting.written import PLACE, keep_cast, keep_written
+from qserver.query.sql.rewriting.select_columns import PLACE, keep_cast, keep_written
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.derived import CALLED, FUNCTIONS
 from qserver.query.sql.values.grid import fixed
+from qserver.query.sql.values.record_functions import CALLED, FUNCTIONS
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 _TEXTS = (

@@ -26,8 +26,8 @@ from qserver.query.sql.logic import (
 )
 from qserver.query.sql.regions import ALL, Region, Regions
 from qserver.query.sql.shaping.items import Item, Items, check_parts, written
-from qserver.query.sql.values.derived import derived, is_of_calendar
-from qserver.query.sql.values.found import Derived
+from qserver.query.sql.values.expression_values import Derived
+from qserver.query.sql.values.record_functions import derived, is_of_calendar
 
 _CONDITIONS = exp.Predicate | exp.Connector | exp.Not
 
@@ -105,7 +105,7 @@ class Groups:
         if constant(meant, self._source) is not None or isinstance(meant, exp.Literal):
             raise self._source.refuse("group by attributes, not by one value", node)
         if isinstance(meant, exp.AggFunc):
-            raise self._source.refuse("group by what is public of a record, not by counts", node)
+            raise self._source.refuse("group by attributes of a record, not by counts", node)
         same = items.same_as(meant)
         name = written(meant, self._source) if same is None else items.found[same].name
         found = self._values(meant)

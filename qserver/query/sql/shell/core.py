@@ -15,8 +15,8 @@ from sqlglot import exp
 from qserver.errors import CapacityError
 from qserver.query.sql.aggregates import Aggregates
 from qserver.query.sql.attributes import Names
+from qserver.query.sql.combined.group_count import Passing
 from qserver.query.sql.combined.meaning import Item, Linear, Several, changed
-from qserver.query.sql.combined.passing import Passing
 from qserver.query.sql.engine.run import Table
 from qserver.query.sql.logic import has_value
 from qserver.query.sql.regions import ALL, Functions, ProductTerm, Region, Regions

@@ -17,9 +17,9 @@ from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.plain import CHOOSES
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.shaping.shape import PLAIN
-from qserver.query.sql.shell.reading import Shell
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column
+from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import Tables
 from qserver.query.sql.statement import Cell, Statement, Sum
 from qserver.query.sql.tables.choosing import InnerSelect, Values

@@ -144,7 +144,7 @@ class Scope(ABC):
         found = self.part(node)
         if found.digits is not None:
             raise self.source.refuse(
-                "round numbers as they are shown, not what is calculated or chosen by",
+                "round only numbers that are shown, not inside a calculation or a choice",
                 node,
                 hint="Nearest: ROUND around the whole of an item.",
             )
@@ -297,7 +297,7 @@ class Scope(ABC):
             for one in (*results, *([default] if default is not None else []))
         )
         of = self.number if is_number else (lambda one: self.value(one).node)
-        why = "choose by what is public in CASE, not by released numbers"
+        why = "use public columns in CASE, not released numbers"
         hint = "Nearest: HAVING COUNT(*) > 100, by the released number."
         branches = [
             exp.If(this=self.public(one.this, why, hint), true=of(one.args["true"])) for one in ifs

@@ -202,7 +202,7 @@ class GroupedScope(Scope):
     def _key(self, node: exp.Expr) -> exp.Expr:
         return self.inner.public(
             node,
-            "group by what is public, not by released numbers",
+            "group by public columns, not by released numbers",
             "Nearest: ORDER BY the number.",
         )
 
@@ -230,7 +230,7 @@ class GroupedScope(Scope):
     def _aggregate(self, node: exp.Expr) -> Value:
         function, where = node, None
         if isinstance(node, exp.Filter):
-            function, why = node.this, "choose by what is public in FILTER"
+            function, why = node.this, "use public columns in FILTER"
             where = exp.Where(this=self.inner.public(node.expression.this, why))
         name = of_rows(function)
         if not name or isinstance(function, exp.Avg):

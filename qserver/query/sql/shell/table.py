@@ -20,7 +20,7 @@ from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.combined.function import Binning, Combined
 from qserver.query.sql.combined.meaning import Item, Linear, Several
 from qserver.query.sql.engine.run import run_typed
-from qserver.query.sql.rewriting.written import cast_to
+from qserver.query.sql.rewriting.select_columns import cast_to
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.shape import (
     PLAIN,
@@ -32,8 +32,8 @@ from qserver.query.sql.shaping.shape import (
 )
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.functions import has_kinks
-from qserver.query.sql.shell.reading import Env, Shell, no_event, same_rows
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
+from qserver.query.sql.shell.selects import Env, Shell, no_event, same_rows
 from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import (
     MAX_CELLS,

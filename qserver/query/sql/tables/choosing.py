@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Generic, TypeVar
 
 from qserver.query.sql.combined.function import KnownPart
-from qserver.query.sql.combined.passing import Passing
+from qserver.query.sql.combined.group_count import Passing
 from qserver.query.sql.shaping.shape import Every, Shape
 
 MOST_OPEN = 6

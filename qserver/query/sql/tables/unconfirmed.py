@@ -21,14 +21,11 @@ from qserver.query.sql.combined.function import Combined, needs_records, public_
 from qserver.query.sql.plain import EXPLAIN
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 from qserver.query.sql.tables.intervals import centred
-from qserver.text import ADDS_NOTHING
 
 STATED_COUNT = Fraction(100)
 """Half-width of a count where its dataset has no other; of a sum so many times the largest weight
 of a record."""
-_WITHOUT_EXPLAIN = (
-    "say which lengths EXPLAIN shall price: as it is, history answers it at no cost without EXPLAIN"
-)
+_WITHOUT_EXPLAIN = "say WITHIN for EXPLAIN to price: without EXPLAIN history answers it at no cost"
 _SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
 MOST_TYPED = 1_000
 """Characters of a text that is shown with the lengths in it; a longer one is no help to read."""
@@ -156,10 +153,10 @@ def unconfirmed(
         is_known: whether history gives all of its numbers, so that its price alone is asked for.
     """
     words, text = _words(statement, full), _typed(statement, full)
-    hint = f"With {words} it {costs(price_nano, remaining_nano)}. Nothing was spent. To pay that"
+    price = f"With {words} it would {costs(price_nano, remaining_nano)}."
     refused = statement.refuse(
         _WITHOUT_EXPLAIN if is_known else _condition(statement),
-        f"{hint}, send {text or f'it with {words}.'}",
+        f"{price} Nothing was spent. To accept, send {text or f'the statement with {words}.'}",
     )
     return UnconfirmedError(
         refused, price_nano=price_nano, remaining_nano=remaining_nano, words=words
@@ -170,7 +167,7 @@ def _condition(statement: Statement) -> str:
     """What the text must do, a verb phrase."""
     half_width = statement.clauses.half_width
     if half_width is None:
-        return "say how long the intervals may be, since history does not give all of these numbers"
+        return "say how long the intervals may be (WITHIN): history lacks some of these numbers"
     lacking = list(dict.fromkeys(statement.units[k].text for k in _missing(statement)))
     shown = ", ".join(lacking[:4])
     if not statement.served:
@@ -180,10 +177,10 @@ def _condition(statement: Statement) -> str:
 
 
 def costs(price_nano: int, remaining_nano: int) -> str:
-    """What a statement costs, of what is left, in 1e-9 epsilon: a verb and what follows it."""
+    """What a statement would cost, and what is left, in 1e-9 epsilon: what follows `would`."""
     if not price_nano:
-        return f"{ADDS_NOTHING}, but charges people who have lost less"
-    return f"costs {price_nano / 1e9:.4g} epsilon at most, of {remaining_nano / 1e9:.4g}"
+        return "add nothing to the largest loss, but charge people who have lost less"
+    return f"cost at most {price_nano / 1e9:.4g} of the {remaining_nano / 1e9:.4g} epsilon left"
 
 
 def _words(statement: Statement, full: Statement) -> str:

@@ -25,7 +25,13 @@ from qserver.query.sql.engine.run import Table, run
 from qserver.query.sql.logic import above
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.shaping.items import written
-from qserver.query.sql.values.found import Beside, Derived, Value, check_quotients, from_keys
+from qserver.query.sql.values.expression_values import (
+    Beside,
+    Derived,
+    Value,
+    check_quotients,
+    from_keys,
+)
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
 MOST_POINTS = 1 << 18

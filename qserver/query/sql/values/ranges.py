@@ -17,12 +17,12 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from qserver.errors import SqlError
-from qserver.query.domain import Attribute, decimal_text, steps_text
+from qserver.query.domain import Attribute, bins_text, decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.logic import between
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.found import Beside, Derived, check_quotients, from_keys
+from qserver.query.sql.values.expression_values import Beside, Derived, check_quotients, from_keys
 
 _STEPS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg),
@@ -264,7 +264,7 @@ def _cut(node: exp.Expr, bins: _Bins, kept: list[int], cut: list[int]) -> SqlErr
     attribute = bins.names.domain.attributes[bins.axes[0]]
     around = (_between(attribute, sorted(one)) for one in ([*kept, *cut], kept) if one)
     return bins.names.source.refuse(
-        f"not cut through a bin of `{attribute.name}`{steps_text(attribute)}",
+        bins_text(attribute),
         sides[0] if isinstance(node, exp.EQ) else node,
         hint=f"The nearest that fit: {' and '.join(around)}.",
     )

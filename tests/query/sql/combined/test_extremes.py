@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import SqlError
 from qserver.query.linear import total_query
-from qserver.query.sql.combined.asked import combined_cells, order_asked
+from qserver.query.sql.combined.exactness import combined_cells, order_asked
 from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.combined.quantile import ByThresholds, Quantile
 from qserver.query.sql.combined.thresholds import QuantileOf

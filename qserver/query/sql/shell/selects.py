@@ -14,8 +14,8 @@ from qserver.query.sql.combined.meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.spelling import respelt
+from qserver.query.sql.shaping.having import Having, cut_of
 from qserver.query.sql.shaping.items import Item, Items, check_parts, items_of
-from qserver.query.sql.shaping.reading import Having, cut_of
 from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.ordering import ordered, rank_of
@@ -34,7 +34,7 @@ from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.tables.missing import remarks_on_null
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.derived import remarks_on
+from qserver.query.sql.values.record_functions import remarks_on
 
 _ONCE = "Nearest: LIMIT at the end of the whole text."
 Env = Mapping[str, Named]
@@ -158,7 +158,7 @@ class Shell:
             raise self._again(select)
         keys = self._keys(group, items, inner)
         grouped = GroupedScope(self, items, env, inner, keys)
-        wheres = [inner.public(one, "group rows by what is public") for one in conditions]
+        wheres = [inner.public(one, "group rows by public columns") for one in conditions]
         having = _conjuncts(select.args.get("having"))
         found = self._selected(select, grouped, having, _table("g"), exp.column(PLACE))
         parts = [*grouped.parts, exp.alias_(exp.Min(this=place), PLACE)]
@@ -232,15 +232,15 @@ class Shell:
                     TableScope(self, Items(self.source, ()), scope.env, one)
                     for one in (tables, [other])
                 ]
-                both = [side.public(column, "join by what is public") for side in sides]
+                both = [side.public(column, "join by public columns") for side in sides]
                 found.append(exp.EQ(this=both[0], expression=both[1]))
             return exp.and_(*found)
         on = join.args.get("on")
         if on is None:
             return None
         if any(scope.value(column).is_number for column in on.find_all(exp.Column)):
-            raise self.source.refuse("join by what is public, not by released numbers", on)
-        return scope.public(on, "join by what is public")
+            raise self.source.refuse("join by public columns, not by released numbers", on)
+        return scope.public(on, "join by public columns")
 
     def _table_of(self, node: exp.Expr, env: Env, *, has_record: bool) -> tuple[str, Relation]:
         named = self.records.named(node, env)

@@ -130,7 +130,7 @@ def check_quotients(node: exp.Expr, names: Names) -> None:
                 f"{shown}.0" if isinstance(quotient.expression, exp.Literal) else f"1.0 * {shown}"
             )
             raise names.source.refuse(
-                "say what becomes of the rest of a quotient",
+                "say how a quotient of whole numbers is rounded",
                 quotient,
                 hint=f"Nearest: FLOOR({shown}) drops it, as PostgreSQL does; {kept} keeps it, as "
                 "DuckDB does, where a cast to INT then rounds.",

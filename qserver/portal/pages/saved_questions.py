@@ -29,8 +29,8 @@ from qserver.query.calendar.sealed import growing
 from qserver.query.domain import Domain
 from qserver.query.question import Question, Workload
 from qserver.records.answer import DatasetStatus
-from qserver.service.cells.answered import workload_of
-from qserver.service.saving.saved import SavedQuestion
+from qserver.service.cells.answer_cells import workload_of
+from qserver.service.saving.saved_questions import SavedQuestion
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 
