@@ -258,9 +258,9 @@ class ClaimStatus:
 
     Args:
         query: as a question over HTTP has it.
-        width: of the interval, in the query's unit.
-        p: most probability at which the query may be known to lie within such an interval.
-        known: most probability at which it can be known so now.
+        width: of the interval that is claimed, in the query's unit.
+        p: with what probability the query may be known to lie within any such interval.
+        known: with what probability it can be known so now, at most.
     """
 
     name: str

@@ -189,7 +189,13 @@ def place_measurement(rows: list[AnyMeasurement], event: AnyMeasurement) -> AnyM
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """A released row: its terms, its noisy answer, its noise scale."""
+    """A released row: its terms, its noisy answer, its noise scale.
+
+    Args:
+        value: the noisy answer that was released, in records.
+        scale: b of its Laplace noise, in records.
+        step: lattice step of the noise, an exact fraction.
+    """
 
     id: int
     terms: list[list[object]]
@@ -206,7 +212,9 @@ class HistoryTable:
 
     Args:
         axes: [axis, stops, part of each run] per attribute that it splits.
-        values: noisy answers, cells in row-major order; None if only its facts are listed.
+        scale: b of each cell's Laplace noise, in records.
+        step: lattice step of the noise, an exact fraction.
+        values: the noisy answers that were released, in records, cells in row-major order.
     """
 
     id: int

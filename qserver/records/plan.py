@@ -250,9 +250,9 @@ class PlanRow:
     """A row that a plan measures or refines.
 
     Args:
-        alpha_nano: 1 / b afterwards, in nano-epsilon.
-        refines: id of the history row that gets less noise, or None for a new row.
-        charge_nano: rise of alpha: the cost for a cell with value 1 in the row.
+        alpha_nano: 1 / scale afterwards, in epsilon per record.
+        refines: id of the history row that is refined; None if new.
+        charge_nano: rise of alpha, which is what the row costs.
     """
 
     terms: list[list[object]]
@@ -269,9 +269,9 @@ class PlanTable:
     Args:
         axes: [axis, stops, part of each run] per attribute that it splits.
         n_cells: number of cells.
-        alpha_nano: 1 / b afterwards, in nano-epsilon.
-        refines: id of the table that gets less noise, or None for a new one.
-        charge_nano: rise of alpha: the cost for a cell.
+        alpha_nano: 1 / scale afterwards, in epsilon per record.
+        refines: id of the table that is refined; None if new.
+        charge_nano: rise of alpha, which is what a cell pays.
     """
 
     axes: list[list[Any]]

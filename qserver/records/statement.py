@@ -18,12 +18,15 @@ class Statement:
     Args:
         law: `posterior`: given the released answers; `estimator`: of the estimate's error, whatever
             the released answers disagree about; `exact`: there is no noise.
-        error: bound on the numerical error of a probability. Intervals are widened by it.
-        disagreements: number of known disagreements among released answers that bear on the query
-            and are counted in.
-        method: how probabilities were computed.
-        step, draws: of the method; None for the others.
-        prior: what was held true beforehand; what is said is then Bayesian, and no frequency.
+        error: bound on the numerical error of a probability; intervals are widened by it.
+        disagreements: known disagreements among released answers that are counted in.
+        method: how probabilities were computed; `auto` where another method was asked for that is
+            too rough under the prior.
+        step: of the lattice of `convolution`, else None.
+        draws: of `monte-carlo`, else None.
+        prior: what was held true beforehand: what is said is then a Bayesian statement, and no
+            frequency. None where there was none, and where an answer that was paid for contradicts
+            it.
     """
 
     law: Law = "posterior"
@@ -59,7 +62,7 @@ class Simultaneous:
     """The confidence that all intervals of a workload hold at once, certified.
 
     Args:
-        confidence: lower bound of the chance that all hold, in (0, 1].
+        confidence: certified: at least what was asked.
         method: `union` (by the sum of the chances to miss), `product` (by the product of the
             chances to hold), `sampled` (a bound from random draws, with their chance to be wrong
             counted), `exact` (one interval in effect) or `posterior` (by draws of all numbers

@@ -111,8 +111,11 @@ class UnitStatus:
     """The public face of a unit.
 
     Args:
-        records_per_period: m, most records of one person in one period.
-        text: what is protected, in words.
+        protects: `person`: up to `records_per_person` records in all; `person-period`: so many in
+            any one period; `person-unbounded`: up to `records_per_period` in every period.
+        records_per_period: most records of one person in one period.
+        replaced: under `replace-one`: whether a replaced record may be of another period.
+        text: the same in words.
     """
 
     protects: Protects
@@ -134,12 +137,14 @@ class SealedPeriods:
     """Which periods of a dataset have their data now; public.
 
     Args:
-        sealed: how many of the first periods.
+        attribute: the attribute of periods.
+        sealed: how many of its first periods have their data, for good.
         last: the last of them; None before the first.
         declared: periods in all, those to come too.
-        capacity: most records of one period.
-        retired: how many of the first periods have their records erased; answers stay.
-        first_kept: the first period whose records are kept; None where none is erased.
+        capacity: most records of one period; the time of an answer follows from it.
+        retired: of how many of its first periods the records are erased: answers about them stay,
+            and nothing more is measured.
+        first_kept: the first period whose records are kept; None where none are erased.
     """
 
     attribute: str

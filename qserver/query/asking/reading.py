@@ -31,7 +31,8 @@ class Prior:
     Args:
         kind: `non-negative`: at least 0; `known-total`: what the public number of records allows;
             `between`: both ends as given.
-        low, high: the ends; None for an open end, and for those that `on` has not found yet.
+        low: None where there is no lower end.
+        high: None where there is no upper end.
 
     Raises:
         InputError: `between` without two finite ends in rising order.
