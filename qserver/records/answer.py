@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from qserver.codec import ALWAYS
 from qserver.query.looking import Ends, Selection
 from qserver.query.requirement import Measure
-from qserver.records.claim import ClaimStatus
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.statement import OF_ESTIMATOR, Law, Simultaneous, Statement
+from qserver.records.statement import OF_ESTIMATOR, ClaimStatus, Law, Simultaneous, Statement
 from qserver.records.unit import SealedPeriods, UnitStatus
 
 Source = Literal["history", "measured", "refined", "exact"]
@@ -64,7 +64,7 @@ class Answer:
     weights: str
     version: int
     selected_from: Selection | None = None
-    statement: Statement = OF_ESTIMATOR
+    statement: Statement = field(default=OF_ESTIMATOR, metadata=ALWAYS)
     rest_nano: int | None = None
     as_of: str = ""
     remarks: tuple[str, ...] = ()

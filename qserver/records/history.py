@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.codec import as_
 from qserver.errors import InputError
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
@@ -160,7 +161,7 @@ class Estimator:
 
     key: str
     weights: tuple[tuple[int, float], ...]
-    float_error: float = 0.0
+    float_error: float = field(default=0.0, metadata=as_("error", always=True))
     at: int | None = None
 
 

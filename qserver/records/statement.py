@@ -1,12 +1,14 @@
-"""What an interval or a probability is a statement of. Frozen and public."""
+"""What an interval, a probability or a claim is a statement of. Frozen and public."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from qserver.query.asking.reading import Method, Prior
+from qserver.codec import ALWAYS
+from qserver.query.asking.reading import Method, Prior, reading_text
+from qserver.text import law_text
 
 Law = Literal["posterior", "estimator", "exact"]
 
@@ -29,13 +31,23 @@ class Statement:
             it.
     """
 
-    law: Law = "posterior"
-    error: float = 0.0
-    disagreements: int = 0
+    law: Law = field(default="posterior", metadata=ALWAYS)
+    error: float = field(default=0.0, metadata=ALWAYS)
+    disagreements: int = field(default=0, metadata=ALWAYS)
     method: Method = "auto"
     step: float | None = None
     draws: int | None = None
     prior: Prior | None = None
+
+    @property
+    def reading(self) -> str:
+        """How the posterior was read, as a phrase; '' for the exact law without a prior."""
+        return reading_text(self.method, step=self.step, draws=self.draws, prior=self.prior)
+
+    @property
+    def law_said(self) -> str:
+        """The law with its numerical error, as a phrase; '' where nothing disagrees."""
+        return law_text(self.law, error=self.error, disagreements=self.disagreements)
 
 
 EXACT = Statement("exact")
@@ -75,7 +87,20 @@ class Simultaneous:
     method: JointMethod
     attained: float | None = None
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON values; earlier versions had no `attained`."""
-        own = {"confidence": self.confidence, "method": self.method}
-        return own if self.attained is None else {**own, "attained": self.attained}
+
+@dataclass(frozen=True)
+class ClaimStatus:
+    """A dataset's claim, and how well it can be known now.
+
+    Args:
+        query: as a question over HTTP has it.
+        width: of the interval that is claimed, in the query's unit.
+        p: with what probability the query may be known to lie within any such interval.
+        known: with what probability it can be known so now, at most.
+    """
+
+    name: str
+    query: Mapping[str, Any]
+    width: float
+    p: float
+    known: float

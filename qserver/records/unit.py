@@ -7,8 +7,7 @@ Two datasets are neighbours if they differ by one unit. A person has at most k r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from qserver.errors import DomainError
@@ -95,15 +94,6 @@ class Unit:
         if self.replaced == "same-period":
             found += "; in which periods the records are is not protected"
         return found
-
-    def to_plain(self) -> dict[str, str | int]:
-        """Plain JSON values; what is as if nothing had been said is left out."""
-        return {k: v for k, v in asdict(self).items() if v != getattr(THE_PERSON, k)}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, object]) -> Unit:
-        """The unit that `to_plain` wrote."""
-        return cls(**plain)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

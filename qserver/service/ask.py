@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from qserver.answering.answer import with_ends
 from qserver.answering.decide import Free, ToAnswer, still_to_do, to_answer
+from qserver.codec import plain
 from qserver.config import Settings
 from qserver.errors import BusyError, NotFoundError, StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
@@ -385,11 +386,11 @@ def digest_of(request: Request) -> str:
         row, requirement = question.row, question.requirement
         parts += [row.key, str(row.multiplier)]
         parts += [repr(requirement.length), repr(requirement.confidence)]
-        if looked := question.looking.to_plain():
+        if looked := plain(question.looking):
             parts.append(looked)
         if question.as_of:
             parts.append({"as_of": question.as_of})
-        if read := question.reading.to_plain():
+        if read := plain(question.reading):
             parts.append({"reading": read})
     if isinstance(request.asked, Workload):
         parts += _of_workload(request.asked)
@@ -405,7 +406,7 @@ def _of_workload(asked: Workload) -> list[object]:
     """What tells apart workloads of the same questions."""
     parts: list[object] = [{"simultaneous": asked.simultaneous}]
     if asked.selected_from is not None:
-        parts.append(asked.selected_from.to_plain())
+        parts.append(plain(asked.selected_from))
     # Answers whose posteriors nobody needs are no answers for who needs them.
     if asked.for_quotients:
         parts.append({"unneeded": list(asked.for_quotients)})

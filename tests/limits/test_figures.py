@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qserver.codec import plain
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.posterior.by_method import CutPosterior
 from qserver.inference.posterior.posterior import Posterior
@@ -70,7 +71,7 @@ def test_on_a_wide_domain_the_books_may_give_up(tmp_path: Path) -> None:
     plan = {
         "job": "j",
         "request": json.dumps({"snapshot": "s", "sizes": sizes}),
-        "rows": [row.to_plain() for row in rows],
+        "rows": [plain(row) for row in rows],
         "tables": [],
         "after": {"share_nano": sum(row.alpha_nano for row in rows) // 2, "spent_nano": 10**9},
     }

@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 
 from qserver.api.bodies.requests import WorkloadRequest
+from qserver.codec import plain
 from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload
@@ -102,7 +103,7 @@ def test_what_servers_without_workloads_or_accounts_wrote_is_read() -> None:
     plan = {
         "job": "j",
         "request": json.dumps(old),
-        "rows": [PlannedRow(FIRST, "f", 9, Fraction(1, 4)).to_plain()],
+        "rows": [plain(PlannedRow(FIRST, "f", 9, Fraction(1, 4)))],
         "before": asdict(BEFORE),
         "after": asdict(AFTER),
         "n_history": 3,

@@ -48,10 +48,9 @@ from qserver.records.answer import (
     Probability,
 )
 from qserver.records.charge import Relation
-from qserver.records.claim import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.statement import Statement
+from qserver.records.statement import ClaimStatus, Statement
 from qserver.records.unit import SealedPeriods, UnitStatus
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 

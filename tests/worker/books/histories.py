@@ -16,6 +16,7 @@ from typing import Any
 
 import mpmath
 
+from qserver.codec import plain
 from qserver.errors import QServerError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod, Neighbours
@@ -286,8 +287,8 @@ class Town:
         return {
             "job": f"job{self.n_jobs}",
             "request": request,
-            "rows": [row.to_plain() for row in parts.get("rows", ())],
-            "tables": [table.to_plain() for table in parts.get("tables", ())],
+            "rows": [plain(row) for row in parts.get("rows", ())],
+            "tables": [plain(table) for table in parts.get("tables", ())],
             "before": {"share_nano": before},
             "after": {"share_nano": one.share, "spent_nano": self.spent},
             **({"sampled": parts["sampled"]} if "sampled" in parts else {}),

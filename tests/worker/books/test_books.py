@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from qserver.codec import plain
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
@@ -81,8 +82,8 @@ class Hand:
             {
                 "job": f"j{self.n}",
                 "request": json.dumps({"snapshot": snapshot, "sizes": list(SIZES)}),
-                "rows": [p.to_plain() for p in planned if isinstance(p, PlannedRow)],
-                "tables": [p.to_plain() for p in planned if isinstance(p, PlannedTable)],
+                "rows": [plain(p) for p in planned if isinstance(p, PlannedRow)],
+                "tables": [plain(p) for p in planned if isinstance(p, PlannedTable)],
                 "after": {"share_nano": share, "spent_nano": more.pop("spent", LIMIT)},
                 **more,
             }

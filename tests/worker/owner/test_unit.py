@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from qserver.client.results import DatasetInfo
+from qserver.codec import read
 from qserver.config import Settings
 from qserver.errors import ConfigError, DomainError, StoreCorruptError
 from qserver.ledger.neighbours import ByPeriod, neighbours_of
@@ -281,7 +282,7 @@ def test_what_is_replaced_is_said_under_replace_one_only() -> None:
 )
 def test_units_that_are_none_are_refused(plain: Mapping[str, Any]) -> None:
     with pytest.raises(DomainError):
-        Unit.from_plain(plain)
+        read(Unit, plain)
 
 
 def test_a_unit_in_words() -> None:

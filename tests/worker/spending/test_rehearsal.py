@@ -91,7 +91,7 @@ def model(town: Deployment) -> JobStatus:
 STAGES: list[tuple[Submit, Any, str]] = [
     (question, "qserver.inference.engine.InferenceEngine", "estimate_with"),
     (question, "qserver.inference.engine.InferenceEngine", "_planned"),
-    (question, "qserver.storage.encoding.jobs.PlannedRow", "from_plain"),
+    (question, "qserver.storage.encoding.jobs", "_measurement"),
     (question, "worker.spending.reservation", "answer_from"),
     (question, "worker.spending.group.rehearsal", "measurement_json"),
     (question, "worker.spending.group.rehearsal", "answer_json"),
