@@ -26,7 +26,7 @@ from qserver import telemetry
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.program import completion_script, formatter_of, loading, telling_if_long
-from worker.owner.arrivals.findings import StrictError
+from worker.owner.arrivals.part import StrictError
 from worker.parser import build_parser
 from worker.sources.address import address_of
 

@@ -33,7 +33,10 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from worker.coding.names import (
+    Codes,
+    ColumnCodes,
     as_read,
+    code_dtype,
     is_number,
     kind_read,
     name_sql,
@@ -44,8 +47,6 @@ from worker.coding.names import (
     words_of,
 )
 from worker.coding.tally import Tally
-from worker.coding.values import Codes, ColumnCodes
-from worker.coding.width import code_dtype
 from worker.sources.source import Days, no_values_in_errors
 
 

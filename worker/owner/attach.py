@@ -22,8 +22,7 @@ from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.owner.arrivals.append import arriving_first, growth_of, seal_first
-from worker.owner.arrivals.findings import Late
-from worker.owner.arrivals.part import read_part
+from worker.owner.arrivals.part import Late, read_part
 from worker.owner.attached_line import DemandOf, attached_record, demand_of_dataset, public_row
 from worker.owner.checks.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.checks.population import (
@@ -35,9 +34,8 @@ from worker.owner.checks.population import (
 from worker.owner.claims import check_claims, claim_lines
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
-from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.snapshot import Snapshot, empty_snapshot
+from worker.private.snapshot import Snapshot, empty_snapshot, read_where_it_stays
 from worker.private.spark.place import SparkPlace
 from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address

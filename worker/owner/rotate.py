@@ -34,7 +34,7 @@ from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
-from worker.books.lines import BookFaultError
+from worker.books.account import BookFaultError
 from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.append import JournalledParts, present_entry, state_of, wait_for_minute
 from worker.owner.arrivals.part import Arrived, Arriving, read_part
@@ -44,9 +44,8 @@ from worker.owner.checks.population import check_store_remembers, holding, snaps
 from worker.owner.claims import claims_in_force
 from worker.owner.same_data import ask_for_other_people
 from worker.private.people import other_type
-from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.snapshot import empty_snapshot
+from worker.private.snapshot import empty_snapshot, read_where_it_stays
 from worker.private.spark.place import SparkCodes
 from worker.sources.address import Address
 from worker.spending.bookkeeper import Bookkeeper, meta_differences

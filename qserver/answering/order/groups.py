@@ -21,7 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from qserver.answering.order.ends import Ends
+from qserver.answering.order.quantiles import Ends
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.search import State
 from qserver.inference.posterior.posterior import Posterior

@@ -1,16 +1,19 @@
-"""Quantiles and extremes by what history knows of counts below values, and sums of such numbers."""
+"""Quantiles and extremes by what history knows of counts below values, and sums of such numbers.
+
+The interval of a number that is told by places in order.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from qserver.answering.order.ends import Ends
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.known import Bracket, Thresholds, crossing
@@ -22,6 +25,16 @@ from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends, and a value between that is given; None where nothing more is known."""
+
+    low: Fraction
+    middle: Fraction | None
+    high: Fraction
+
 
 _FEW_TAIL = 0.005
 _MOST_LOOKED_AT = 128

@@ -20,7 +20,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from worker.coding.coder import coder_of
-from worker.coding.width import code_dtype
+from worker.coding.names import code_dtype
 from worker.private.people import People
 from worker.private.spark.place import column_names
 from worker.private.tables import RecordTable
