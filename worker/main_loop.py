@@ -18,7 +18,8 @@ from qserver.errors import (
     StoreUnavailableError,
 )
 from worker.constants import WORKER
-from worker.journal.journal import CLOSED, NO_ROOM, Journal, JournalFullError, require_room
+from worker.journal.files import NO_ROOM, require_room
+from worker.journal.journal import CLOSED, Journal, JournalFullError
 from worker.noise.randomness import SystemEntropy
 from worker.owner.witness import NO_WITNESS
 from worker.private.entry import (

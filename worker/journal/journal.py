@@ -3,19 +3,12 @@
 It outlives the store. A charge in it was made. An answer in it is published again, and never drawn
 again. One file serves every worker process of a host: each takes an exclusive lock for a section,
 reads the lines that the others appended, and may then append.
-
-Files that only grow: read their lines, write to their end, and make them durable.
-
-An append that a crash cut off is told from a last line that was changed. What was cut off was never
-acknowledged, so it may go. A changed line may hold an answer that was released, so it must not.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
-import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +17,7 @@ from pathlib import Path
 
 from qserver.errors import JournalError
 from worker.constants import WORKER
+from worker.journal.files import NO_ROOM, is_torn, read_lines, sync_folder, write_all
 from worker.journal.records import (
     GENESIS,
     SCHEMA_VERSION,
@@ -39,90 +33,6 @@ from worker.journal.records import (
 )
 from worker.journal.state import JournalState
 from worker.journal.witness import Testimony, Witness, WitnessAwayError
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Faults for want of room: of the disk, of its owner's share, or of a limit on files."""
-
-
-def read_lines(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
-    """Lines with their newlines from byte `start` to `end`; the last may lack its newline."""
-    pending = b""
-    while start < end:
-        chunk = os.pread(descriptor, min(WORKER.journal_chunk_bytes, end - start), start)
-        if not chunk:
-            break
-        start += len(chunk)
-        # Not splitlines: a carriage return, which damage can make, ends no line.
-        *whole, pending = (pending + chunk).split(b"\n")
-        yield from (text + b"\n" for text in whole)
-    if pending:
-        yield pending
-
-
-def write_all(descriptor: int, text: bytes) -> None:
-    """Write all of `text`, in as many parts as the system takes it."""
-    while text:
-        text = text[os.write(descriptor, text) :]
-
-
-def require_room(folder: Path, *, n_bytes: int) -> bool:
-    """True if so many bytes can be written to the folder's disk; OSError if not."""
-    disk = os.statvfs(folder)
-    if disk.f_bavail * disk.f_frsize < n_bytes:
-        # To try would take the last bytes from a store on the same disk.
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    path = folder / f".room-{os.getpid()}"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        write_all(descriptor, bytes(n_bytes))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-        path.unlink()
-    return True
-
-
-def sync_folder(folder: Path, *, fsync: Callable[[int], None]) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-_ALONE = re.compile(rb"(?<!\0)\0(?!\0)")
-
-
-def is_torn(text: bytes, *, sequence: int, previous: bytes) -> bool:
-    """Whether the last line of a file is what a crash left of an append.
-
-    That is a line without its newline, or one with blocks that were never written, which are read
-    as zeros. A zero alone is no block.
-
-    Args:
-        text: the last line.
-        sequence: its place among the lines.
-        previous: digest of the line before.
-    """
-    if not text.endswith(b"\n"):
-        return not _is_whole(text[:-1] + b"\n", sequence=sequence, previous=previous)
-    return has_unwritten_block(text)
-
-
-def has_unwritten_block(text: bytes) -> bool:
-    """Whether a crash left a part of this line unwritten: zeros, and none of them alone."""
-    return b"\0" in text and not _ALONE.search(text)
-
-
-def _is_whole(text: bytes, *, sequence: int, previous: bytes) -> bool:
-    """Whether this is the line that was written: its newline alone was changed."""
-    try:
-        read_line(text, sequence=sequence, previous=previous)
-    except JournalError:
-        return False
-    return True
-
 
 CLOSED = (
     "The population is closed: its journal comes from a backup, and nobody knows what was drawn "

@@ -19,7 +19,7 @@ from qserver.storage.keys import ACCOUNTS, TOKENS, Keys
 from qserver.storage.owner import Forgotten
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.books.account import BookFaultError
+from worker.books.lines import BookFaultError
 from worker.journal.journal import Journal
 from worker.journal.records import Adopted, Attached, Reserved
 from worker.journal.sections import Replay

@@ -34,7 +34,7 @@ from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
-from worker.books.account import BookFaultError
+from worker.books.lines import BookFaultError
 from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.append import JournalledParts, present_entry, state_of, wait_for_minute
 from worker.owner.arrivals.part import Arrived, Arriving, read_part

@@ -28,7 +28,7 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from worker.coding.names import code_dtype
 from worker.constants import WORKER
-from worker.journal.journal import sync_folder
+from worker.journal.files import sync_folder
 from worker.private.tables import RecordTable
 
 _WORD_BITS = 64

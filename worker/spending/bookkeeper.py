@@ -30,8 +30,8 @@ from qserver.storage.standings import (
     sealed_field,
 )
 from qserver.storage.store import Store
-from worker.books.account import BookFaultError
 from worker.books.accountant import Accountant, Finding
+from worker.books.lines import BookFaultError
 from worker.journal.journal import Journal
 from worker.journal.state import JournalState
 

@@ -21,7 +21,7 @@ from qserver.records.plan import CellSource, PlannedRow, PlannedTable
 from tests.worker.books import histories
 from tests.worker.books.campaign import play
 from tests.worker.books.histories import Numbering, Town
-from worker.books.account import BookFaultError
+from worker.books.lines import BookFaultError
 from worker.spending.live import Live, Origin
 
 pytestmark = [

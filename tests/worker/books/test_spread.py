@@ -13,8 +13,8 @@ from qserver.query.weights import indicator
 from qserver.records.plan import PlannedRow, PlannedTable
 from tests.worker.books.histories import STEP
 from tests.worker.books.test_books import SIZES, Hand, row, table
-from worker.books.account import BookFaultError
 from worker.books.accountant import NOT_VERIFIED, VERIFIED
+from worker.books.lines import BookFaultError
 
 
 def hand_of(path: Path, *, k: int, m: int, keeps: int = 0, relation: str = "add-remove") -> Hand:

@@ -20,7 +20,7 @@ from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.worker.crashes import die_at
 from tests.worker.forge import forge_end_of_charges, forge_ledger
-from worker.books.account import UnknownFactsError
+from worker.books.lines import UnknownFactsError
 from worker.cli import main
 from worker.owner.checks.audit import audit
 from worker.spending.bookkeeper import Bookkeeper

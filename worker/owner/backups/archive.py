@@ -21,7 +21,7 @@ from typing import IO, Any
 import qserver
 from qserver.errors import ConfigError, StoreCorruptError
 from qserver.storage.operation.backup import Piece
-from worker.journal.journal import sync_folder
+from worker.journal.files import sync_folder
 
 FORMAT = 1
 _NOTE = "backup.json"

@@ -23,7 +23,8 @@ from qserver.storage.keys import Keys
 from qserver.storage.operation.backup import FOLDER
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
-from worker.journal.journal import Journal, sync_folder
+from worker.journal.files import sync_folder
+from worker.journal.journal import Journal
 from worker.journal.records import Restored
 from worker.journal.witness import WitnessSettings
 from worker.owner.backups.archive import Note, extract, read_note

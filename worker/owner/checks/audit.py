@@ -21,8 +21,8 @@ from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
 from qserver.storage.operation.facts import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.books.account import BookFaultError, UnknownFactsError
 from worker.books.accountant import Accountant
+from worker.books.lines import BookFaultError, UnknownFactsError
 from worker.constants import WORKER
 from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import Adopted, Reserved

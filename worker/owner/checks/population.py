@@ -26,8 +26,8 @@ from qserver.records.dataset import DatasetMeta
 from qserver.storage.charging import Lease
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
-from worker.books.account import BookFaultError
 from worker.books.accountant import Finding
+from worker.books.lines import BookFaultError
 from worker.constants import WORKER
 from worker.journal.journal import Journal
 from worker.owner.rebuild import Damage
