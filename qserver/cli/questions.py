@@ -25,8 +25,8 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
-from qserver.codec import read
 from qserver.query.looking import Selection, chosen_text
+from qserver.records.codec import read
 from qserver.text import ADDS_NOTHING, left_text, most_text, part_text
 from qserver.text import price_text as price_of
 

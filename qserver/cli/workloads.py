@@ -30,9 +30,9 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
-from qserver.codec import plain, read
 from qserver.errors import ConfigError
 from qserver.query.looking import Selection, chosen_text
+from qserver.records.codec import plain, read
 
 _NAME = "FILE|JSON"
 _TEXT = """\

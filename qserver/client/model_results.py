@@ -16,7 +16,7 @@ from typing import Any
 
 from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
 from qserver.client.results import Answer, Cost, FromJson, Price
-from qserver.codec import at
+from qserver.records.codec import at
 from qserver.text import cost_text, left_text
 
 

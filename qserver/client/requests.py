@@ -25,12 +25,12 @@ from qserver.client.http import Reply
 from qserver.client.lookups import Budget, History, Job, Posterior, Released, check_points, tails
 from qserver.client.results import Answer, DatasetInfo, FromJson, Price, Probability
 from qserver.client.tables import Table
-from qserver.codec import plain
 from qserver.errors import ConfigError
 from qserver.query.asking.reading import Method
 from qserver.query.looking import Selection
 from qserver.query.requirement import Measure
 from qserver.query.sql.plain import dataset_of, explains
+from qserver.records.codec import plain
 
 P = ParamSpec("P")
 PriceResult = TypeVar("PriceResult", bound=FromJson)

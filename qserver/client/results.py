@@ -1,8 +1,8 @@
 """The results of a client: frozen objects that show themselves in a terminal and a notebook.
 
-A class that derives from `FromJson` is read from the server's JSON by `qserver.codec`: each field
-by its name and its type. A field that stands elsewhere in the document, or in another form, says
-so: `field(metadata=at("plan", by=len))`.
+A class that derives from `FromJson` is read from the server's JSON by `qserver.records.codec`: each
+field by its name and its type. A field that stands elsewhere in the document, or in another form,
+says so: `field(metadata=at("plan", by=len))`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from qserver.answering.plots.intervals import Panel
 from qserver.client.frames import Column, Framed, Plot, plot_of_panels, row_of
-from qserver.codec import at, read
 from qserver.query.looking import Selection, chosen_text
+from qserver.records.codec import at, read
 from qserver.records.statement import ClaimStatus, Statement
 from qserver.records.unit import SealedPeriods
 from qserver.text import (

@@ -16,9 +16,9 @@ from qserver.client.results import (
     Interval,
     number_columns,
 )
-from qserver.codec import at
 from qserver.errors import ConfigError
 from qserver.query.looking import Rule, Selection, chosen_text
+from qserver.records.codec import at
 from qserver.records.statement import Statement
 from qserver.text import (
     LookedNumber,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from qserver.codec import ALWAYS
 from qserver.errors import InputError
 
 Rule = Literal["largest", "least", "any"]
@@ -29,8 +28,8 @@ class Selection:
     """
 
     m: int
-    rule: Rule = field(default="largest", metadata=ALWAYS)
-    first: int = field(default=1, metadata=ALWAYS)
+    rule: Rule = field(default="largest", metadata={"always": True})
+    first: int = field(default=1, metadata={"always": True})
 
     def __post_init__(self) -> None:
         if not _is_whole(self.m) or not 1 <= self.m <= MOST_AMONG:

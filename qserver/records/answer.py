@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from qserver.codec import ALWAYS
 from qserver.query.looking import Ends, Selection
 from qserver.query.requirement import Measure
+from qserver.records.codec import ALWAYS
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import OF_ESTIMATOR, ClaimStatus, Law, Simultaneous, Statement
 from qserver.records.unit import SealedPeriods, UnitStatus

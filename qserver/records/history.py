@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.codec import as_
 from qserver.errors import InputError, RequirementError
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.records.charge import NANO
+from qserver.records.codec import as_
 
 FINENESS = 2**20
 """Least number of steps in the least noise scale b = records_per_person / limit."""

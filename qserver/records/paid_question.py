@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
-from qserver.codec import as_, plain, read
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Measure, measure_of
 from qserver.records.charge import on_domain
+from qserver.records.codec import as_, plain, read
 
 Base = tuple[tuple[tuple[tuple[int, int], ...], float], ...]
 """Blocks with their alphas in epsilon per record. A block gives the number of parts, with phantoms,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from qserver.codec import ALWAYS
 from qserver.query.asking.reading import Method, Prior, reading_text
+from qserver.records.codec import ALWAYS
 from qserver.text import law_text
 
 Law = Literal["posterior", "estimator", "exact"]

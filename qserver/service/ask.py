@@ -14,12 +14,12 @@ from typing import Final, TypeVar
 
 from qserver.answering.answer import with_ends
 from qserver.answering.decide import Free, ToAnswer, still_to_do, to_answer
-from qserver.codec import plain
 from qserver.config import Settings
 from qserver.errors import BusyError, NotFoundError, StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
 from qserver.records.account import HERE, Caller
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, WorkloadAnswer
+from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem

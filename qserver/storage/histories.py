@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qserver.codec import plain, read
 from qserver.errors import NotFoundError, StoreCorruptError, StoreError
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.audit_chain import GENESIS, check_links, digest_of, is_linked
+from qserver.records.codec import plain, read
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement
 from qserver.storage.encoding.jobs import measurements_in_force

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qserver.client.results import FromJson
-from qserver.codec import at
+from qserver.records.codec import at
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qserver.codec import plain
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.posterior.by_method import CutPosterior
 from qserver.inference.posterior.posterior import Posterior
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
+from qserver.records.codec import plain
 from qserver.records.plan import PlannedRow
 from tests.worker.books.histories import JournalFile
 from worker.books.accountant import NOT_VERIFIED, Accountant

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from qserver.codec import plain, read
 from qserver.errors import InputError
 from qserver.query.partition import product_partition
 from qserver.records.charge import TableCharge, on_domain
+from qserver.records.codec import plain, read
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell

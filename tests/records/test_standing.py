@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qserver.codec import plain
 from qserver.errors import StoreError
 from qserver.ledger.population import Pair, PopulationLoss
 from qserver.records.charge import Standing
+from qserver.records.codec import plain
 
 pytestmark = [
     pytest.mark.promise(

@@ -10,13 +10,13 @@ from fractions import Fraction
 import pytest
 
 from qserver.api.bodies.requests import WorkloadRequest
-from qserver.codec import plain
 from qserver.errors import CapacityError, InputError, RequirementError
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import Standing
+from qserver.records.codec import plain
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
 from qserver.records.statement import Simultaneous

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from qserver.codec import plain, read
 from qserver.errors import JournalError
 from qserver.ledger.population import pair
 from qserver.query.requirement import MEASURES
+from qserver.records.codec import plain, read
 
 _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
 

@@ -13,9 +13,9 @@ import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from qserver.codec import as_, plain, read
 from qserver.errors import FencedError, JournalError
 from qserver.records.audit_chain import relinked
+from qserver.records.codec import as_, plain, read
 from qserver.storage.encoding.requests import Reservation, events_of
 from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import (

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from qserver.codec import ALWAYS
 from qserver.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ class Prior:
     """
 
     kind: PriorKind
-    low: float | None = field(default=None, metadata=ALWAYS)
-    high: float | None = field(default=None, metadata=ALWAYS)
+    low: float | None = field(default=None, metadata={"always": True})
+    high: float | None = field(default=None, metadata={"always": True})
 
     def __post_init__(self) -> None:
         if self.kind not in PRIOR_KINDS:

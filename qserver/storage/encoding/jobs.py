@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, cast
 
-from qserver.codec import By, plain, read
 from qserver.errors import StoreCorruptError, StoreError
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, WorkloadAnswer
 from qserver.records.charge import on_domain
+from qserver.records.codec import By, plain, read
 from qserver.records.history import (
     AnyMeasurement,
     Estimator,

@@ -12,7 +12,6 @@ from functools import cached_property, lru_cache
 from itertools import count
 from typing import Any
 
-from qserver.codec import ALWAYS, as_, plain, read
 from qserver.errors import InputError
 from qserver.query.asking.reading import Reading
 from qserver.query.linear import query_from_document
@@ -21,6 +20,7 @@ from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement, measure_of
 from qserver.records.answer import Source
 from qserver.records.charge import Standing, on_domain
+from qserver.records.codec import ALWAYS, as_, plain, read
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.records.statement import Simultaneous

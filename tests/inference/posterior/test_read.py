@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qserver import codec
 from qserver.errors import InputError
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, read
@@ -17,6 +16,7 @@ from qserver.query.asking.reading import Prior, Reading
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records import codec
 from qserver.records.statement import EXACT
 from tests.inference.histories import measured
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import mpmath
 
-from qserver.codec import plain
 from qserver.errors import QServerError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod, Neighbours
@@ -26,6 +25,7 @@ from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
+from qserver.records.codec import plain
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.by_definition import Draws, Spread, row_vector, table_vectors

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from qserver.codec import plain
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
+from qserver.records.codec import plain
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.campaign import play
 from tests.worker.books.histories import STEP, JournalFile

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from qserver.client.results import DatasetInfo
-from qserver.codec import read
 from qserver.config import Settings
 from qserver.errors import ConfigError, DomainError, StoreCorruptError
 from qserver.ledger.neighbours import ByPeriod, neighbours_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.records.charge import Relation
+from qserver.records.codec import read
 from qserver.records.dataset import DatasetMeta
 from qserver.records.people import Words
 from qserver.records.unit import THE_PERSON, Unit

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from qserver.answering.models.kinds.kind import SAMPLING_RATE
-from qserver.codec import plain
 from qserver.models.network.learning.amplification import amplified_nano
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus
 from qserver.records.charge import NANO, Relation
+from qserver.records.codec import plain
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from qserver.codec import ALWAYS, as_, at, plain, read
+from qserver.records.codec import ALWAYS, as_, at, plain, read
 
 
 @dataclass(frozen=True)
