@@ -20,7 +20,7 @@ from worker.owner.arrivals.append import (
     append,
     retire,
 )
-from worker.owner.arrivals.part import Late
+from worker.owner.arrivals.findings import Late
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry

@@ -9,7 +9,7 @@ import qserver
 from qserver.program import SHELLS
 from qserver.query.requirement import DEFAULT_PHI, MEASURES
 from qserver.records.unit import PROTECTS, REPLACED
-from worker.owner.arrivals.part import LATE
+from worker.owner.arrivals.findings import LATE
 from worker.sources.address import add_place, add_source
 
 _INIT_HELP = "write a draft from the names and types of columns"

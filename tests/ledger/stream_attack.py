@@ -25,7 +25,8 @@ from tests.ledger.unit_attack import CELLS, STEP, Attack, Chain, Draw, Vector
 from tests.worker.noise.test_mechanism import branch_kernel
 from tests.worker.private.test_causal import KEY, kept
 from worker.coding.tally import Tally
-from worker.owner.arrivals.part import Arriving, Late, in_time
+from worker.owner.arrivals.findings import Late
+from worker.owner.arrivals.part import Arriving, in_time
 from worker.private.content import Content
 from worker.private.people import People
 from worker.private.snapshot import Records

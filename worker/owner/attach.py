@@ -22,7 +22,8 @@ from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.owner.arrivals.append import arriving_first, growth_of, seal_first
-from worker.owner.arrivals.part import Late, read_part
+from worker.owner.arrivals.findings import Late
+from worker.owner.arrivals.part import read_part
 from worker.owner.attached_line import DemandOf, attached_record, demand_of_dataset, public_row
 from worker.owner.checks.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.checks.population import (

@@ -13,7 +13,8 @@ from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import Growth
 from tests.worker.private.test_causal import KEY, RULES, Record, kept, one_by_one
 from worker.coding.tally import Tally
-from worker.owner.arrivals.part import Arriving, Late, in_time
+from worker.owner.arrivals.findings import Late
+from worker.owner.arrivals.part import Arriving, in_time
 from worker.private.content import Content
 from worker.private.people import People
 from worker.private.snapshot import Records

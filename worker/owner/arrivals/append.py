@@ -29,7 +29,8 @@ from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
 from worker.journal.records import Retired, Sealed
-from worker.owner.arrivals.part import Arrived, Arriving, Late, read_part
+from worker.owner.arrivals.findings import Late
+from worker.owner.arrivals.part import Arrived, Arriving, read_part
 from worker.owner.checks.population import holding
 from worker.owner.same_data import ask_for_other_people
 from worker.private.content import Content

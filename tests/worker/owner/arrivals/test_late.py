@@ -9,7 +9,7 @@ import pytest
 from qserver.errors import ConfigError
 from tests.growing import CAPACITY, Growing, Row, rows_of, week, write_rows
 from worker import cli
-from worker.owner.arrivals.part import StrictError
+from worker.owner.arrivals.findings import StrictError
 
 LATE: list[Row] = [(week(1), "Female", f"late{i}") for i in range(40)]
 
