@@ -207,8 +207,7 @@ def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _backup(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.backups.making import back_up
-    from worker.owner.backups.putting_back import kept_lines
+    from worker.owner.backups import back_up, kept_lines
 
     note = back_up(
         arguments.file.absolute(),
@@ -239,7 +238,7 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _put_back(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.backups.putting_back import PutBack, put_back
+    from worker.owner.backups import PutBack, put_back
 
     if settings.redis_url or arguments.accept_loss:
         raise ConfigError("file", "be given without --redis-url and --accept-loss")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from qserver.errors import QueryError
-from qserver.query.calendar.ends import (
+from qserver.query.calendar.sealed import (
     index_of_period,
     range_between,
     range_from,

@@ -21,7 +21,14 @@ from worker.coding.coder import CodedBatch, WantedPeriods, coder_of
 from worker.coding.tally import Progress, Tally
 from worker.constants import WORKER
 from worker.private.content import Content, content_of, digest_of
-from worker.private.people import GrowingPeople, People
+from worker.private.people import (
+    GrowingPeople,
+    Kept,
+    People,
+    PersonRule,
+    kept_by_period,
+    kept_records,
+)
 from worker.private.seal import (
     NewSeal,
     PackedRows,
@@ -32,7 +39,6 @@ from worker.private.seal import (
 )
 from worker.private.spark.place import SparkCodes, SparkPlace
 from worker.private.tables import Tables, table_from_columns
-from worker.private.truncation import Kept, PersonRule, kept_by_period, kept_records
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 from worker.sources.source import Days, Source, check_columns

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from qserver.config import Settings
 from qserver.errors import ConfigError, QueryError
-from qserver.query.calendar.ends import index_of_period
+from qserver.query.calendar.sealed import index_of_period
 from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.storage.spend import SpendingStore
@@ -35,8 +35,8 @@ from worker.owner.checks.population import holding
 from worker.owner.same_data import ask_for_other_people
 from worker.private.content import Content
 from worker.private.parts import PartFolder, rest_of
+from worker.private.people import PersonRule
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
 _MINUTE_S = 60
