@@ -28,10 +28,10 @@ from qserver.query.calendar.units import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.partition import product_partition
 from tests.worker.codes import codes_of
-from worker.private.people import PersonRule
 from worker.private.seal import open_seal
 from worker.private.snapshot import Snapshot, read_snapshot
 from worker.private.tables import RecordTable
+from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
 KINDS = ("csv", "parquet", "duckdb", "sqlite")

@@ -28,8 +28,9 @@ from worker.coding.tally import Tally
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import Arriving, in_time
 from worker.private.content import Content
-from worker.private.people import People, PeriodRule
+from worker.private.people import People
 from worker.private.snapshot import Records
+from worker.private.truncation import PeriodRule
 
 N = 3
 DOMAIN = Domain(

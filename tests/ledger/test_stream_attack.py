@@ -17,7 +17,7 @@ from tests.ledger.stream_attack import (
 )
 from tests.ledger.unit_attack import SIZES, charged
 from tests.sweeps import n_of
-from worker.private.people import PeriodRule
+from worker.private.truncation import PeriodRule
 
 N_SEQUENCES = n_of(60, share=15)
 N_WRONG = n_of(120, share=50)

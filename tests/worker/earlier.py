@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from worker.owner import attach
-from worker.private.snapshot import Snapshot, read_where_it_stays
+from worker.private.read import read_where_it_stays
+from worker.private.snapshot import Snapshot
 
 
 @contextmanager

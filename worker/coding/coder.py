@@ -36,7 +36,6 @@ from worker.coding.names import (
     Codes,
     ColumnCodes,
     as_read,
-    code_dtype,
     is_number,
     kind_read,
     name_sql,
@@ -47,6 +46,7 @@ from worker.coding.names import (
     words_of,
 )
 from worker.coding.tally import Tally
+from worker.coding.width import code_dtype
 from worker.sources.source import Days, no_values_in_errors
 
 

@@ -117,13 +117,6 @@ def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
         return None
 
 
-def code_dtype(size: int) -> type[np.uint8] | type[np.uint16] | type[np.uint32]:
-    """The smallest unsigned type that holds the codes of `size` values."""
-    if size <= 1 << 8:
-        return np.uint8
-    return np.uint16 if size <= 1 << 16 else np.uint32
-
-
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _PLAIN: Final = r"^(?:-?(0)|(-?[1-9][0-9]*))(?:\.0+)?$"
 _LARGE: Final = r"-?[0-9](?:\.[0-9]+)?[eE]\+[0-9]{1,2}"

@@ -35,10 +35,11 @@ from worker.owner.checks.population import (
 from worker.owner.claims import check_claims, claim_lines
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
-from worker.private.people import PeriodRule, PersonRule
+from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.snapshot import Snapshot, empty_snapshot, read_where_it_stays
+from worker.private.snapshot import Snapshot, empty_snapshot
 from worker.private.spark.place import SparkPlace
+from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 
 MIN_PHI, MAX_PHI = 0.05, 20.0

@@ -44,8 +44,9 @@ from worker.owner.checks.population import check_store_remembers, holding, snaps
 from worker.owner.claims import claims_in_force
 from worker.owner.same_data import ask_for_other_people
 from worker.private.people import other_type
+from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.snapshot import empty_snapshot, read_where_it_stays
+from worker.private.snapshot import empty_snapshot
 from worker.private.spark.place import SparkCodes
 from worker.sources.address import Address
 from worker.spending.bookkeeper import Bookkeeper, meta_differences

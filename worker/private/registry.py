@@ -23,8 +23,8 @@ from qserver.query.domain_file import domain_from_document
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
 from worker.private.parts import PartFolder, sweep_folders
-from worker.private.people import PeriodRule, PersonRule
 from worker.private.seal import SUFFIX, NewSeal
+from worker.private.truncation import PeriodRule, PersonRule
 
 _KEY_BYTES = 32
 

@@ -1,7 +1,4 @@
-"""One read of a source into a snapshot: codes, at most k records of each person, sorted, sealed.
-
-One read of a source, to where its codes stay: the worker's folder, or the owner's Spark.
-"""
+"""One read of a source into a snapshot: codes, at most k records of each person, sorted, sealed."""
 
 from __future__ import annotations
 
@@ -15,20 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from qserver.errors import ConfigError, PrivateDataError
+from qserver.errors import PrivateDataError
 from qserver.query.domain import Domain
 from worker.coding.coder import CodedBatch, WantedPeriods, coder_of
 from worker.coding.tally import Progress, Tally
 from worker.constants import WORKER
 from worker.private.content import Content, content_of, digest_of
-from worker.private.people import (
-    GrowingPeople,
-    Kept,
-    People,
-    PersonRule,
-    kept_by_period,
-    kept_records,
-)
+from worker.private.people import GrowingPeople, People
 from worker.private.seal import (
     NewSeal,
     PackedRows,
@@ -37,8 +27,9 @@ from worker.private.seal import (
     half_of_memory,
     seal_rows,
 )
-from worker.private.spark.place import SparkCodes, SparkPlace
+from worker.private.spark.place import SparkCodes
 from worker.private.tables import Tables, table_from_columns
+from worker.private.truncation import Kept, PersonRule, kept_by_period, kept_records
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 from worker.sources.source import Days, Source, check_columns
@@ -294,49 +285,3 @@ def _reading(
         check_columns(source, coder.columns)
         progress = Progress(source.n_rows(), say=say)
         yield _Read(source, coder.of, coder.columns, coder.tally, progress)
-
-
-def read_where_it_stays(
-    data: Path | Address,
-    domain: Domain,
-    place: SparkPlace | None,
-    *,
-    key: bytes,
-    folder: Path,
-    person: PersonRule | None,
-    say: Callable[[str], None],
-    empty: bool,
-    as_it_is: bool,
-) -> Snapshot:
-    """A snapshot of a source; arguments and errors as `read_snapshot`.
-
-    Args:
-        place: where on Spark the codes stay and are counted; None for the worker's folder.
-    """
-    if place is None:
-        return read_snapshot(
-            data,
-            domain,
-            key=key,
-            folder=folder,
-            person=person,
-            say=say,
-            empty=empty,
-            as_it_is=as_it_is,
-        )
-    address = Address.of(data)
-    if not address.is_spark:
-        raise ConfigError("source", "be spark:// or spark-connect:// where the codes are on Spark")
-    # Loaded only here: a worker that answers questions codes nothing.
-    from worker.private.spark.coding import snapshot_on_spark
-
-    return snapshot_on_spark(
-        address,
-        domain,
-        place,
-        key=key,
-        person=person,
-        say=say,
-        empty=empty,
-        as_it_is=as_it_is,
-    )

@@ -20,7 +20,7 @@ from qserver.errors import MeasurementError
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
 from qserver.query.partition import ProductPartition
-from worker.coding.names import code_dtype
+from worker.coding.width import code_dtype
 from worker.constants import WORKER
 from worker.noise.randomness import Entropy
 

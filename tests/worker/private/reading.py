@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from qserver.query.domain import Domain
-from worker.private.people import PersonRule
 from worker.private.snapshot import Snapshot, read_records, read_snapshot
+from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
 KEY = b"k" * 32

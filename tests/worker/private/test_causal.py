@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import ConfigError
-from worker.private.people import Kept, People, PeriodRule, kept_by_period, kept_records, ranked
+from worker.private.people import People
+from worker.private.truncation import Kept, PeriodRule, kept_by_period, kept_records, ranked
 
 pytestmark = [
     pytest.mark.promise(

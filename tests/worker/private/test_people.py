@@ -19,7 +19,8 @@ from tests.worker.sources.tables import DOMAIN, as_csv, random_rows
 from worker.constants import WORKER
 from worker.private import people as people_module
 from worker.private import snapshot as snapshot_module
-from worker.private.people import GrowingPeople, People, PeriodRule, PersonRule
+from worker.private.people import GrowingPeople, People
+from worker.private.truncation import PeriodRule, PersonRule
 
 NAMES = st.lists(st.sampled_from(["", "ann", "bob", "eve", "zoë", "a" * 30]), max_size=9)
 

@@ -16,7 +16,7 @@ from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import interval
 from tests.query.dense_weights import scaled_weights
 from tests.sweeps import examples
-from worker.coding.names import code_dtype
+from worker.coding.width import code_dtype
 from worker.private.tables import RecordTable, table_from_columns
 
 SIZES = (4, 3, 5)

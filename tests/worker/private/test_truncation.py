@@ -18,7 +18,8 @@ from qserver.query.domain import Attribute, Domain
 from tests.worker.codes import codes_of
 from tests.worker.private.reading import KEY, snapshot_of
 from worker.owner.domains.draft import infer_domain_document
-from worker.private.people import People, PersonRule, kept_records
+from worker.private.people import People
+from worker.private.truncation import PersonRule, kept_records
 
 pytestmark = [
     pytest.mark.promise(

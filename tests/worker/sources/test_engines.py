@@ -38,9 +38,9 @@ from tests.worker.sources.tables import (
 from worker.cli import main
 from worker.coding.coder import Coder, WantedPeriods
 from worker.main_loop import AttachedData
-from worker.private.people import PeriodRule, PersonRule
 from worker.private.registry import Registry
 from worker.private.snapshot import read_records
+from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 from worker.sources.opening import open_source
 

@@ -9,8 +9,8 @@ from qserver.query.domain import Domain
 from tests.worker.private.reading import KEY
 from tests.worker.sources.tables import DOMAIN, as_csv
 from worker.coding.tally import Progress, Tally
-from worker.private.people import PeriodRule, PersonRule
 from worker.private.snapshot import read_snapshot
+from worker.private.truncation import PeriodRule, PersonRule
 
 AT = "2024-03-05"
 

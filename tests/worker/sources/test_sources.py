@@ -25,7 +25,7 @@ from tests.worker.sources.tables import (
     as_sqlite,
     random_rows,
 )
-from worker.private.people import PeriodRule, PersonRule
+from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 
 PERSON = PersonRule("person", 4, PeriodRule(3, 2, 4))

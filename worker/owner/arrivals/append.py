@@ -35,8 +35,8 @@ from worker.owner.checks.population import holding
 from worker.owner.same_data import ask_for_other_people
 from worker.private.content import Content
 from worker.private.parts import PartFolder, rest_of
-from worker.private.people import PersonRule
 from worker.private.registry import Registry, RegistryEntry
+from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
 _MINUTE_S = 60

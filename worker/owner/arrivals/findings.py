@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from qserver.errors import PrivateDataError
 
 if TYPE_CHECKING:
-    from worker.private.people import Kept, PeriodRule
+    from worker.private.truncation import Kept, PeriodRule
 
 Late = Literal["drop", "move"]
 """What becomes of records of sealed periods: left out, or counted in the first open period."""

@@ -20,8 +20,9 @@ from worker.coding.tally import Tally
 from worker.owner.arrivals.findings import PUT_OFF, Findings, Late
 from worker.private.content import Content
 from worker.private.parts import Part, kept_so_far, part_of
-from worker.private.people import PeriodRule, PersonRule, kept_by_period, other_type
+from worker.private.people import other_type
 from worker.private.snapshot import Records, read_records
+from worker.private.truncation import PeriodRule, PersonRule, kept_by_period
 from worker.sources.address import Address
 
 

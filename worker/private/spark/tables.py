@@ -19,7 +19,7 @@ import qserver
 from qserver.errors import MeasurementError, PrivateDataError, QServerError, UnanswerableError
 from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
-from worker.coding.names import code_dtype
+from worker.coding.width import code_dtype
 from worker.constants import WORKER
 from worker.private.spark.executors import OnBatches, answering, axes_of, counting, telling_version
 from worker.private.spark.place import SparkCodes, column_names, schema_of

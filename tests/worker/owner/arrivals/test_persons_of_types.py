@@ -18,8 +18,8 @@ from tests.worker.private.reading import snapshot_of
 from worker.coding import coder
 from worker.owner.arrivals.append import Appended, AppendRequest, append
 from worker.owner.rotate import RotateRequest, rotate
-from worker.private.people import PersonRule
 from worker.private.registry import Registry
+from worker.private.truncation import PersonRule
 
 N = 40
 KINDS: dict[str, pa.Array] = {

@@ -22,7 +22,6 @@ from tests.worker.private.reading import KEY, snapshot_of
 from tests.worker.sources.tables import DOMAIN, as_parquet, random_rows
 from worker.coding.coder import coder_of
 from worker.coding.tally import Tally
-from worker.private.people import PeriodRule, PersonRule
 from worker.private.spark.coding import _Coding
 from worker.private.spark.executors import (
     answering,
@@ -34,6 +33,7 @@ from worker.private.spark.executors import (
 )
 from worker.private.spark.place import SparkCodes, SparkPlace, column_names, place_of
 from worker.private.spark.tables import rest_of_slot
+from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 from worker.sources.spark import within
 

@@ -29,11 +29,12 @@ from worker.main_loop import AttachedData
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import detach
 from worker.owner.checks.audit import examine
-from worker.private.people import PeriodRule, PersonRule
-from worker.private.snapshot import Snapshot, read_where_it_stays
+from worker.private.read import read_where_it_stays
+from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import answering, axes_of
 from worker.private.spark.place import SparkPlace
 from worker.private.spark.tables import SparkTable
+from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 
 # What pyspark and its libraries say of themselves and of each other is none of the product's.
