@@ -21,9 +21,8 @@ def app_from_environment() -> Flask:
     limit_threads(os.environ)
     from qserver import telemetry
     from qserver.api.app import create_app
-    from qserver.api.metrics import Observed
+    from qserver.api.metrics import Observed, Traced
     from qserver.api.process.opening import STARTING_S, access_of, open_store, sign_on_of
-    from qserver.api.traces import Traced
     from qserver.config import Settings
     from qserver.portal.blueprint import Portal
     from qserver.service.service import Service

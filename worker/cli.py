@@ -18,9 +18,9 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qserver import telemetry
 from qserver.config import Settings
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from qserver.storage.encoding.wish import Wish
     from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
+
+T = TypeVar("T")
 
 _SILENT = {
     "audit-model": "attacking the model",
@@ -67,6 +69,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _asked(kind: type[T], arguments: argparse.Namespace, **more: object) -> T:
+    """A command's request: its fields are options of the same name, unless they are given here."""
+    made: Any = kind
+    given = vars(arguments)
+    names = [item.name for item in fields(made) if item.name in given]
+    found: T = made(**{name: given[name] for name in names} | more)
+    return found
+
+
+def _frame(settings: Settings) -> dict[str, Any]:
+    """What commands that change an attached dataset have in common."""
+    registry = _registry(settings)
+    log = _log(registry, settings)
+    return {"settings": settings, "registry": registry, "progress": _say, "log": log}
+
+
 def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
     with loading():
         from qserver.query.requirement import measure_of
@@ -85,8 +103,9 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         replaced=arguments.replaced,
         enforced=bool(arguments.person_id),
     ).declared(domain, arguments.neighbours)
-    request = AttachRequest(
-        name=arguments.name,
+    request = _asked(
+        AttachRequest,
+        arguments,
         data=address_of(arguments),
         domain=domain,
         limit=parse_limit(arguments.limit),
@@ -94,21 +113,11 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         population=arguments.population or arguments.name,
         records_per_person=people.records_per_person,
         unit=people.unit,
-        phi=arguments.phi,
         person_column=arguments.person_id,
-        disclosure_cap=arguments.disclosure_cap,
         disjoint_from=tuple(arguments.disjoint_from),
-        same_data_other_people=arguments.same_data_other_people,
-        capacity=arguments.capacity,
         measure=measure_of(arguments.measure),
-        demand_of=arguments.demand_of,
         claims=load_claims(arguments.claims),
-        to=arguments.to,
-        empty=arguments.empty,
-        late=arguments.late,
-        time=arguments.time,
         place=place_of(arguments.codes, arguments.slot),
-        as_it_is=arguments.as_it_is,
     )
     meta = attach(request, settings=settings, registry=registry, progress=_say)
     words = (
@@ -123,20 +132,8 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
 def _append(arguments: argparse.Namespace, settings: Settings) -> int:
     from worker.owner.arrivals.append import AppendRequest, append
 
-    registry = _registry(settings)
-    request = AppendRequest(
-        arguments.name,
-        address_of(arguments) if arguments.data or arguments.source else None,
-        arguments.to,
-        arguments.empty,
-        arguments.same_data_other_people,
-        arguments.late,
-        arguments.strict,
-        arguments.as_it_is,
-    )
-    done = append(
-        request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)
-    )
+    data = address_of(arguments) if arguments.data or arguments.source else None
+    done = append(_asked(AppendRequest, arguments, data=data), **_frame(settings))
     what = done.first if done.first == done.last else f"{done.first} to {done.last}"
     words = f"{done.dataset}: {what} {'was sealed before' if done.again else 'is sealed'}."
     _show(arguments, json.dumps(asdict(done)), words)
@@ -146,14 +143,7 @@ def _append(arguments: argparse.Namespace, settings: Settings) -> int:
 def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
     from worker.owner.arrivals.append import RetireRequest, retire
 
-    registry = _registry(settings)
-    done = retire(
-        RetireRequest(arguments.name, arguments.before),
-        settings=settings,
-        registry=registry,
-        progress=_say,
-        log=_log(registry, settings),
-    )
+    done = retire(_asked(RetireRequest, arguments), **_frame(settings))
     how = "were erased before" if done.again else "are erased"
     words = [
         f"{done.dataset}: the records of the periods before {done.first_kept} {how}. Answers about "
@@ -217,8 +207,7 @@ def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _backup(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.backups.making import back_up
-    from worker.owner.backups.putting_back import kept_lines
+    from worker.owner.backups import back_up, kept_lines
 
     note = back_up(
         arguments.file.absolute(),
@@ -249,7 +238,7 @@ def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _put_back(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.backups.putting_back import PutBack, put_back
+    from worker.owner.backups import PutBack, put_back
 
     if settings.redis_url or arguments.accept_loss:
         raise ConfigError("file", "be given without --redis-url and --accept-loss")
@@ -285,20 +274,8 @@ def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
     from worker.owner.attach import declared_lines
     from worker.owner.rotate import RotateRequest, rotate
 
-    registry = _registry(settings)
-    request = RotateRequest(
-        arguments.name,
-        address_of(arguments),
-        arguments.disjoint_people,
-        arguments.same_data_other_people,
-        arguments.without_demand,
-        arguments.correct,
-        arguments.empty,
-        arguments.as_it_is,
-    )
-    meta = rotate(
-        request, settings=settings, registry=registry, progress=_say, log=_log(registry, settings)
-    )
+    request = _asked(RotateRequest, arguments, data=address_of(arguments))
+    meta = rotate(request, **_frame(settings))
     spent = "does not count for them" if request.disjoint_people else "counts for its people"
     words = (
         f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "

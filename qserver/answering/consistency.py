@@ -41,10 +41,11 @@ class ConsistentAnswers:
     """What one non-negative table answers, per question.
 
     Args:
-        estimates: the consistent estimates, in the units of the questions.
-        total: number of records of the table where that is public; None where it is not known.
-        distance: half the sum of squares of the changes of estimates, in scales.
-        gap: the part of the distance that is not proven to be needed; 0 for the nearest answers.
+        estimates: in the order of the questions.
+        total: records of the table, where their number is public; None where it is not.
+        distance: half the sum of squares of what the estimates were moved by, each over the scale
+            of its interval.
+        gap: how much of `distance` is not proven to be needed.
     """
 
     estimates: tuple[float, ...]

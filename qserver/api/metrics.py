@@ -2,6 +2,8 @@
 
 Nothing finer than the publication slot: times are rounded up to whole slots before they are
 counted, and no line has a time of its own beyond the second.
+
+One span for each request: its method, route and status, and nothing that a client wrote.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Counter, Histogram, disable_created_metrics
 
+from qserver import telemetry
 from qserver.api.headers import ROUTE_KEY, request_id_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
-
 
 _BEGUN_KEY = "qserver.begun"
 _LEAST_SLOT_S = 0.005
@@ -96,3 +98,52 @@ def _histogram(slot_s: float) -> Histogram:
         buckets = [slot_s * 2.0**i for i in range(_N_BUCKETS)]
         _histograms[slot_s] = Histogram(*SECONDS, ["route"], buckets=buckets)
     return _histograms[slot_s]
+
+
+_SPAN = "qserver.span"
+
+
+class Traced:
+    """WSGI: a span from when a request first came until its status is known.
+
+    A client's `traceparent` is its parent where it is one of W3C; nothing else of it is kept.
+
+    Args:
+        app: the whole app.
+        slot_ms: the publication slot, in milliseconds.
+    """
+
+    def __init__(self, app: WSGIApplication, *, slot_ms: int) -> None:
+        self._app = app
+        self._slot_ms = slot_ms
+
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        """The app's response."""
+        # A request that was put aside runs again, in the same span.
+        span = environ.get(_SPAN) or self._begun(environ)
+        if span is None:
+            return self._app(environ, start)
+        environ[_SPAN] = span
+
+        def traced_start(status: str, headers: Any, *rest: Any) -> Any:
+            _end(span, environ, int(status[:3]))
+            return start(status, headers, *rest)
+
+        with telemetry.under(span.traceparent):
+            return self._app(environ, traced_start)
+
+    def _begun(self, environ: WSGIEnvironment) -> telemetry.Span | None:
+        parent = telemetry.traceparent_of(environ.get("HTTP_TRACEPARENT", ""))
+        return telemetry.begin("HTTP", parent=parent, kind="SERVER", slot_ms=self._slot_ms)
+
+
+def _end(span: telemetry.Span, environ: WSGIEnvironment, status: int) -> None:
+    # As for the metrics: methods and routes that are ours alone.
+    route = str(environ.get(ROUTE_KEY, "other"))
+    method = str(environ["REQUEST_METHOD"]) if route != "other" else "other"
+    facts: dict[str, str | int] = {
+        "http.request.method": method,
+        "http.route": route,
+        "http.response.status_code": status,
+    }
+    span.end(facts, name=f"{method} {route}")

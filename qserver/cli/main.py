@@ -1,4 +1,7 @@
-"""The command line `qserver`: its parser, errors and exit codes; each command has its own file."""
+"""The command line `qserver`: its parser, errors and exit codes; each command has its own file.
+
+`qserver completion`: the script by which a shell completes our command lines.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from qserver import __version__
-from qserver.cli import completion, datasets, jobs, models, plot, questions, sql, workloads
+from qserver.cli import datasets, jobs, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
 from qserver.cli.local import accounts, audit, audit_structure
 from qserver.cli.local import commands as local
-from qserver.cli.runtime import EXIT_CODES_HELP, ExitCode, Programs, Runtime, exit_code_of
+from qserver.cli.runtime import EXIT_CODES_HELP, Commands, ExitCode, Programs, Runtime, exit_code_of
 from qserver.errors import QServerError
+from qserver.program import SHELLS, completion_script
 
 _DESCRIPTION = """\
 Linear counting queries over private data, answered with a credible interval as short as you ask, at
@@ -80,8 +84,34 @@ def build_parser(runtime: Runtime) -> argparse.ArgumentParser:
     accounts.register(commands, runtime)
     audit.register(commands, runtime)
     jobs.register(commands, runtime)
-    completion.register(commands, build_parser)
+    _register_completion(commands)
     return parser
+
+
+_TEXT = """\
+Print the script by which a shell completes commands and options of `qserver`; `qserver-worker
+completion` is the same for the worker.
+
+  bash  qserver completion bash > ~/.local/share/bash-completion/completions/qserver
+  zsh   qserver completion zsh > _qserver, in a folder of $fpath
+  fish  qserver completion fish > ~/.config/fish/completions/qserver.fish
+"""
+
+
+def _register_completion(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "completion",
+        help="complete command lines in a shell",
+        description=_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=SHELLS)
+
+    def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
+        runtime.console.line(completion_script(build_parser(runtime), args.shell).rstrip("\n"))
+        return ExitCode.OK
+
+    parser.set_defaults(run=run)
 
 
 if __name__ == "__main__":

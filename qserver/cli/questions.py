@@ -25,7 +25,8 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
-from qserver.query.looking import chosen_text
+from qserver.query.looking import Selection, chosen_text
+from qserver.records.codec import read
 from qserver.text import ADDS_NOTHING, left_text, most_text, part_text
 from qserver.text import price_text as price_of
 
@@ -150,11 +151,11 @@ def _show_probability(console: Console, found: Mapping[str, Any]) -> None:
 
 def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
     """The law, how it was read where that was asked for, and its numerical error."""
-    from qserver.client.results import Statement
+    from qserver.records.statement import Statement
 
     if found.get("statement") is None:
         return
-    told = Statement.of(found["statement"])
+    told = read(Statement, found["statement"])
     if told.reading:
         console.aside(f"{told.reading}; each probability within {part_text(told.error)}")
     if told.law_said:
@@ -196,12 +197,11 @@ def show_remarks(console: Console, answer: Mapping[str, Any]) -> None:
 
 def show_answer(console: Console, answer: Mapping[str, Any]) -> None:
     """An answer with its interval, its cost and what remains."""
-    from qserver.client import results
-
     low, high = answer["interval"]
     text = interval_text(estimate=answer["estimate"], low=low, high=high)
     percent = percent_text(answer["confidence"])
-    chosen = chosen_text(results.selection_of(answer.get("selected_from")))
+    told = answer.get("selected_from")
+    chosen = chosen_text(told and read(Selection, told))
     console.line(f"between {text.low} and {text.high} with {percent} percent confidence{chosen}")
     console.aside(f"estimate: {text.estimate} ({SOURCES.get(answer['source'], answer['source'])})")
     show_cost(console, answer)

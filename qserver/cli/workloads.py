@@ -31,7 +31,8 @@ from qserver.cli.server import (
     show_reply,
 )
 from qserver.errors import ConfigError
-from qserver.query.looking import chosen_text
+from qserver.query.looking import Selection, chosen_text
+from qserver.records.codec import plain, read
 
 _NAME = "FILE|JSON"
 _TEXT = """\
@@ -110,7 +111,7 @@ def _document(args: argparse.Namespace) -> dict[str, Any]:
     if (measure := chosen_of(args)) is not None:
         document["measure"] = measure
     if (selection := selection_of(args)) is not None:
-        document["selected_from"] = selection.to_plain()
+        document["selected_from"] = plain(selection)
     return document
 
 
@@ -153,11 +154,10 @@ def show_answers(console: Console, answer: Mapping[str, Any]) -> None:
 
 def _show_looking(console: Console, answer: Mapping[str, Any]) -> None:
     """What holds after looking at all answers, and by which law, a line each."""
-    from qserver.client.results import selection_of as selection_of_reply
     from qserver.client.tables import Table
 
-    chosen = chosen_text(selection_of_reply(answer["answers"][0].get("selected_from")))
-    if chosen:
+    told = answer["answers"][0].get("selected_from")
+    if chosen := chosen_text(told and read(Selection, told)):
         console.aside(f"each{chosen}")
     table = Table.of_workload(answer, [str(i + 1) for i in range(len(answer["answers"]))])
     for line in (table.looking, table.laws):

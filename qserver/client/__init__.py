@@ -36,7 +36,6 @@ from qserver.client.model_results import (
 from qserver.client.results import (
     Answer,
     BothChoices,
-    Claim,
     Cost,
     DatasetInfo,
     Interval,
@@ -46,6 +45,7 @@ from qserver.client.results import (
 )
 from qserver.client.tables import AfterLooking, Cell, Picked, Table
 from qserver.query.looking import Selection
+from qserver.records.statement import ClaimStatus as Claim
 
 __all__ = [
     "AccessProblemError",

@@ -24,8 +24,9 @@ from qserver.client.errors import ServerProblemError
 from qserver.client.flows import Call, Flow, Patience, sent
 from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing, Plot
 from qserver.client.http import Reply, problem_of
-from qserver.client.results import Answer, FromJson, Interval, at
+from qserver.client.results import Answer, FromJson, Interval
 from qserver.errors import ConfigError, NotEstimableError
+from qserver.records.codec import at
 from qserver.text import cost_text, interval_text, left_text
 
 _SCALES = -log(1 - 0.95)

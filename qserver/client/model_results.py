@@ -15,7 +15,8 @@ from math import inf
 from typing import Any
 
 from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
-from qserver.client.results import Answer, Cost, FromJson, Price, at
+from qserver.client.results import Answer, Cost, FromJson, Price
+from qserver.records.codec import at
 from qserver.text import cost_text, left_text
 
 

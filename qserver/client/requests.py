@@ -30,6 +30,7 @@ from qserver.query.asking.reading import Method
 from qserver.query.looking import Selection
 from qserver.query.requirement import Measure
 from qserver.query.sql.plain import dataset_of, explains
+from qserver.records.codec import plain
 
 P = ParamSpec("P")
 PriceResult = TypeVar("PriceResult", bound=FromJson)
@@ -74,7 +75,7 @@ def _looking(selected_from: ChosenAmong | None, *, independent: bool = False) ->
     """What was looked at, where that matters: earlier servers know nothing of it."""
     found: dict[str, Any] = {"independent": True} if independent else {}
     if isinstance(selected_from, Selection):
-        found["selected_from"] = selected_from.to_plain()
+        found["selected_from"] = plain(selected_from)
     elif selected_from is not None:
         found["selected_from"] = dict(selected_from)
     return found
@@ -172,7 +173,7 @@ def probability(
     bound = {"between": list(between)} if between is not None else {"at_least": at_least}
     read = _reading(method, step, draws, error, prior) | _at(as_of)
     call = Call(path_of(dataset, "probability"), {"query": query, **bound, **read})
-    return Exchange(call, Probability.of)
+    return Exchange(call, Probability.from_plain)
 
 
 def workload(

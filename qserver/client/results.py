@@ -1,44 +1,32 @@
 """The results of a client: frozen objects that show themselves in a terminal and a notebook.
 
-How results are read from the server's JSON: each field by its name and its type.
-
-A class that derives from `FromJson` needs no code of its own. A field that stands elsewhere in the
-document, or in another form, says so: `field(metadata=at("plan", by=len))`.
+A class that derives from `FromJson` is read from the server's JSON by `qserver.records.codec`: each
+field by its name and its type. A field that stands elsewhere in the document, or in another form,
+says so: `field(metadata=at("plan", by=len))`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
-from types import UnionType
-from typing import Any, Self, get_args, get_origin, get_type_hints
+from typing import Any, Self
 
 from qserver.answering.plots.intervals import Panel
 from qserver.client.frames import Column, Framed, Plot, plot_of_panels, row_of
-from qserver.query.asking.reading import Prior, reading_text
 from qserver.query.looking import Selection, chosen_text
+from qserver.records.codec import at, read
+from qserver.records.statement import ClaimStatus, Statement
+from qserver.records.unit import SealedPeriods
 from qserver.text import (
     ADDS_NOTHING,
     cost_text,
     interval_text,
-    law_text,
     left_text,
     most_text,
     percent_text,
 )
-
-
-def at(*path: str, by: Callable[[Any], Any] | None = None) -> Mapping[str, Any]:
-    """Metadata of a field that does not stand under its own name.
-
-    Args:
-        path: the members that lead to it; none means the whole document.
-        by: makes the field's value, from None where the path leads nowhere.
-    """
-    return {"path": path, "by": by}
 
 
 class FromJson:
@@ -46,86 +34,8 @@ class FromJson:
 
     @classmethod
     def of(cls, document: Any) -> Self:
-        """The result that the server's JSON holds.
-
-        A list becomes a tuple, and a document the class of its field. A member that is missing
-        leaves the field's default, or None if the type allows that.
-
-        Raises:
-            KeyError: a member that the result needs is missing.
-        """
-        kind: Any = cls
-        return cls(**{name: read(document) for name, read in _readers(kind)})
-
-
-@cache
-def _readers(kind: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    hints = get_type_hints(kind)
-    return tuple((item.name, _reader(item, hints[item.name])) for item in fields(kind))
-
-
-def _reader(item: Field[Any], hint: Any) -> Callable[[Any], Any]:
-    """Reads the value of one field from a document."""
-    path, by = item.metadata.get("path", (item.name,)), item.metadata.get("by")
-    absent = None if by or type(None) in get_args(hint) else item.default
-
-    def read(document: Any) -> Any:
-        for name in path:
-            if document is None:
-                break
-            document = document[name] if absent is MISSING else document.get(name, absent)
-        return _typed(document if by is None else by(document), hint)
-
-    return read
-
-
-def _typed(value: Any, hint: Any) -> Any:
-    """The value in the form that the type of its field has."""
-    if value is None:
-        return None
-    if get_origin(hint) is UnionType:
-        return _typed(value, get_args(hint)[0])
-    if get_origin(hint) is tuple:
-        return tuple(_typed(one, get_args(hint)[0]) for one in value)
-    return hint.of(value) if hasattr(hint, "of") else value
-
-
-def prior_of_reply(plain: Mapping[str, Any] | None) -> Prior | None:
-    """The prior that a reply names; earlier servers name none."""
-    return None if plain is None else Prior.from_plain(plain)
-
-
-@dataclass(frozen=True)
-class Statement(FromJson):
-    """The law behind an interval.
-
-    Args:
-        law: `posterior`: given the released answers; `estimator`: of the estimate's error, whatever
-            the released answers disagree about; `exact`: there is no noise.
-        error: bound on the numerical error of a probability; the interval is widened by it.
-        disagreements: known disagreements among released answers that are counted in.
-        method: auto, convolution (with its `step`) or monte-carlo (with its `draws`).
-        prior: what was held true beforehand, or None; what is said is then Bayesian, and no
-            frequency.
-    """
-
-    law: str
-    error: float
-    disagreements: int
-    method: str = "auto"
-    step: float | None = None
-    draws: int | None = None
-    prior: Prior | None = field(default=None, metadata=at("prior", by=prior_of_reply))
-
-    @property
-    def reading(self) -> str:
-        """How the posterior was read, as a phrase; '' for the exact law without a prior."""
-        return reading_text(self.method, step=self.step, draws=self.draws, prior=self.prior)
-
-    @property
-    def law_said(self) -> str:
-        """The law with its numerical error, as a phrase; '' where nothing disagrees."""
-        return law_text(self.law, error=self.error, disagreements=self.disagreements)
+        """The result that the server's JSON holds; KeyError where a member is missing."""
+        return read(cls, document)
 
 
 class Probability(float):
@@ -138,10 +48,10 @@ class Probability(float):
     statement: Statement | None
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Probability:
+    def from_plain(cls, document: Mapping[str, Any]) -> Probability:
         """The probability that the server's JSON holds."""
         found, told = cls(document["probability"]), document.get("statement")
-        found.statement = None if told is None else Statement.of(told)
+        found.statement = None if told is None else read(Statement, told)
         return found
 
 
@@ -153,7 +63,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, ends: Sequence[float | None]) -> Self:
+    def from_plain(cls, ends: Sequence[float | None]) -> Self:
         """The interval of a pair from JSON, in which None stands for an open end."""
         low, high = ends
         return cls(-math.inf if low is None else low, math.inf if high is None else high)
@@ -186,11 +96,6 @@ def number_columns(name: str, numbers: Sequence[tuple[float, Interval]]) -> list
         Column(f"{name}_low", "number", [interval.low for _, interval in numbers]),
         Column(f"{name}_high", "number", [interval.high for _, interval in numbers]),
     ]
-
-
-def selection_of(plain: Mapping[str, Any] | None) -> Selection | None:
-    """The choice that a reply names; earlier servers name none."""
-    return None if plain is None else Selection.from_plain(plain)
 
 
 # Sources of numbers that charge nobody.
@@ -241,9 +146,7 @@ class Answer(Framed, FromJson):
     cost: Cost = field(metadata=at())
     evidence: tuple[int, ...]
     version: int
-    selected_from: Selection | None = field(
-        default=None, metadata=at("selected_from", by=selection_of)
-    )
+    selected_from: Selection | None = None
     weights: str = ""
     statement: Statement | None = None
     rest: float | None = field(default=None, metadata=at("epsilon_rest"))
@@ -406,46 +309,6 @@ class Price(FromJson):
 
 
 @dataclass(frozen=True)
-class Claim(FromJson):
-    """What a dataset's owner does not want to be known too well.
-
-    Args:
-        query: as a question over HTTP has it.
-        width: of an interval, in the query's unit.
-        p: most probability at which the query may be known to lie within such an interval.
-        known: most probability at which it can be known so now.
-    """
-
-    name: str
-    query: Mapping[str, Any]
-    width: float
-    p: float
-    known: float
-
-
-@dataclass(frozen=True)
-class Periods(FromJson):
-    """Which periods of a dataset have their data.
-
-    Args:
-        sealed: how many of the first periods have theirs, for good.
-        last: the last of them; None before the first.
-        declared: periods in all, those to come too.
-        capacity: most records of one period.
-        retired: of how many of the first periods the records are erased.
-        first_kept: the first period whose records are kept; None where none are erased.
-    """
-
-    attribute: str
-    sealed: int
-    last: str | None
-    declared: int
-    capacity: int
-    retired: int = 0
-    first_kept: str | None = None
-
-
-@dataclass(frozen=True)
 class DatasetInfo(FromJson):
     """The public facts of a dataset; `document` is the server's whole reply.
 
@@ -471,13 +334,13 @@ class DatasetInfo(FromJson):
         metadata=at("domain", "attributes", by=lambda all_: [a["name"] for a in all_ or ()])
     )
     document: Mapping[str, Any] = field(repr=False, compare=False, metadata=at())
-    claims: tuple[Claim, ...] = field(
+    claims: tuple[ClaimStatus, ...] = field(
         default=(), metadata=at("claims", by=lambda claims: claims or ())
     )
     protected: str = field(
         default="", metadata=at("unit", by=lambda unit: unit["text"] if unit else "")
     )
-    periods: Periods | None = None
+    periods: SealedPeriods | None = None
     time: str | None = None
     description: str = field(
         default="", metadata=at("domain", by=lambda domain: (domain or {}).get("description", ""))

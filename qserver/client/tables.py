@@ -14,13 +14,12 @@ from qserver.client.results import (
     Cost,
     FromJson,
     Interval,
-    Statement,
-    at,
     number_columns,
-    selection_of,
 )
 from qserver.errors import ConfigError
 from qserver.query.looking import Rule, Selection, chosen_text
+from qserver.records.codec import at
+from qserver.records.statement import Statement
 from qserver.text import (
     LookedNumber,
     group_texts,
@@ -140,9 +139,7 @@ class Table(Listing, FromJson):
     simultaneous: float | None = field(metadata=at("simultaneous", "confidence"))
     cost: Cost = field(metadata=at())
     version: int = field(compare=False)
-    selected_from: Selection | None = field(
-        default=None, metadata=at("selected_from", by=selection_of)
-    )
+    selected_from: Selection | None = None
     as_of: str | None = None
     confidences: tuple[float, ...] | None = None
     remarks: tuple[str, ...] = ()

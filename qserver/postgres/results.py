@@ -27,7 +27,7 @@ from qserver.postgres.wire.values import (
     encoder,
     formats_of,
 )
-from qserver.query.calendar.ends import first_and_last
+from qserver.query.calendar.sealed import first_and_last
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
 from qserver.service.cells.table_notes import said_beside

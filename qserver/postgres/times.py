@@ -9,7 +9,7 @@ from typing import Final
 
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
 from qserver.postgres.wire.texts import Edit, Piece, Text
-from qserver.query.calendar.ends import first_and_last, last_sealed
+from qserver.query.calendar.sealed import first_and_last, last_sealed
 from qserver.query.domain import Domain
 
 _TIME: Final = re.compile(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from qserver.errors import InputError
 
@@ -29,8 +28,8 @@ class Selection:
     """
 
     m: int
-    rule: Rule = "largest"
-    first: int = 1
+    rule: Rule = field(default="largest", metadata={"always": True})
+    first: int = field(default=1, metadata={"always": True})
 
     def __post_init__(self) -> None:
         if not _is_whole(self.m) or not 1 <= self.m <= MOST_AMONG:
@@ -56,15 +55,6 @@ class Selection:
                 self.first,
                 hint="All of the m then hold at once.",
             )
-
-    def to_plain(self) -> dict[str, Any]:
-        """The selection as plain JSON values."""
-        return {"m": self.m, "rule": self.rule, "first": self.first}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Selection:
-        """The selection that `to_plain` wrote; InputError if it is none."""
-        return cls(m=plain["m"], rule=plain["rule"], first=plain["first"])
 
 
 def chosen_text(selection: Selection | None) -> str:
@@ -101,24 +91,6 @@ class Looking:
                 "be left out, or else `selected_from`",
                 hint="Noise drawn after the choice needs no longer interval.",
             )
-
-    def to_plain(self) -> dict[str, Any]:
-        """What differs from the default, as plain JSON values."""
-        found: dict[str, Any] = {}
-        if self.selected_from is not None:
-            found["selected_from"] = self.selected_from.to_plain()
-        if self.independent:
-            found["independent"] = True
-        return found
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Looking:
-        """What `to_plain` wrote into `plain`, which may have more members."""
-        chosen = plain.get("selected_from")
-        return cls(
-            None if chosen is None else Selection.from_plain(chosen),
-            independent=bool(plain.get("independent", False)),
-        )
 
 
 NOTHING_SEEN = Looking()

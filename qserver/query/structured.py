@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from qserver.errors import QueryError
-from qserver.query.boxes import box_weights, check_mask_bits, disjoint_union, mask_of
-from qserver.query.calendar.ends import (
+from qserver.query.calendar.sealed import (
     index_of_period,
     range_between,
     range_from,
@@ -21,6 +20,7 @@ from qserver.query.calendar.ends import (
     range_up_to,
 )
 from qserver.query.domain import Attribute, Domain, bins_text, decimal_text
+from qserver.query.grid import box_weights, check_mask_bits, disjoint_union, mask_of
 from qserver.query.labels import Level, code_text
 from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
 from qserver.query.numbers import exact_number

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from qserver.query.looking import Ends, Selection
 from qserver.query.requirement import Measure
-from qserver.records.claim import ClaimStatus
+from qserver.records.codec import ALWAYS
 from qserver.records.plan import PlanRow, PlanTable
-from qserver.records.statement import OF_ESTIMATOR, Law, Simultaneous, Statement
+from qserver.records.statement import OF_ESTIMATOR, ClaimStatus, Law, Simultaneous, Statement
 from qserver.records.unit import SealedPeriods, UnitStatus
 
 Source = Literal["history", "measured", "refined", "exact"]
@@ -33,22 +33,23 @@ class Answer:
         estimate: the best unbiased estimate, in the query's units.
         low, high: ends of the interval at the asked confidence, rounded outward.
         confidence: as asked.
-        confidence_attained: probability of the best interval of the asked length.
-        source: `history` (nothing was spent), `measured`, `refined` (measured rows got less
-            noise, perhaps with a new row) or `exact` (public, no noise).
+        confidence_attained: the probability of the best interval of the asked length, rounded down.
+        source: `history`: nothing was spent; `measured`; `refined`: an earlier row was released
+            again with less noise, for the difference; `exact`: zero on every record.
         charged_nano: cost of this question, in nano-epsilon.
         remaining_nano: rest of the population's limit.
         evidence: ids of the history's rows and tables used.
-        weights: origin of the weights: direct, planned, stored, blue, tail, blocks, exact or
-            independent (a new measurement alone).
-        version: version of the history behind the answer.
+        weights: how the estimate's weights were found: direct, planned, stored, blue, tail, blocks,
+            exact, independent.
+        version: version of the history that the answer stands on.
         selected_from: the choice that the interval allows for; None if it holds by itself alone.
             `confidence_attained` is without it.
-        rest_nano: what fresh noise of the asked length costs now, by itself, where released answers
-            disagree so much that the interval is longer; None where it is not, or nothing will do.
-        statement: the law of the interval and of `confidence_attained`; OF_ESTIMATOR of old.
+        statement: what the interval is a statement of.
+        rest_nano: where released answers disagree so much that the interval is longer than asked:
+            the price of an `independent` one of the asked length; else None.
         as_of: the last period that was counted, where data arrive over time; else ''.
-        remarks: what its asker should know of it, a sentence each: that it is longer than asked.
+        remarks: what to know of it, a sentence each: that it is longer than asked, or counts
+            records with missing values; of a workload they stand beside its answers.
     """
 
     estimate: float
@@ -63,7 +64,7 @@ class Answer:
     weights: str
     version: int
     selected_from: Selection | None = None
-    statement: Statement = OF_ESTIMATOR
+    statement: Statement = field(default=OF_ESTIMATOR, metadata=ALWAYS)
     rest_nano: int | None = None
     as_of: str = ""
     remarks: tuple[str, ...] = ()
@@ -79,16 +80,17 @@ class WorkloadAnswer:
     """The answers of a workload, in the order of its questions.
 
     Args:
-        answers: the first of them that was not free carries the price.
+        answers: the first that was not free bears the price of all as its `epsilon_charged`.
         charged_nano: cost of the whole workload, in nano-epsilon.
         remaining_nano: rest of the population's limit.
-        simultaneous: None if not asked for.
-        version: version of the history behind the answers.
+        simultaneous: None where it was not asked for.
+        version: version of the history that the answers stand on.
         ends: per question the ends for readings after looking at all of them; empty for one
             question, and where all intervals hold at once already.
-        rest_nano: what fresh noise costs now for all that are longer than asked; None where none
-            is, nothing will do, or all intervals hold at once.
-        remarks: what its asker should know of the answers, a sentence each.
+        rest_nano: price of `independent` answers in place of all that are longer than asked; None
+            where none is, where it is not known, and where all intervals hold at once.
+        remarks: what to know of the answers, a sentence each: that some are longer than asked, or
+            count records with missing values.
     """
 
     answers: tuple[Answer, ...]
@@ -106,12 +108,12 @@ class ModelAnswer:
     """A learnt model; its parameters follow from the history up to `version` alone.
 
     Args:
-        id: the model's id, which is that of its job.
+        id: of the model.
         kind: such as `network`.
         charged_nano: cost of its tables, in nano-epsilon.
         remaining_nano: rest of the population's limit then.
         tables: ids of the history's tables that it is made from.
-        version: number of events in the history behind it.
+        version: version of the history that it stands on, for ever.
     """
 
     id: str
@@ -132,7 +134,8 @@ class Offer:
     Args:
         length: questions of this length are free; that of the interval where None. It goes by the
             estimate's error, and so it is another one where released answers disagree.
-        law: what the interval is a statement of.
+        law: `posterior`: given the released answers; `estimator`: of the estimate's error, whatever
+            the released answers disagree about; `exact`: there is no noise.
     """
 
     low: float
@@ -143,7 +146,8 @@ class Offer:
 
     @property
     def free_length(self) -> float:
-        """From this length on the question is free."""
+        """From this length on the question is free; it is that of the `interval` but where
+        released answers disagree, and after a choice."""
         return self.high - self.low if self.length is None else self.length
 
     @property
@@ -172,9 +176,11 @@ class OwnPrice:
     Args:
         price_nano: rise of the asker's ledger, in nano-epsilon.
         affordable: whether the allowance and the pace permit it.
-        more_at: Unix time in whole seconds when the pace will permit it, or None.
-        spent_nano, today_nano: the asker's ledger now, and its rise within the last 24 hours.
-        limit_nano, pace_nano: most that each may be; None: no bound.
+        more_at: Unix time, in seconds, when the pace will let it; None if not by waiting.
+        spent_nano: the asker's ledger now.
+        today_nano: its rise within the last 24 hours.
+        limit_nano: most that it may be; None for no bound.
+        pace_nano: most that it may rise within any 24 hours; None for no bound.
     """
 
     price_nano: int
@@ -191,11 +197,12 @@ class BothChoices:
     """The prices of a question or a workload under both choices of what may be measured.
 
     Args:
-        chosen: the choice that the explanation is about.
-        only_this_nano, auto_nano: prices, in nano-epsilon.
-        buys: the tables of `auto`, which later questions use too, in words; '' for none.
-        independent_nano: the price of fresh noise that is combined with nothing; None for several
-            questions, and where none is fine enough.
+        chosen: the choice that the other fields are about.
+        only_this_nano: price where nothing is measured for later questions.
+        auto_nano: price where the planner may buy tables for later ones, too.
+        buys: the tables of `auto`, which later questions use too, in words; empty for none.
+        independent_nano: price of the question with `independent`: fresh noise, combined with
+            nothing; None for several questions, and where no noise is fine enough.
     """
 
     chosen: Measure
@@ -210,14 +217,16 @@ class _Explained:
     """The price of what was asked and the way to find it; nothing was spent.
 
     Args:
-        kind: `free`, `exact`, `fresh`, `combined`, `refined` or `blocks`.
+        kind: `free`; `exact`: public; `fresh`: a new measurement alone; `combined`: together with
+            history; `refined`: rows of history get less noise; `blocks`: tables that will answer
+            later questions too.
         price_nano: rise of the ledger, in nano-epsilon.
         most_nano: most that may be charged: an interval that is longer than asked, since released
             answers disagree, is refined within it.
         affordable: whether the price fits into the rest.
-        measure: the prices of both choices of what may be measured.
-        own: the same for the asker's ledger; None if only the budget bounds it.
-        protected: of whom the price is the loss, in words; None for a domain without periods.
+        measure: prices of both choices of what is measured.
+        own: the asker's own allowance; None where only the budget bounds it.
+        protected: of whom the price is the loss, in words, for a domain with periods; else None.
     """
 
     kind: PlanKind
@@ -234,7 +243,7 @@ class _Explained:
 
     @property
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
-        """The rows, then the tables, to measure or refine."""
+        """What would be measured or refined: rows, then tables."""
         return (*self.rows, *self.tables)
 
 
@@ -243,10 +252,10 @@ class Explanation(_Explained):
     """The price of an answer.
 
     Args:
-        free: the best free interval, or None.
-        curve: prices of shorter and longer intervals at the same confidence, shorter ones first.
-            A length that costs more than a shorter one is left out, even the asked one.
-        sensitivity: S of the query, and whether it is exact.
+        free: what history says at no cost, or None: its `interval` by `law`.
+        curve: prices of shorter and longer intervals at the same confidence, shorter ones first. A
+            length that costs more than a shorter one is left out, even the asked one.
+        sensitivity: S of the query.
     """
 
     free: Offer | None
@@ -268,12 +277,14 @@ class WorkloadExplanation(_Explained):
     """The price of a workload; both choices of what may be measured cost the same for it.
 
     Args:
-        price_apart_nano: sum of the prices of the questions one by one, each for itself alone on
-            the present state; None if there was no time to plan them all.
-        free: per question the best free interval, or None.
+        price_apart_nano: sum of the prices of the questions asked one by one, each for itself alone
+            on the present state; None where there was no time to plan them all.
+        free: per question what history says at no cost, by the `law` that it names, or None.
         curve: prices of shorter and longer intervals, all by one factor, without those that cost
             more than shorter ones.
-        simultaneous: the confidence that all intervals would hold at once, if asked for.
+        measure: prices of both choices of what is measured: equal, as a workload buys nothing for
+            other questions.
+        simultaneous: None where it was not asked for.
     """
 
     price_apart_nano: int | None
@@ -307,11 +318,11 @@ class Guard:
     """A dataset's disclosure guard.
 
     Args:
-        cap: most probability at which the count of a cell may be known.
-        allowed_nano: the most that a person may lose, in nano-epsilon.
-        loss_nano: the most that a person may have lost.
-        known: most probability at which the count of a cell may be known now.
-        binds: False if the limit is reached first, so that the guard never refuses.
+        cap: with what probability the count of a cell may be known.
+        allowed_nano: the most that a cell may lose: 2 atanh(cap).
+        loss_nano: the most that a cell has lost.
+        known: with what probability a count may be known now, at most.
+        binds: false where the limit is reached first.
     """
 
     cap: float
@@ -326,20 +337,27 @@ class DatasetStatus:
     """The public face of a dataset: schema, guarantee and budget.
 
     Args:
+        population: the people, who own the limit; datasets may share it.
+        snapshot: random public id of the data as attached.
         relation: `add-remove` or `replace-one`.
         records_per_person: k; `records_verified` tells whether attach enforced it.
-        unit: what is protected of a person, for a domain with periods; else None.
-        time: the attribute whose values every table tells apart, where all data are there; else ''.
+        records_verified: whether attach enforced `records_per_person`.
         limit_nano, spent_nano: of the population, in nano-epsilon.
-        remaining_nano: the amount that this dataset may still spend under the limit.
+        remaining_nano: what this dataset may still spend under the limit.
         guard: the bound on knowledge of a cell; None without a guard.
-        earlier_snapshots: ids of the replaced snapshots, oldest first.
-        phi: budget for single rows before tables are bought, as a part of their price.
-        capacity: most records that it may ever have, as its owner declared; None if nobody did.
-        measure: what is measured for a question whose asker did not choose.
+        earlier_snapshots: snapshots that were replaced, oldest first; their history stays readable.
+        phi: what may be spent on rows as asked before tables are bought, as a part of the tables'
+            price.
+        capacity: most records that it may ever have, as its owner declared; the time of an answer
+            follows from it, not from their number. None if nobody did.
+        measure: what is measured for a question that does not say: `only_this`, or `auto`, which
+            may buy tables that later questions use too.
         version: of the history.
         worker_alive: whether a worker can measure now.
-        periods: which periods have their data, where data arrive over time; None where all have.
+        unit: what is protected of a person, for a domain with periods; else None.
+        periods: where data arrive over time: only sealed periods are counted; else None.
+        time: the attribute that the owner calls the time, where all data are there: every table
+            tells its values apart. Else None.
     """
 
     name: str
@@ -372,8 +390,8 @@ class LedgerReport:
 
     Args:
         remaining_nano: the amount that this dataset may still spend under the limit.
-        loss_nano: the largest loss of a cell in the asked set (a sound upper bound).
-        by_value: for the asked attribute, the largest loss over the cells of each value.
+        loss_nano: largest loss of a cell in the asked set, in epsilon; a sound upper bound.
+        by_value: for the asked attribute: the largest loss over the cells of each value.
     """
 
     limit_nano: int

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Literal
 
 from qserver.errors import InputError, StoreError
 from qserver.query.linear import LinearQuery, query_from_document
 from qserver.query.partition import ProductPartition
+from qserver.records.codec import By, as_, plain, read
 
 NANO = 10**9
 
@@ -28,7 +30,7 @@ class Charge:
     """
 
     row: LinearQuery
-    alpha_nano: int
+    alpha_nano: int = field(metadata=as_("alpha"))
     job: str
 
     def __post_init__(self) -> None:
@@ -45,7 +47,7 @@ class OpaqueCharge:
         job: the job that pays, or the cause of the charge.
     """
 
-    epsilon_nano: int
+    epsilon_nano: int = field(metadata=as_("epsilon"))
     job: str
 
     def __post_init__(self) -> None:
@@ -64,8 +66,8 @@ class TableCharge:
         job: the job that pays.
     """
 
-    partition: ProductPartition
-    alpha_nano: int
+    partition: ProductPartition = field(metadata=as_("table"))
+    alpha_nano: int = field(metadata=as_("alpha"))
     paid: tuple[tuple[int, int], ...]
     job: str
 
@@ -100,30 +102,33 @@ def charge_json(charge: AnyCharge, *, snapshot: str, at: int) -> str:
         snapshot: the snapshot whose cells lose.
         at: Unix time in whole seconds, far coarser than any measurement.
     """
-    plain: dict[str, Any] = {"snapshot": snapshot, "job": charge.job, "at": at}
-    if isinstance(charge, Charge):
-        plain |= {"row": charge.row.to_document(), "alpha": charge.alpha_nano}
-    elif isinstance(charge, TableCharge):
-        plain |= {"table": charge.partition.to_document(), "alpha": charge.alpha_nano}
-        plain["paid"] = [list(p) for p in charge.paid]
-    else:
-        plain |= {"epsilon": charge.epsilon_nano}
-    return json.dumps(plain)
+    return json.dumps({"snapshot": snapshot, "job": charge.job, "at": at} | plain(charge))
+
+
+@lru_cache(maxsize=64)
+def on_domain(sizes: tuple[int, ...], *, is_known: bool = False) -> By:
+    """How rows and partitions of a domain are read.
+
+    Args:
+        sizes: number of values per attribute.
+        is_known: whether they were read before; then a row is read when it is needed.
+    """
+    row = LinearQuery.later if is_known else query_from_document
+    return {
+        LinearQuery: partial(row, sizes),
+        ProductPartition: partial(ProductPartition.from_document, sizes),
+    }
 
 
 def charge_from_json(text: str, *, snapshot: str, sizes: Sequence[int]) -> AnyCharge | None:
     """The charge in `text`; None for one that loads another snapshot."""
-    plain = json.loads(text)
-    if plain["snapshot"] != snapshot:
+    found = json.loads(text)
+    if found["snapshot"] != snapshot:
         return None
-    job = plain["job"]
-    if "epsilon" in plain:
-        return OpaqueCharge(plain["epsilon"], job)
-    if "table" in plain:
-        partition = ProductPartition.from_document(sizes, plain["table"])
-        paid = tuple((int(cell), int(nano)) for cell, nano in plain["paid"])
-        return TableCharge(partition, plain["alpha"], paid, job)
-    return Charge(query_from_document(sizes, plain["row"]), plain["alpha"], job)
+    by = on_domain(tuple(sizes))
+    if "row" in found:
+        return read(Charge, found, by)
+    return read(TableCharge, found, by) if "table" in found else read(OpaqueCharge, found)
 
 
 @dataclass(frozen=True)
@@ -174,13 +179,9 @@ class Standing:
         most = self.limit_nano if guard_nano is None else min(self.limit_nano, guard_nano)
         return max(self.share_nano, most - self.lost_nano + self.share_nano)
 
-    def to_plain(self) -> dict[str, int]:
-        """Plain JSON values."""
-        return asdict(self)
-
     @classmethod
     def from_plain(cls, plain: Mapping[str, int]) -> Standing:
-        """The standing that `to_plain` wrote, in this version or in one that kept cohorts."""
+        """The standing that this version wrote, or one that kept cohorts."""
         if "cohort_nano" in plain:
             lost = plain["spent_nano"] - plain["lineage_nano"] + plain["cohort_nano"]
             return cls(plain["limit_nano"], plain["spent_nano"], lost, plain["share_nano"])

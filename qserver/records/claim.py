@@ -46,6 +46,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.query.structured import parse_query
 from qserver.records.charge import NANO
+from qserver.records.statement import ClaimStatus
 
 MIN_CAP, MAX_CAP = 1e-6, 1 - 1e-6
 _DIGITS = 40
@@ -169,6 +170,10 @@ class Claim:
         """
         return _row(self.query, domain)
 
+    def status(self, known: float) -> ClaimStatus:
+        """What a dataset shows of it, where it can be known so well now."""
+        return ClaimStatus(self.name, self.query_document, float(self.exact_width), self.p, known)
+
     def to_plain(self) -> dict[str, Any]:
         """Plain JSON values, as an owner writes them."""
         plain = {"name": self.name, "query": self.query_document}
@@ -250,26 +255,3 @@ def known_within(loss_nano: Fraction | int, *, spacing: Fraction, width: Fractio
         return 0.0
     found = float(share)
     return found if Decimal(found) >= share else nextafter(found, inf)
-
-
-@dataclass(frozen=True)
-class ClaimStatus:
-    """A dataset's claim, and how well it can be known now.
-
-    Args:
-        query: as a question over HTTP has it.
-        width: of the interval, in the query's unit.
-        p: most probability at which the query may be known to lie within such an interval.
-        known: most probability at which it can be known so now.
-    """
-
-    name: str
-    query: Mapping[str, Any]
-    width: float
-    p: float
-    known: float
-
-    @classmethod
-    def of(cls, claim: Claim, known: float) -> ClaimStatus:
-        """The face of a claim."""
-        return cls(claim.name, claim.query_document, float(claim.exact_width), claim.p, known)

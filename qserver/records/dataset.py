@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -13,6 +13,7 @@ from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.requirement import DEFAULT_PHI, Measure, measure_of
 from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
+from qserver.records.codec import ALWAYS, as_, plain, read
 from qserver.records.people import check_together
 from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
 
@@ -64,18 +65,18 @@ class DatasetMeta:
     name: str
     population: str
     snapshot: str
-    domain: Domain
+    domain: Domain = field(metadata=as_(last=3))
     relation: Relation
     records_per_person: int
     records_verified: bool
-    phi: float = DEFAULT_PHI
-    disclosure_cap: float | None = None
-    disjoint_from: tuple[str, ...] = ()
+    phi: float = field(default=DEFAULT_PHI, metadata=ALWAYS)
+    disclosure_cap: float | None = field(default=None, metadata=ALWAYS)
+    disjoint_from: tuple[str, ...] = field(default=(), metadata=ALWAYS)
     capacity: int | None = None
     measure: Measure = "auto"
     demand_of: tuple[tuple[str, int], ...] = ()
-    claims: tuple[Claim, ...] = ()
-    unit: Unit = THE_PERSON
+    claims: tuple[Claim, ...] = field(default=(), metadata=as_(last=1))
+    unit: Unit = field(default=THE_PERSON, metadata=as_(last=2))
     growth: Growth | None = None
     time: str = ""
 
@@ -183,25 +184,7 @@ class DatasetMeta:
 
     def to_json(self) -> str:
         """The facts as JSON text."""
-        apart = ("domain", "claims", "unit")
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
-        if self.capacity is None:
-            del plain["capacity"]  # as earlier versions wrote it
-        if self.measure == "auto":
-            del plain["measure"]  # likewise
-        if not self.demand_of:
-            del plain["demand_of"]  # likewise
-        if self.growth is None:
-            del plain["growth"]  # likewise
-        else:
-            plain["growth"] = asdict(self.growth)
-        if not self.time:
-            del plain["time"]  # likewise
-        if self.claims:
-            plain["claims"] = [claim.to_plain() for claim in self.claims]
-        if unit := self.unit.to_plain():
-            plain["unit"] = unit
-        return json.dumps({**plain, "domain": self.domain_document})
+        return json.dumps(plain(self, {Domain: lambda _: self.domain_document}))
 
     @classmethod
     def from_json(cls, text: str) -> DatasetMeta:
@@ -211,21 +194,7 @@ class DatasetMeta:
 
 @lru_cache(maxsize=256)
 def _from_json(text: str) -> DatasetMeta:
-    plain = json.loads(text)
-    domain = domain_from_document(plain.pop("domain"))
-    disjoint_from = tuple(plain.pop("disjoint_from", ()))
-    demand_of = tuple((snapshot, int(n)) for snapshot, n in plain.pop("demand_of", ()))
-    claims = claims_from_plain(plain.pop("claims", []))
-    unit = Unit.from_plain(plain.pop("unit", {}))
-    growth = plain.pop("growth", None)
+    found = json.loads(text)
+    found["claims"] = claims_from_plain(found.get("claims", []))
     # Earlier versions kept cohorts and lineages, which charged too little: they are no pairs.
-    known = {f.name: plain[f.name] for f in fields(DatasetMeta) if f.name in plain}
-    return DatasetMeta(
-        domain=domain,
-        disjoint_from=disjoint_from,
-        demand_of=demand_of,
-        claims=claims,
-        unit=unit,
-        growth=None if growth is None else Growth(**growth),
-        **known,
-    )
+    return read(DatasetMeta, found, {Domain: domain_from_document, Claim: lambda claim: claim})

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
-from qserver.query.linear import LinearQuery, query_from_document
+from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Measure, measure_of
+from qserver.records.charge import on_domain
+from qserver.records.codec import as_, plain, read
 
 Base = tuple[tuple[tuple[tuple[int, int], ...], float], ...]
 """Blocks with their alphas in epsilon per record. A block gives the number of parts, with phantoms,
@@ -31,6 +33,8 @@ class FittedBase:
         is_finest: whether blocks could have the finest levels that there were; None where it was
             not written down, as in version 1.
     """
+
+    as_list: ClassVar = True
 
     octave: int
     depth: int
@@ -57,7 +61,7 @@ class PaidQuestion:
     half_width: float
     confidence: float
     kind: str
-    price_nano: int
+    price_nano: int = field(metadata=as_("price"))
     bases: tuple[FittedBase, ...] = ()
     measure: Measure = "auto"
 
@@ -76,18 +80,7 @@ class PaidQuestion:
 
     def to_json(self) -> str:
         """The question as JSON text; floats survive exactly."""
-        plain: dict[str, Any] = {
-            "row": self.row.to_document(),
-            "half_width": self.half_width,
-            "confidence": self.confidence,
-            "kind": self.kind,
-            "price": self.price_nano,
-        }
-        if self.bases:
-            plain["bases"] = [_fitted_document(b) for b in self.bases]
-        if self.measure != "auto":
-            plain["measure"] = self.measure  # earlier versions wrote none
-        return json.dumps(plain)
+        return json.dumps(plain(self))
 
     @classmethod
     def from_json(cls, text: str, sizes: Sequence[int], *, is_known: bool = False) -> PaidQuestion:
@@ -96,33 +89,6 @@ class PaidQuestion:
         Args:
             is_known: whether it was read before; then its row is read when it is needed.
         """
-        plain = json.loads(text)
-        read = LinearQuery.later if is_known else query_from_document
-        return cls(
-            row=read(sizes, plain["row"]),
-            half_width=float(plain["half_width"]),
-            confidence=float(plain["confidence"]),
-            kind=plain["kind"],
-            price_nano=plain["price"],
-            bases=tuple(
-                FittedBase(octave, depth, _base(base), is_finest=finest[0] if finest else None)
-                for octave, depth, base, *finest in plain.get("bases", ())
-            ),
-            measure=measure_of(plain.get("measure", "auto")),
-        )
-
-
-def _fitted_document(fitted: FittedBase) -> list[Any]:
-    finest = [] if fitted.is_finest is None else [fitted.is_finest]
-    return [fitted.octave, fitted.depth, _base_document(fitted.base), *finest]
-
-
-def _base_document(base: Base) -> list[Any]:
-    return [[[list(part) for part in block], alpha] for block, alpha in base]
-
-
-def _base(plain: Sequence[Sequence[Any]]) -> Base:
-    return tuple(
-        (tuple((int(axis), int(n_parts)) for axis, n_parts in block), float(alpha))
-        for block, alpha in plain
-    )
+        found = read(cls, json.loads(text), on_domain(tuple(sizes), is_known=is_known))
+        measure_of(found.measure)
+        return found

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from qserver.errors import InputError
-from qserver.query.linear import LinearQuery, query_from_document
+from qserver.query.linear import LinearQuery
 from qserver.query.partition import ProductPartition
 from qserver.records.charge import OpaqueCharge, check_nano
+from qserver.records.codec import as_
 from qserver.records.history import Measurement, TableMeasurement
 
 
 @dataclass(frozen=True)
 class TableCell:
     """One cell of a measured table: the table's id, and the cell's place in its partition."""
+
+    as_list: ClassVar = True
 
     table: int
     cell: int
@@ -43,10 +45,10 @@ class PlannedRow:
 
     row: LinearQuery
     key: str
-    alpha_nano: int
+    alpha_nano: int = field(metadata=as_("alpha"))
     step: Fraction
     refines: int | None = None
-    old_alpha_nano: int = 0
+    old_alpha_nano: int = field(default=0, metadata=as_("old_alpha", last=1))
     cell: TableCell | None = None
 
     def __post_init__(self) -> None:
@@ -79,42 +81,6 @@ class PlannedRow:
         found = (live.id, live.alpha_nano, live.key, live.step)
         return planned == found and self.row == live.row
 
-    def to_plain(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        plain = {
-            "row": self.row.to_document(),
-            "key": self.key,
-            "alpha": self.alpha_nano,
-            "step": str(self.step),
-        }
-        if self.refines is not None:
-            plain |= {"refines": self.refines}
-        if self.cell is not None:
-            plain |= {"cell": [self.cell.table, self.cell.cell]}
-        if self.old_alpha_nano:
-            plain |= {"old_alpha": self.old_alpha_nano}
-        return plain
-
-    @classmethod
-    def from_plain(
-        cls, plain: Mapping[str, Any], sizes: Sequence[int], *, is_known: bool = False
-    ) -> PlannedRow:
-        """The row that `to_plain` wrote; one without `refines` is a new row.
-
-        Args:
-            is_known: whether it was read before; then the query is read when it is needed.
-        """
-        read = LinearQuery.later if is_known else query_from_document
-        return cls(
-            row=read(sizes, plain["row"]),
-            key=plain["key"],
-            alpha_nano=plain["alpha"],
-            step=Fraction(plain["step"]),
-            refines=plain.get("refines"),
-            old_alpha_nano=plain.get("old_alpha", 0),
-            cell=TableCell(*plain["cell"]) if "cell" in plain else None,
-        )
-
 
 @dataclass(frozen=True)
 class CellSource:
@@ -125,6 +91,8 @@ class CellSource:
         row: id of the row's measurement.
         alpha_nano: of that measurement.
     """
+
+    as_list: ClassVar = True
 
     cell: int
     row: int
@@ -146,11 +114,11 @@ class PlannedTable:
             answer as it is.
     """
 
-    partition: ProductPartition
-    alpha_nano: int
+    partition: ProductPartition = field(metadata=as_("table"))
+    alpha_nano: int = field(metadata=as_("alpha"))
     step: Fraction
     refines: int | None = None
-    old_alpha_nano: int = 0
+    old_alpha_nano: int = field(default=0, metadata=as_("old_alpha"))
     sources: tuple[CellSource, ...] = ()
 
     def __post_init__(self) -> None:
@@ -185,31 +153,6 @@ class PlannedTable:
         """Whether `live` is exactly the table that this one is planned to refine."""
         planned = (self.refines, self.old_alpha_nano, self.key, self.step)
         return planned == (live.id, live.alpha_nano, live.key, live.step)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        plain: dict[str, Any] = {
-            "table": self.partition.to_document(),
-            "alpha": self.alpha_nano,
-            "step": str(self.step),
-        }
-        if self.refines is not None:
-            plain |= {"refines": self.refines, "old_alpha": self.old_alpha_nano}
-        if self.sources:
-            plain["sources"] = [[s.cell, s.row, s.alpha_nano] for s in self.sources]
-        return plain
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], sizes: Sequence[int]) -> PlannedTable:
-        """The table that `to_plain` wrote."""
-        return cls(
-            partition=ProductPartition.from_document(sizes, plain["table"]),
-            alpha_nano=plain["alpha"],
-            step=Fraction(plain["step"]),
-            refines=plain.get("refines"),
-            old_alpha_nano=plain.get("old_alpha", 0),
-            sources=tuple(CellSource(*s) for s in plain.get("sources", ())),
-        )
 
 
 @dataclass(frozen=True)
@@ -250,9 +193,9 @@ class PlanRow:
     """A row that a plan measures or refines.
 
     Args:
-        alpha_nano: 1 / b afterwards, in nano-epsilon.
-        refines: id of the history row that gets less noise, or None for a new row.
-        charge_nano: rise of alpha: the cost for a cell with value 1 in the row.
+        alpha_nano: 1 / scale afterwards, in epsilon per record.
+        refines: id of the history row that is refined; None if new.
+        charge_nano: rise of alpha, which is what the row costs.
     """
 
     terms: list[list[object]]
@@ -269,9 +212,9 @@ class PlanTable:
     Args:
         axes: [axis, stops, part of each run] per attribute that it splits.
         n_cells: number of cells.
-        alpha_nano: 1 / b afterwards, in nano-epsilon.
-        refines: id of the table that gets less noise, or None for a new one.
-        charge_nano: rise of alpha: the cost for a cell.
+        alpha_nano: 1 / scale afterwards, in epsilon per record.
+        refines: id of the table that is refined; None if new.
+        charge_nano: rise of alpha, which is what a cell pays.
     """
 
     axes: list[list[Any]]

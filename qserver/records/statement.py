@@ -1,12 +1,14 @@
-"""What an interval or a probability is a statement of. Frozen and public."""
+"""What an interval, a probability or a claim is a statement of. Frozen and public."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from qserver.query.asking.reading import Method, Prior
+from qserver.query.asking.reading import Method, Prior, reading_text
+from qserver.records.codec import ALWAYS
+from qserver.text import law_text
 
 Law = Literal["posterior", "estimator", "exact"]
 
@@ -18,21 +20,34 @@ class Statement:
     Args:
         law: `posterior`: given the released answers; `estimator`: of the estimate's error, whatever
             the released answers disagree about; `exact`: there is no noise.
-        error: bound on the numerical error of a probability. Intervals are widened by it.
-        disagreements: number of known disagreements among released answers that bear on the query
-            and are counted in.
-        method: how probabilities were computed.
-        step, draws: of the method; None for the others.
-        prior: what was held true beforehand; what is said is then Bayesian, and no frequency.
+        error: bound on the numerical error of a probability; intervals are widened by it.
+        disagreements: known disagreements among released answers that are counted in.
+        method: how probabilities were computed; `auto` where another method was asked for that is
+            too rough under the prior.
+        step: of the lattice of `convolution`, else None.
+        draws: of `monte-carlo`, else None.
+        prior: what was held true beforehand: what is said is then a Bayesian statement, and no
+            frequency. None where there was none, and where an answer that was paid for contradicts
+            it.
     """
 
-    law: Law = "posterior"
-    error: float = 0.0
-    disagreements: int = 0
+    law: Law = field(default="posterior", metadata=ALWAYS)
+    error: float = field(default=0.0, metadata=ALWAYS)
+    disagreements: int = field(default=0, metadata=ALWAYS)
     method: Method = "auto"
     step: float | None = None
     draws: int | None = None
     prior: Prior | None = None
+
+    @property
+    def reading(self) -> str:
+        """How the posterior was read, as a phrase; '' for the exact law without a prior."""
+        return reading_text(self.method, step=self.step, draws=self.draws, prior=self.prior)
+
+    @property
+    def law_said(self) -> str:
+        """The law with its numerical error, as a phrase; '' where nothing disagrees."""
+        return law_text(self.law, error=self.error, disagreements=self.disagreements)
 
 
 EXACT = Statement("exact")
@@ -59,7 +74,7 @@ class Simultaneous:
     """The confidence that all intervals of a workload hold at once, certified.
 
     Args:
-        confidence: lower bound of the chance that all hold, in (0, 1].
+        confidence: certified: at least what was asked.
         method: `union` (by the sum of the chances to miss), `product` (by the product of the
             chances to hold), `sampled` (a bound from random draws, with their chance to be wrong
             counted), `exact` (one interval in effect) or `posterior` (by draws of all numbers
@@ -72,7 +87,20 @@ class Simultaneous:
     method: JointMethod
     attained: float | None = None
 
-    def to_plain(self) -> dict[str, Any]:
-        """As JSON values; earlier versions had no `attained`."""
-        own = {"confidence": self.confidence, "method": self.method}
-        return own if self.attained is None else {**own, "attained": self.attained}
+
+@dataclass(frozen=True)
+class ClaimStatus:
+    """A dataset's claim, and how well it can be known now.
+
+    Args:
+        query: as a question over HTTP has it.
+        width: of the interval that is claimed, in the query's unit.
+        p: with what probability the query may be known to lie within any such interval.
+        known: with what probability it can be known so now, at most.
+    """
+
+    name: str
+    query: Mapping[str, Any]
+    width: float
+    p: float
+    known: float

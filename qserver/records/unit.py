@@ -7,8 +7,7 @@ Two datasets are neighbours if they differ by one unit. A person has at most k r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from qserver.errors import DomainError
@@ -96,23 +95,17 @@ class Unit:
             found += "; in which periods the records are is not protected"
         return found
 
-    def to_plain(self) -> dict[str, str | int]:
-        """Plain JSON values; what is as if nothing had been said is left out."""
-        return {k: v for k, v in asdict(self).items() if v != getattr(THE_PERSON, k)}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, object]) -> Unit:
-        """The unit that `to_plain` wrote."""
-        return cls(**plain)  # type: ignore[arg-type]
-
 
 @dataclass(frozen=True)
 class UnitStatus:
     """The public face of a unit.
 
     Args:
-        records_per_period: m, most records of one person in one period.
-        text: what is protected, in words.
+        protects: `person`: up to `records_per_person` records in all; `person-period`: so many in
+            any one period; `person-unbounded`: up to `records_per_period` in every period.
+        records_per_period: most records of one person in one period.
+        replaced: under `replace-one`: whether a replaced record may be of another period.
+        text: the same in words.
     """
 
     protects: Protects
@@ -134,12 +127,14 @@ class SealedPeriods:
     """Which periods of a dataset have their data now; public.
 
     Args:
-        sealed: how many of the first periods.
+        attribute: the attribute of periods.
+        sealed: how many of its first periods have their data, for good.
         last: the last of them; None before the first.
         declared: periods in all, those to come too.
-        capacity: most records of one period.
-        retired: how many of the first periods have their records erased; answers stay.
-        first_kept: the first period whose records are kept; None where none is erased.
+        capacity: most records of one period; the time of an answer follows from it.
+        retired: of how many of its first periods the records are erased: answers about them stay,
+            and nothing more is measured.
+        first_kept: the first period whose records are kept; None where none are erased.
     """
 
     attribute: str

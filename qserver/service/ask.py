@@ -19,6 +19,7 @@ from qserver.errors import BusyError, NotFoundError, StoreError, StoreNotDurable
 from qserver.query.question import AnyAsked, ModelAsked, Workload
 from qserver.records.account import HERE, Caller
 from qserver.records.answer import Answer, AnyAnswer, JobStatus, ModelAnswer, WorkloadAnswer
+from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
@@ -401,11 +402,11 @@ def digest_of(request: Request) -> str:
         row, requirement = question.row, question.requirement
         parts += [row.key, str(row.multiplier)]
         parts += [repr(requirement.length), repr(requirement.confidence)]
-        if looked := question.looking.to_plain():
+        if looked := plain(question.looking):
             parts.append(looked)
         if question.as_of:
             parts.append({"as_of": question.as_of})
-        if read := question.reading.to_plain():
+        if read := plain(question.reading):
             parts.append({"reading": read})
     if isinstance(request.asked, Workload):
         parts += _of_workload(request.asked)
@@ -421,7 +422,7 @@ def _of_workload(asked: Workload) -> list[object]:
     """What tells apart workloads of the same questions."""
     parts: list[object] = [{"simultaneous": asked.simultaneous}]
     if asked.selected_from is not None:
-        parts.append(asked.selected_from.to_plain())
+        parts.append(plain(asked.selected_from))
     # Answers whose posteriors nobody needs are no answers for who needs them.
     if asked.for_quotients:
         parts.append({"unneeded": list(asked.for_quotients)})

@@ -14,8 +14,8 @@ from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.planning.ways import WayFault
 from qserver.query.domain import Domain
-from qserver.records.claim import ClaimStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.records.statement import ClaimStatus
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Store
 
@@ -111,7 +111,7 @@ class OpenDatasets:
             return ()
         found = self.refresh(name)
         with found.lock:
-            return tuple(ClaimStatus.of(*one) for one in found.replica.known_claims)
+            return tuple(claim.status(known) for claim, known in found.replica.known_claims)
 
     def forget(self, name: str) -> None:
         """Drop what was read of a dataset."""

@@ -53,11 +53,11 @@ class AccountSpending:
     """The cost of one account's charges to a population, in nano-epsilon.
 
     Args:
-        account: '' where there were no accounts.
+        account: empty for what was spent without accounts.
         spent_nano: greatest loss that its own charges cause.
         today_nano: rise of `spent_nano` within the last 24 hours.
         n_charges: number of its charges.
-        last_at: Unix time of the last, in seconds, or None.
+        last_at: Unix time of its last charge, in seconds.
         allowance: its bounds.
     """
 

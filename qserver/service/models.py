@@ -44,8 +44,8 @@ class ModelStatus:
     """A model's public face.
 
     Args:
-        specification: plain JSON.
-        facts: of the model itself, or None where it was not made for this.
+        specification: what the kind made of the request.
+        facts: of the model itself; None in lists.
     """
 
     learnt: ModelAnswer

@@ -47,7 +47,13 @@ from qserver.records.statement import Statement as Law
 
 @dataclass(frozen=True)
 class CellReading:
-    """The intervals of a cell for any choice, for the largest of its column, and for the least."""
+    """The intervals of a cell for any choice, for the largest of its column, and for the least.
+
+    Args:
+        at_once: all hold at once, so for any choice.
+        largest: holds for the one that is the largest of its column.
+        least: holds for the one that is the least of its column.
+    """
 
     at_once: CellInterval
     largest: CellInterval
@@ -63,12 +69,11 @@ class AnsweredCell:
     """A cell with where it comes from: the dearest source of its parts.
 
     Args:
-        consistent: its value by the consistent answers of all questions, where they were asked
-            for and give one.
-        after_looking: the intervals that hold after all numbers were looked at; None where there
-            is one number, where all hold at once, or where the statement names a choice, which
-            the interval of `value` then allows for.
-        statement: what its intervals are statements of; None where nothing is known.
+        consistent: the value by one non-negative table for all cells; None where CONSISTENT was not
+            said, or where the table has no record in the denominator.
+        after_looking: intervals that hold after all numbers were looked at; None for one number,
+            and where `interval` holds at once with all others or allows for a choice already.
+        statement: what the intervals are statements of; None where nothing is known.
     """
 
     value: CellValue
@@ -85,6 +90,7 @@ class StatementAnswer:
     Args:
         cells: per group and column.
         simultaneous: None where that was not asked for.
+        version: version of the history that the answers stand on.
     """
 
     asked: StatementQuestions
@@ -105,16 +111,18 @@ class StatementExplanation:
     """What a statement would cost; nothing was spent.
 
     Args:
-        is_most: whether the price is only the most that the answer costs: averages and quotients
-            are measured as exactly as what is found out on the way lets them need be.
-        most_nano: as of Explanation; where `is_most`, the price.
+        most_nano: most that may be charged: an interval that is longer than asked, since released
+            answers disagree, is refined within it.
         price_apart_nano: sum of the prices of its questions asked one by one; None where there is
-            one question, or was no time.
+            one, or was no time to plan them all.
         known: per group and column what is known at no cost, or None.
+        measure: prices of both choices of what is measured.
         curve: prices of shorter and longer intervals, all by one factor.
-        measure: the prices of both choices of what may be measured.
-        own: the same for the asker's own ledger; None where only the budget bounds it.
-        protected: of whom the price is the loss, in words; None for a domain without periods.
+        own: the asker's own allowance; None where only the budget bounds it.
+        is_most: whether `price` is that of asking all at once, as exactly as the worst case needs:
+            averages and quotients are measured in steps, which nearly always cost far less, and
+            never more.
+        protected: of whom the price is the loss, in words, for a domain with periods; else None.
     """
 
     asked: StatementQuestions
@@ -134,7 +142,8 @@ class StatementExplanation:
 
     @property
     def of_whole_table(self) -> bool:
-        """Whether HAVING, ORDER BY or LIMIT choose among the numbers once they are released."""
+        """Whether HAVING, ORDER BY or LIMIT choose among the numbers once they are released: price
+        and `free` are those of the whole table."""
         return self.asked.statement.shape != PLAIN
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from qserver.errors import NotFoundError, StoreCorruptError, StoreError
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.audit_chain import GENESIS, check_links, digest_of, is_linked
+from qserver.records.codec import plain, read
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement
-from qserver.storage.encoding.jobs import measurements_in_force, model_answer_from_plain
+from qserver.storage.encoding.jobs import measurements_in_force
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, read_meta, reading, sealed, unsealed
 from qserver.storage.keys import Keys
@@ -133,16 +134,16 @@ class ModelRecord:
 
 def model_json(request: Request, answer: ModelAnswer) -> str:
     """JSON text of a model that was learnt on request."""
-    return json.dumps({"request": request.to_json(), "answer": asdict(answer)})
+    return json.dumps({"request": request.to_json(), "answer": plain(answer)})
 
 
 def model_from_json(text: str) -> ModelRecord:
     """The model that `model_json` wrote."""
-    plain = json.loads(text)
-    request, answer = Request.from_json(plain["request"]), plain["answer"]
+    found = json.loads(text)
+    request, answer = Request.from_json(found["request"]), found["answer"]
     if not isinstance(request.asked, ModelAsked):
         raise StoreError("The store's record of a model is of another form.")
-    return ModelRecord(request.asked, model_answer_from_plain(answer), request.by)
+    return ModelRecord(request.asked, read(ModelAnswer, answer), request.by)
 
 
 class ModelStore:

@@ -9,8 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from qserver.answering.order.groups import GroupsAsked, GroupsKnown
-from qserver.answering.order.quantiles import QuantileAsked, QuantileKnown, known_counts, known_laws
+from qserver.answering.order import (
+    GroupsAsked,
+    GroupsKnown,
+    QuantileAsked,
+    QuantileKnown,
+    known_counts,
+    known_laws,
+)
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import next_table, raised

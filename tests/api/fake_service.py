@@ -39,9 +39,9 @@ from qserver.records.answer import (
     WorkloadExplanation,
 )
 from qserver.records.charge import Standing
-from qserver.records.claim import ClaimStatus
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
+from qserver.records.statement import ClaimStatus
 from qserver.records.unit import UnitStatus
 from qserver.service.cells.kept import ReadStatements, StatementKey
 from qserver.service.last_used import LastUsed

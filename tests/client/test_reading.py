@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from qserver.client.results import FromJson, at
+from qserver.client.results import FromJson
+from qserver.records.codec import at
 
 
 @dataclass(frozen=True)

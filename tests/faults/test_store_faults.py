@@ -22,7 +22,7 @@ from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.faults.checks import Books, faults
 from worker.spending.group import ahead
-from worker.spending.group.rehearsal import rehearse
+from worker.spending.group.spends import rehearse
 from worker.spending.loop import Loop
 from worker.spending.spend import Spender
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import qserver
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.kept.making import MAKERS, answers
-from worker.owner.backups.making import back_up
+from worker.owner.backups import back_up
 
 HERE = Path(__file__).parent
 

@@ -17,7 +17,7 @@ from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from tests.kept.making import NEW, answers
-from worker.owner.backups.putting_back import PutBack, put_back
+from worker.owner.backups import PutBack, put_back
 from worker.owner.checks.audit import examine
 from worker.private.registry import Registry
 

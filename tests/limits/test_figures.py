@@ -18,6 +18,7 @@ from qserver.inference.posterior.posterior import Posterior
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
+from qserver.records.codec import plain
 from qserver.records.plan import PlannedRow
 from tests.worker.books.histories import JournalFile
 from worker.books.accountant import NOT_VERIFIED, Accountant
@@ -70,7 +71,7 @@ def test_on_a_wide_domain_the_books_may_give_up(tmp_path: Path) -> None:
     plan = {
         "job": "j",
         "request": json.dumps({"snapshot": "s", "sizes": sizes}),
-        "rows": [row.to_plain() for row in rows],
+        "rows": [plain(row) for row in rows],
         "tables": [],
         "after": {"share_nano": sum(row.alpha_nano for row in rows) // 2, "spent_nano": 10**9},
     }

@@ -47,8 +47,7 @@ from tests.privacy.scan import (
     text_secret,
 )
 from worker.journal.records import Attached
-from worker.owner.backups.archive import extract
-from worker.owner.backups.making import back_up
+from worker.owner.backups import back_up, extract
 from worker.owner.checks.audit import examine
 
 pytestmark = [

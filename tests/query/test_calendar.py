@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import DomainError, QueryError
-from qserver.query.calendar.ends import range_between, range_from, range_up_to
+from qserver.query.calendar.sealed import range_between, range_from, range_up_to
 from qserver.query.calendar.units import (
     EXAMPLES,
     UNITS,

@@ -10,7 +10,8 @@ import pytest
 
 from qserver.errors import InputError
 from qserver.query.partition import product_partition
-from qserver.records.charge import TableCharge
+from qserver.records.charge import TableCharge, on_domain
+from qserver.records.codec import plain, read
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
@@ -84,13 +85,13 @@ def test_a_table_is_refined_by_the_same_table_with_less_noise_only(event: AnyMea
     ],
 )
 def test_a_planned_table_comes_back_from_json(plan: PlannedTable) -> None:
-    assert PlannedTable.from_plain(json.loads(json.dumps(plan.to_plain())), SIZES) == plan
+    assert read(PlannedTable, json.loads(json.dumps(plain(plan))), on_domain(SIZES)) == plan
 
 
 @pytest.mark.parametrize("refines", [None, 5])
 def test_a_row_that_continues_from_a_cell_comes_back_from_json(refines: int | None) -> None:
     row = PlannedRow(ROW, "k", 300, STEP, refines, 100, TableCell(1, 1))
-    assert PlannedRow.from_plain(json.loads(json.dumps(row.to_plain())), SIZES) == row
+    assert read(PlannedRow, json.loads(json.dumps(plain(row))), on_domain(SIZES)) == row
     assert row.charge_nano == 200
 
 

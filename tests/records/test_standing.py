@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from qserver.errors import StoreError
 from qserver.ledger.population import Pair, PopulationLoss
 from qserver.records.charge import Standing
+from qserver.records.codec import plain
 
 pytestmark = [
     pytest.mark.promise(
@@ -69,4 +70,4 @@ def test_a_standing_with_cohorts_is_read_as_what_its_people_had_lost() -> None:
     """Jobs that an earlier version had charged are still settled."""
     old = {"limit_nano": 9, "spent_nano": 7, "lineage_nano": 5, "cohort_nano": 3, "share_nano": 2}
     assert Standing.from_plain(old) == Standing(9, 7, 5, 2)
-    assert Standing.from_plain(Standing(9, 7, 5, 2).to_plain()) == Standing(9, 7, 5, 2)
+    assert Standing.from_plain(plain(Standing(9, 7, 5, 2))) == Standing(9, 7, 5, 2)

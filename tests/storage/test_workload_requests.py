@@ -16,6 +16,7 @@ from qserver.query.question import MAX_QUESTIONS, MAX_TERMS, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import Standing
+from qserver.records.codec import plain
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
 from qserver.records.statement import Simultaneous
@@ -102,7 +103,7 @@ def test_what_servers_without_workloads_or_accounts_wrote_is_read() -> None:
     plan = {
         "job": "j",
         "request": json.dumps(old),
-        "rows": [PlannedRow(FIRST, "f", 9, Fraction(1, 4)).to_plain()],
+        "rows": [plain(PlannedRow(FIRST, "f", 9, Fraction(1, 4)))],
         "before": asdict(BEFORE),
         "after": asdict(AFTER),
         "n_history": 3,

@@ -33,6 +33,8 @@ from numpy.typing import NDArray
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
 from worker.coding.names import (
+    Codes,
+    ColumnCodes,
     as_read,
     is_number,
     kind_read,
@@ -44,7 +46,6 @@ from worker.coding.names import (
     words_of,
 )
 from worker.coding.tally import Tally
-from worker.coding.values import Codes, ColumnCodes
 from worker.coding.width import code_dtype
 from worker.sources.source import Days, no_values_in_errors
 

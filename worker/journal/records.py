@@ -11,18 +11,18 @@ JournalError.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from qserver.errors import JournalError
 from qserver.ledger.population import pair
 from qserver.query.requirement import MEASURES
+from qserver.records.codec import plain, read
 
 _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
 
@@ -215,7 +215,6 @@ LaterWord = LimitRaised | DeclaredDisjoint | MeasureSet | ClaimsSet
 SCHEMA_VERSION = 1
 GENESIS = bytes(32)
 """The digest before the first line."""
-_LATER = ("books", "charges_digest", "replay", "chained", "head")
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 
 
@@ -498,61 +497,15 @@ def read_line(text: bytes, *, sequence: int, previous: bytes) -> JournalLine:
 
 
 def _record(kind: str, fields: dict[str, object]) -> Record:
-    values = dict(fields)
-    if "records" in values:
-        members = _objects(values["records"])
-        values["records"] = tuple(_record(one["kind"], one["fields"]) for one in members)  # type: ignore[arg-type]
-    if "charges" in values:
-        values["charges"] = tuple(_charge(entry) for entry in _objects(values["charges"]))
-    if "pairs" in values:
-        values["pairs"] = tuple(map(tuple, values["pairs"]))  # type: ignore[call-overload]
-    if "rows" in values:
-        values["rows"] = tuple(_released_row(entry) for entry in _objects(values["rows"]))
-    return _KINDS[kind](**values)  # type: ignore[arg-type]  # each class checks its fields
-
-
-def _charge(entry: dict[str, object]) -> ChargeLine:
-    return ChargeLine(**entry)  # type: ignore[arg-type]
-
-
-def _released_row(entry: dict[str, object]) -> ReleasedRow:
-    indices = entry["indices"]
-    if not isinstance(indices, list):
-        reject("indices", "be a list")
-    alpha = entry.get("alpha_nano", 0)
-    return ReleasedRow(entry["row"], tuple(indices), alpha)  # type: ignore[arg-type]
-
-
-def _objects(value: object) -> list[dict[str, object]]:
-    if not isinstance(value, list):
-        reject("records, rows and charges", "be lists")
-    return value
+    if kind != "group":
+        return read(_KINDS[kind], fields)
+    members: Any = fields["records"]
+    return Group(tuple(_record(one["kind"], one["fields"]) for one in members))  # type: ignore[misc]
 
 
 def _named(record: Record) -> dict[str, object]:
-    return {"fields": _plain(record), "kind": _NAMES[type(record)]}
-
-
-def _plain(record: Record) -> dict[str, object]:
-    if isinstance(record, Group):
-        return {"records": [_named(one) for one in record.records]}
-    names = [item.name for item in dataclasses.fields(record)]
-    plain = {name: _plain_value(getattr(record, name)) for name in names}
-    if isinstance(record, HistoryChained):
-        return plain
-    # Older lines lack these fields and must be written as they were.
-    return {k: v for k, v in plain.items() if k not in _LATER or v != ""}
-
-
-def _plain_value(value: object) -> object:
-    if isinstance(value, tuple):
-        return [_plain_value(member) for member in value]
-    if isinstance(value, ChargeLine | ReleasedRow):
-        names = [item.name for item in dataclasses.fields(value)]
-        plain = {name: _plain_value(getattr(value, name)) for name in names}
-        # Most rows have none, and older lines must be written as they were.
-        return {k: v for k, v in plain.items() if k != "alpha_nano" or v != 0}
-    return dict(value) if isinstance(value, Mapping) else value
+    members = plain(record, dict.fromkeys(_NAMES, _named) if type(record) is Group else {})
+    return {"fields": members, "kind": _NAMES[type(record)]}
 
 
 def canonical(document: object) -> bytes:

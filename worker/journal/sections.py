@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from qserver.errors import FencedError, JournalError
 from qserver.records.audit_chain import relinked
+from qserver.records.codec import as_, plain, read
 from qserver.storage.encoding.requests import Reservation, events_of
 from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import (
@@ -80,25 +81,19 @@ class Replay:
             without a sample, and in older lines.
     """
 
-    reservation: Reservation
+    reservation: Reservation = field(metadata=as_("plan"))
     charges: tuple[str, ...]
     changes: tuple[str, ...]
     nominal_nano: int = 0
 
     def to_json(self) -> str:
         """The replay as JSON text."""
-        plan = self.reservation.to_json()
-        plain = {"plan": plan, "charges": list(self.charges), "changes": list(self.changes)}
-        nominal = {"nominal_nano": self.nominal_nano} if self.nominal_nano else {}
-        return json.dumps(plain | nominal)
+        return json.dumps(plain(self, {Reservation: Reservation.to_json}))
 
     @classmethod
     def from_json(cls, text: str) -> Replay:
         """The replay that `to_json` wrote."""
-        plain = json.loads(text)
-        reservation = Reservation.from_json(plain["plan"])
-        charges, changes = tuple(plain["charges"]), tuple(plain["changes"])
-        return cls(reservation, charges, changes, plain.get("nominal_nano", 0))
+        return read(cls, json.loads(text), {Reservation: Reservation.from_json})
 
 
 @dataclass(frozen=True)

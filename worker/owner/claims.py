@@ -15,12 +15,12 @@ from qserver.errors import ConfigError
 from qserver.ledger.claims import ClaimBounds, claimed_queries
 from qserver.records.claim import (
     Claim,
-    ClaimStatus,
     claims_from_json,
     claims_from_plain,
     claims_json,
 )
 from qserver.records.dataset import DatasetMeta
+from qserver.records.statement import ClaimStatus
 from qserver.storage.store import Store
 from worker.journal.records import ClaimsSet
 from worker.journal.state import JournalState
@@ -98,7 +98,7 @@ def claims_of(name: str, *, settings: Settings) -> ClaimsNow:
     reader = Store.open(settings, role="worker-reader")
     replica = Replica(reader.meta(name), settings, shown_only=False)
     replica.refresh(reader)
-    return ClaimsNow(name, tuple(ClaimStatus.of(*one) for one in replica.known_claims))
+    return ClaimsNow(name, tuple(claim.status(known) for claim, known in replica.known_claims))
 
 
 def set_claims(

@@ -21,17 +21,16 @@ class ModelExplanation:
     Args:
         kind: `free` (history suffices) or `blocks` (tables).
         price_nano: rise of the ledger, in nano-epsilon.
-        sample_nano: the part of the price for a sample that is looked at first; None without a
-            sample. With one, each table has the greatest alpha that it may get.
+        sample_nano: what of the price is for the sample of `arxiv` and `icml`, else None. With it
+            each table of `plan` has the most that it may get.
         remaining_nano: the budget that is left now.
         affordable: whether the price fits into it.
         tables: the tables that would be measured or refined.
         version: of the history.
-        work: memory and time for measuring and making the model; None if the kind does not say.
-        error: bounds on the errors of its answers, times the number of records; None if the kind
-            gives none.
-        wanted: the expected error of each wanted marginal; none for a network or without a price.
-        own: price and remaining allowance of the asker; None if only the budget bounds it.
+        work: what the model takes in time and memory; None for a network.
+        error: of a network; None where a sample decides on the noise, and of other models.
+        wanted: of each wanted marginal; empty for a network, and where nothing is bought.
+        own: the asker's own allowance; None where only the budget bounds it.
     """
 
     kind: PlanKind

@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import json
 from operator import attrgetter
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AliasChoices,
-    AliasGenerator,
-    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -35,13 +32,27 @@ from qserver.api.bodies.requests import (
     PRICE_POINT_SCHEMA,
     TERMS_SCHEMA,
 )
-from qserver.api.wire import epsilon, wire_integer, wire_value
-from qserver.query.asking.reading import Method, PriorKind
-from qserver.query.looking import Rule
-from qserver.query.requirement import Measure
-from qserver.records.answer import PlanKind, Source
-from qserver.records.statement import Law
-from qserver.records.unit import Protects, Replaced
+from qserver.api.wire import FromNano, RecordBody, wire_integer, wire_value
+from qserver.query.asking.reading import Prior
+from qserver.query.looking import Selection
+from qserver.query.sql.tables.intervals import CellInterval
+from qserver.records.answer import (
+    Answer,
+    BothChoices,
+    DatasetStatus,
+    Explanation,
+    Guard,
+    LedgerReport,
+    Offer,
+    OwnPrice,
+    Probability,
+)
+from qserver.records.charge import Relation
+from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
+from qserver.records.plan import PlanRow, PlanTable
+from qserver.records.statement import ClaimStatus, Statement
+from qserver.records.unit import SealedPeriods, UnitStatus
+from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 
 _OPEN_PAIR: dict[str, Any] = {
     **PRICE_POINT_SCHEMA,
@@ -50,11 +61,6 @@ _OPEN_PAIR: dict[str, Any] = {
 _CLOSED_PAIR = {**PAIR_SCHEMA, "description": "[low, high], both ends rounded outward"}
 _ends = attrgetter("low", "high")
 
-FromNano = Annotated[float, BeforeValidator(epsilon)]
-"""Epsilon without a bound or a description of its kind; records have it in nano-epsilon."""
-Epsilon = Annotated[
-    float, Field(description="in epsilon, a multiple of 1e-9", ge=0), BeforeValidator(epsilon)
-]
 AsOf = Annotated[
     str | None,
     BeforeValidator(lambda period: period or None),
@@ -73,172 +79,63 @@ OpenInterval = Annotated[
     tuple[float | None, float | None], BeforeValidator(_ends), WithJsonSchema(_OPEN_PAIR)
 ]
 Interval = Annotated[tuple[float, float], WithJsonSchema(_CLOSED_PAIR)]
+RecordBody.bodies[CellInterval] = OpenInterval
 
 
-def _of_epsilon(name: str) -> AliasChoices:
-    return AliasChoices(name, f"{name}_nano")
-
-
-class RecordBody(BaseModel):
-    """A body whose fields are read from the attributes of a record.
-
-    A field `name` is read from `name`, or else from `name_nano`. A field that is called otherwise
-    in the record says so by its `validation_alias`.
-    """
-
-    model_config = ConfigDict(
-        from_attributes=True, alias_generator=AliasGenerator(validation_alias=_of_epsilon)
-    )
-
-    @classmethod
-    def of(cls, record: object, **more: object) -> Self:
-        """The record as JSON has it.
-
-        Args:
-            more: fields that the record lacks.
-        """
-        return cls.model_validate(_Joined(record, more) if more else record)
-
-
-class _Joined:
-    """A record with further attributes."""
-
-    def __init__(self, record: object, more: dict[str, object]) -> None:
-        self._record = record
-        vars(self).update(more)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._record, name)
-
-
-_LAW = (
-    "`posterior`: given the released answers; `estimator`: of the estimate's error, whatever the "
-    "released answers disagree about; `exact`: there is no noise"
-)
-
-
-class OfferBody(RecordBody):
+class OfferBody(RecordBody, record=Offer, shows="interval confidence free_length law"):
     """What history says at no cost."""
 
     interval: Interval
-    confidence: float
-    free_length: float = Field(
-        description="from this length on the question is free; it is that of the `interval` but "
-        "where released answers disagree, and after a choice"
-    )
-    law: Law = Field(description=_LAW)
 
 
-class SelectionBody(RecordBody):
+class SelectionBody(RecordBody, record=Selection, shows="m rule first"):
     """A choice among released numbers that were looked at."""
 
-    m: int = Field(description="how many numbers were looked at")
-    rule: Rule
-    first: int = Field(description="how many are reported")
 
-
-class PriorBody(RecordBody):
+class PriorBody(RecordBody, record=Prior, shows="kind low high"):
     """What was held true of the answer beforehand; what is said is then Bayesian."""
 
-    kind: PriorKind
-    low: float | None = Field(description="null where there is no lower end")
-    high: float | None = Field(description="null where there is no upper end")
 
-
-class StatementBody(RecordBody):
+class StatementBody(
+    RecordBody, record=Statement, shows="law error disagreements method step draws prior"
+):
     """The law behind an interval or a probability."""
 
-    law: Law = Field(description=_LAW)
-    error: float = Field(
-        description="bound on the numerical error of a probability; intervals are widened by it",
-        ge=0,
-    )
-    disagreements: int = Field(
-        description="known disagreements among released answers that are counted in", ge=0
-    )
-    method: Method = Field(
-        description="how probabilities were computed; `auto` where another method was asked for "
-        "that is too rough under the prior"
-    )
-    step: float | None = Field(description="of the lattice of `convolution`, else null")
-    draws: int | None = Field(description="of `monte-carlo`, else null")
-    prior: PriorBody | None = Field(
-        description="what was held true beforehand: what is said is then a Bayesian statement, "
-        "and no frequency. null where there was none, and where an answer that was paid for "
-        "contradicts it"
-    )
+    error: Annotated[float, Field(ge=0)]
+    disagreements: Annotated[int, Field(ge=0)]
 
 
-class AnswerBody(RecordBody):
+class AnswerBody(
+    RecordBody,
+    record=Answer,
+    shows="estimate interval confidence confidence_attained source epsilon_charged=charged_nano "
+    "epsilon_remaining=remaining_nano evidence weights version selected_from statement "
+    "epsilon_rest=rest_nano as_of remarks",
+):
     """An estimate with its credible interval, what it cost and what is left."""
 
-    estimate: float = Field(description="the best unbiased estimate, in the query's units")
     interval: Interval
-    confidence: float = Field(description="as asked")
-    confidence_attained: float = Field(
-        description="the probability of the best interval of the asked length, rounded down"
-    )
-    source: Source = Field(
-        description="`history`: nothing was spent; `measured`; `refined`: an earlier row was "
-        "released again with less noise, for the difference; `exact`: zero on every record"
-    )
-    epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
-    epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
-    evidence: list[int] = Field(description="ids of the history's rows and tables used")
-    weights: str = Field(
-        description="how the estimate's weights were found: direct, planned, stored, blue, tail, "
-        "blocks, exact, independent"
-    )
-    version: int = Field(description="version of the history that the answer stands on")
-    selected_from: SelectionBody | None = Field(
-        description="the choice that the interval allows for; null where it holds by itself"
-    )
-    statement: StatementBody = Field(description="what the interval is a statement of")
-    epsilon_rest: Epsilon | None = Field(
-        validation_alias="rest_nano",
-        description="where released answers disagree so much that the interval is longer than "
-        "asked: the price of an `independent` one of the asked length; else null",
-    )
     as_of: AsOf
-    remarks: list[str] = Field(
-        description="what to know of it, a sentence each: that it is longer than asked, or counts "
-        "records with missing values; of a workload they stand beside its answers"
-    )
 
 
-class ProbabilityBody(RecordBody):
+class ProbabilityBody(RecordBody, record=Probability, shows="probability version statement"):
     """A posterior probability from history alone."""
 
-    probability: float = Field(ge=0, le=1)
-    version: int
-    statement: StatementBody
+    probability: Annotated[float, Field(ge=0, le=1)]
 
 
-class HistoryRowBody(RecordBody):
+class HistoryRowBody(RecordBody, record=HistoryRow, shows="id terms key value scale alpha step"):
     """A released row."""
 
-    id: int
     terms: Terms
-    key: str
-    value: float = Field(description="the noisy answer that was released, in records")
-    scale: float = Field(description="b of its Laplace noise, in records")
-    alpha: Epsilon
-    step: str = Field(description="lattice step of the noise, an exact fraction")
 
 
-class HistoryTableBody(RecordBody):
+class HistoryTableBody(
+    RecordBody, record=HistoryTable, shows="id table=axes n_cells key scale alpha step values"
+):
     """A released table; `values` is null in a list."""
 
-    id: int
-    table: Axes = Field(validation_alias="axes")
-    n_cells: int
-    key: str
-    scale: float = Field(description="b of each cell's Laplace noise, in records")
-    alpha: Epsilon
-    step: str = Field(description="lattice step of the noise, an exact fraction")
-    values: list[float] | None = Field(
-        description="the noisy answers that were released, in records, cells in row-major order"
-    )
+    table: Axes
 
 
 class ReleasedBody(RootModel[HistoryRowBody | HistoryTableBody]):
@@ -247,12 +144,8 @@ class ReleasedBody(RootModel[HistoryRowBody | HistoryTableBody]):
     model_config = ConfigDict(from_attributes=True)
 
 
-class HistoryBody(RecordBody):
+class HistoryBody(RecordBody, record=HistoryPage, shows="rows version next_after"):
     """Released rows and tables in order; `next_after` is null on the last page."""
-
-    rows: list[HistoryRowBody | HistoryTableBody]
-    version: int
-    next_after: int | None
 
 
 class HealthBody(BaseModel):
@@ -299,208 +192,94 @@ PriceOfFactor = Annotated[
 ]
 
 
-class PlanRowBody(RecordBody):
+class PlanRowBody(RecordBody, record=PlanRow, shows="terms alpha key refines charge"):
     """A row that would be measured, or a row of the history that would be refined."""
 
     terms: Terms
-    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
-    key: str
-    refines: int | None = Field(description="id of the history row that is refined; null if new")
-    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what the row costs")]
 
 
-class PlanTableBody(RecordBody):
+class PlanTableBody(
+    RecordBody, record=PlanTable, shows="table=axes n_cells alpha key refines charge"
+):
     """A table that would be measured, or a table of the history that would be refined."""
 
-    table: Axes = Field(validation_alias="axes")
-    n_cells: int
-    alpha: Annotated[Epsilon, Field(description="1 / scale afterwards, in epsilon per record")]
-    key: str
-    refines: int | None = Field(description="id of the table that is refined; null if new")
-    charge: Annotated[Epsilon, Field(description="rise of alpha, which is what a cell pays")]
+    table: Axes
 
 
-class OwnPriceBody(RecordBody):
+class OwnPriceBody(
+    RecordBody,
+    record=OwnPrice,
+    shows="price affordable more_at spent spent_today=today_nano limit per_day=pace_nano",
+):
     """What the answer would cost the asker's own ledger; a null bound is none of its own."""
 
-    price: Epsilon
-    affordable: bool
-    more_at: int | None = Field(
-        description="Unix time, in seconds, when the pace will let it; null if not by waiting"
-    )
-    spent: Epsilon
-    spent_today: Epsilon = Field(validation_alias="today_nano")
-    limit: Epsilon | None
-    per_day: Epsilon | None = Field(validation_alias="pace_nano")
 
-
-class BothChoicesBody(RecordBody):
+class BothChoicesBody(
+    RecordBody, record=BothChoices, shows="chosen only_this auto buys independent"
+):
     """What both choices of `measure` cost, and what the dearer one is for."""
 
-    chosen: Measure = Field(description="the choice that the other fields are about")
-    only_this: Epsilon = Field(description="price where nothing is measured for later questions")
-    auto: Epsilon = Field(description="price where the planner may buy tables for later ones, too")
-    buys: str = Field(
-        description="the tables of `auto`, which later questions use too, in words; empty for none"
-    )
-    independent: Epsilon | None = Field(
-        validation_alias="independent_nano",
-        description="price of the question with `independent`: fresh noise, combined with nothing; "
-        "null for several questions, and where no noise is fine enough",
-    )
 
-
-MOST = (
-    "most that may be charged: an interval that is longer than asked, since released answers "
-    "disagree, is refined within it"
-)
-PROTECTED = "of whom the price is the loss, in words, for a domain with periods; else null"
-
-
-class ExplanationBody(RecordBody):
+class ExplanationBody(
+    RecordBody,
+    record=Explanation,
+    shows="kind price most remaining affordable plan free curve measure sensitivity "
+    "sensitivity_exact version own protected",
+):
     """What an answer would cost and how it would be found; nothing was spent."""
 
-    kind: PlanKind = Field(
-        description="`free`; `exact`: public; `fresh`: a new measurement alone; `combined`: "
-        "together with history; `refined`: rows of history get less noise; `blocks`: tables that "
-        "will answer later questions too"
-    )
-    price: Epsilon = Field(description="rise of the ledger, in epsilon")
-    most: Epsilon = Field(description=MOST)
-    remaining: Epsilon
-    affordable: bool
-    plan: list[PlanRowBody | PlanTableBody] = Field(description="what would be measured or refined")
-    free: OfferBody | None = Field(
-        description="what history says at no cost, or null: its `interval` by `law`"
-    )
     curve: list[PricePoint] = Field(
         description="[length, price] at the same confidence; a null price is out of reach"
     )
-    measure: BothChoicesBody = Field(description="prices of both choices of what is measured")
-    sensitivity: float
-    sensitivity_exact: bool
-    version: int
-    own: OwnPriceBody | None = Field(
-        description="the asker's own allowance; null where only the budget bounds it"
-    )
-    protected: str | None = Field(description=PROTECTED)
 
 
-class LedgerBody(RecordBody):
+class LedgerBody(
+    RecordBody,
+    record=LedgerReport,
+    shows="limit spent remaining relation n_charges loss by_value",
+):
     """Where the budget went."""
 
-    limit: Epsilon
-    spent: Epsilon
-    remaining: Epsilon
-    relation: Literal["add-remove", "replace-one"]
+    relation: Relation
     n_charges: WideInteger
-    loss: FromNano = Field(
-        description="largest loss of a cell in the asked set, in epsilon; a sound upper bound"
-    )
-    by_value: dict[str, FromNano] | None = Field(
-        description="for the asked attribute: the largest loss over the cells of each value"
-    )
+    loss: FromNano
+    by_value: dict[str, FromNano] | None
 
 
-class GuardBody(RecordBody):
+class GuardBody(RecordBody, record=Guard, shows="cap loss_allowed=allowed_nano loss known binds"):
     """What may be known of a cell."""
 
-    cap: float = Field(description="with what probability the count of a cell may be known")
-    loss_allowed: Epsilon = Field(
-        description="the most that a cell may lose: 2 atanh(cap)", validation_alias="allowed_nano"
-    )
-    loss: Epsilon = Field(description="the most that a cell has lost")
-    known: float = Field(description="with what probability a count may be known now, at most")
-    binds: bool = Field(description="false where the limit is reached first")
 
-
-class ClaimBody(RecordBody):
+class ClaimBody(RecordBody, record=ClaimStatus, shows="name query width p known"):
     """What may be known of a query."""
 
-    name: str
     query: PublicDocument
-    width: float = Field(description="of the interval that is claimed, in the query's unit")
-    p: float = Field(
-        description="with what probability the query may be known to lie within any such interval"
-    )
-    known: float = Field(description="with what probability it can be known so now, at most")
 
 
-class UnitBody(RecordBody):
+class UnitBody(RecordBody, record=UnitStatus, shows="protects records_per_period replaced text"):
     """What is protected of a person, in data with periods."""
 
-    protects: Protects = Field(
-        description="`person`: up to `records_per_person` records in all; `person-period`: so many "
-        "in any one period; `person-unbounded`: up to `records_per_period` in every period"
-    )
-    records_per_period: int = Field(description="most records of one person in one period")
-    replaced: Replaced = Field(
-        description="under `replace-one`: whether a replaced record may be of another period"
-    )
-    text: str = Field(description="the same in words")
 
-
-class PeriodsBody(RecordBody):
+class PeriodsBody(
+    RecordBody,
+    record=SealedPeriods,
+    shows="attribute sealed last declared capacity retired first_kept",
+):
     """Which periods of a dataset have their data."""
 
-    attribute: str = Field(description="the attribute of periods")
-    sealed: int = Field(description="how many of its first periods have their data, for good")
-    last: str | None = Field(description="the last of them; null before the first")
-    declared: int = Field(description="periods in all, those to come too")
-    capacity: int = Field(
-        description="most records of one period; the time of an answer follows from it"
-    )
-    retired: int = Field(
-        description="of how many of its first periods the records are erased: answers about them "
-        "stay, and nothing more is measured"
-    )
-    first_kept: str | None = Field(
-        description="the first period whose records are kept; null where none are erased"
-    )
 
-
-class DatasetSummary(RecordBody):
+class DatasetSummary(
+    RecordBody,
+    record=DatasetStatus,
+    shows="name population snapshot n_cells relation records_per_person records_verified unit "
+    "limit spent remaining guard claims earlier_snapshots phi capacity measure version "
+    "worker_alive periods time",
+):
     """A dataset's guarantee and budget."""
 
-    name: str
-    population: str = Field(description="the people, who own the limit; datasets may share it")
-    snapshot: str = Field(description="random public id of the data as attached")
     n_cells: WideInteger
-    relation: Literal["add-remove", "replace-one"]
-    records_per_person: int
-    records_verified: bool = Field(description="whether attach enforced `records_per_person`")
-    unit: UnitBody | None = Field(
-        description="what is protected of a person, for a domain with periods; else null"
-    )
-    limit: Epsilon
-    spent: Epsilon
-    remaining: Epsilon = Field(description="what this dataset may still spend under the limit")
-    guard: GuardBody | None
-    claims: list[ClaimBody]
-    earlier_snapshots: list[str] = Field(
-        description="snapshots that were replaced, oldest first; their history stays readable"
-    )
-    phi: float = Field(
-        description="what may be spent on rows as asked before tables are bought, as a part of "
-        "the tables' price"
-    )
-    capacity: int | None = Field(
-        description="most records that it may ever have, as its owner declared; the time of an "
-        "answer follows from it, not from their number. Null if nobody did"
-    )
-    measure: Measure = Field(
-        description="what is measured for a question that does not say: `only_this`, or `auto`, "
-        "which may buy tables that later questions use too"
-    )
-    version: int
-    worker_alive: bool
-    periods: PeriodsBody | None = Field(
-        description="where data arrive over time: only sealed periods are counted; else null"
-    )
-    time: Annotated[str | None, BeforeValidator(lambda name: name or None)] = Field(
-        description="the attribute that the owner calls the time, where all data are there: every "
-        "table tells its values apart. Else null"
-    )
+    relation: Relation
+    time: Annotated[str | None, BeforeValidator(lambda name: name or None)]
 
 
 class DatasetBody(DatasetSummary):
@@ -516,38 +295,24 @@ class DatasetsBody(RecordBody):
     next_after: str | None
 
 
-class AuditEntryBody(RecordBody):
+class AuditEntryBody(RecordBody, record=AuditEntry, shows="place digest entry text"):
     """An entry: `digest` is the SHA-256 of `text`, `entry` the same text read as JSON."""
 
-    place: int
-    digest: str
     entry: Annotated[PublicDocument, BeforeValidator(json.loads)] = Field(validation_alias="text")
-    text: str
 
 
-class AuditBody(RecordBody):
+class AuditBody(RecordBody, record=AuditPage, shows="entries next_after"):
     """Entries of an audit log, oldest first; `next_after` is null on the last page."""
 
-    entries: list[AuditEntryBody]
-    next_after: int | None
 
-
-class AccountSpendingBody(RecordBody):
+class AccountSpendingBody(
+    RecordBody,
+    record=AccountSpending,
+    shows="account spent spent_today=today_nano n_charges last_at limit=allowance.limit_nano "
+    "per_day=allowance.pace_nano",
+):
     """What one account spent; a null `limit` or `per_day` is no bound of its own."""
 
-    account: str = Field(description="empty for what was spent without accounts")
-    spent: Epsilon
-    spent_today: Epsilon = Field(validation_alias="today_nano")
-    n_charges: int
-    last_at: int | None = Field(description="Unix time of its last charge, in seconds")
-    limit: Epsilon | None = Field(validation_alias=AliasPath("allowance", "limit_nano"))
-    per_day: Epsilon | None = Field(validation_alias=AliasPath("allowance", "pace_nano"))
 
-
-class SpendingBody(RecordBody):
+class SpendingBody(RecordBody, record=SpendingReport, shows="population limit spent accounts"):
     """Who spent what of a population's budget, the most first."""
-
-    population: str
-    limit: Epsilon
-    spent: Epsilon
-    accounts: list[AccountSpendingBody]

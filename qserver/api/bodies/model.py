@@ -7,27 +7,12 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    AliasPath,
-    BaseModel,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    create_model,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from qserver.answering.models.kinds.kind import ModelKind, RequestField
+from qserver.answering.models.kinds.kind import ModelKind, ModelWork, RequestField, WantedError
 from qserver.answering.models.kinds.registry import KINDS
-from qserver.answering.models.price import Verdict, Would
-from qserver.api.bodies.answers import (
-    AnswerBody,
-    Epsilon,
-    ExplanationBody,
-    OwnPriceBody,
-    PlanTableBody,
-    RecordBody,
-)
+from qserver.answering.models.price import ModelExplanation, Verdict, Would
+from qserver.api.bodies.answers import AnswerBody, ExplanationBody
 from qserver.api.bodies.requests import (
     CONFIDENCE_BOUNDS,
     LENGTH_BOUNDS,
@@ -35,15 +20,25 @@ from qserver.api.bodies.requests import (
     QueryDocument,
     RequestBody,
 )
+from qserver.api.wire import RecordBody
 from qserver.errors import InputError, RequirementError
+from qserver.models.network.error_bounds import ErrorBounds
 from qserver.models.network.structure import Structure
-from qserver.models.tracing.bound import Basis, Game, PrivacyCap, Relation, ReleaseGate
-from qserver.models.tracing.report import AuditRequest, Release, TracingReport
-from qserver.models.tracing.structure_proposal import Audit
+from qserver.models.tracing.bound import (
+    Basis,
+    Game,
+    GateDecision,
+    PrivacyCap,
+    Relation,
+    ReleaseGate,
+)
+from qserver.models.tracing.report import Areas, AuditRequest, Curves, Release, TracingReport
+from qserver.models.tracing.structure_proposal import Audit, Proposal
 from qserver.query.domain import MAX_ATTRIBUTES
 from qserver.query.requirement import Requirement
-from qserver.records.answer import ModelAnswer, PlanKind
+from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
+from qserver.service.models import ModelStatus
 
 MAX_EPSILON = 1e6
 Names = list[str]
@@ -120,31 +115,21 @@ def _schema(field: RequestField) -> WithJsonSchema:
 ModelRequest = model_request(KINDS)
 
 
-class LearntBody(RecordBody):
+class LearntBody(
+    RecordBody,
+    record=ModelAnswer,
+    shows="id kind epsilon_charged=charged_nano epsilon_remaining=remaining_nano tables version",
+):
     """A model that was learnt and what it cost."""
 
-    id: str = Field(description="of the model")
-    kind: str
-    epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
-    epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
-    tables: list[int] = Field(description="ids of the history's tables that it is made from")
-    version: int = Field(description="version of the history that it stands on, for ever")
 
-
-def _learnt(name: str) -> AliasPath:
-    return AliasPath("learnt", name)
-
-
-class ModelBody(RecordBody):
+class ModelBody(
+    RecordBody,
+    record=ModelStatus,
+    shows="id=learnt.id kind=learnt.kind epsilon_charged=learnt.charged_nano tables=learnt.tables "
+    "version=learnt.version specification facts",
+):
     """A model of a dataset."""
-
-    id: str = Field(validation_alias=_learnt("id"))
-    kind: str = Field(validation_alias=_learnt("kind"))
-    epsilon_charged: Epsilon = Field(validation_alias=_learnt("charged_nano"))
-    tables: list[int] = Field(validation_alias=_learnt("tables"))
-    version: int = Field(validation_alias=_learnt("version"))
-    specification: dict[str, Any] = Field(description="what the kind made of the request")
-    facts: dict[str, Any] | None = Field(description="of the model itself; null in lists")
 
 
 class ModelListBody(RecordBody):
@@ -260,85 +245,43 @@ class ModelReplyBody(BaseModel):
         )
 
 
-class ModelWorkBody(RecordBody):
+_Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
+
+
+class ModelWorkBody(RecordBody, record=ModelWork, shows="n_tables n_cells memory_bytes seconds"):
     """What measuring tables and making a model of them takes: from sizes alone, never measured."""
 
-    n_tables: int = Field(description="tables that the model is made from, of history too")
-    n_cells: int = Field(description="cells of these")
-    memory_bytes: int = Field(description="memory of the process that makes the model, roughly")
-    seconds: Annotated[float, AfterValidator(partial(round, ndigits=3))] = Field(
-        description="time of one core, roughly, measuring included"
-    )
+    seconds: _Rounded
 
 
-class ModelErrorBody(RecordBody):
+class ModelErrorBody(
+    RecordBody,
+    record=ErrorBounds,
+    shows="eta width values parameter_least=least parameter_greatest=greatest term_lower=lower "
+    "term_upper=upper",
+):
     """How errors of a network's parameters reach its answers, before anything is bought.
 
     By the noise of the tables alone, for a network whose values are all equally likely. Divided by
     the number of records the errors are probabilities.
     """
 
-    eta: int = Field(description="the most edges at an attribute, and one")
-    width: int | None = Field(
-        description="width of the order of elimination, at least the treewidth; null above 24"
-    )
-    values: int = Field(description="the most values of an attribute")
-    parameter_least: float = Field(
-        description="least standard deviation of a parameter", validation_alias="least"
-    )
-    parameter_greatest: float = Field(
-        description="greatest standard deviation of a parameter", validation_alias="greatest"
-    )
-    term_lower: float = Field(
-        description="theorem 4.1: sqrt(eta - 1) parameter_least (1 / values)^(eta - 2)",
-        validation_alias="lower",
-    )
-    term_upper: float | None = Field(
-        description="theorem 4.2: 2 eta values^width parameter_greatest; null where `width` is",
-        validation_alias="upper",
-    )
 
-
-Deviation = Annotated[float, AfterValidator(partial(round, ndigits=3))]
-
-
-class WantedErrorBody(RecordBody):
+class WantedErrorBody(
+    RecordBody, record=WantedError, shows="attributes n_cells deviation as_wanted tables"
+):
     """How far off a count of a wanted marginal is expected to be, by the noise of all tables."""
 
-    attributes: list[str]
-    n_cells: int
-    deviation: Deviation = Field(description="standard deviation of a count, in records")
-    as_wanted: Deviation = Field(
-        description="the same if every wanted marginal was bought as it is, for the same price"
-    )
-    tables: list[int] = Field(description="places in `plan` of the tables that hold it")
+    deviation: _Rounded
+    as_wanted: _Rounded
 
 
-class ModelExplanationBody(RecordBody):
+class ModelExplanationBody(
+    RecordBody,
+    record=ModelExplanation,
+    shows="kind price sample remaining affordable plan=tables version work error wanted own",
+):
     """What learning a model would cost and which tables it would buy; nothing was spent."""
-
-    kind: PlanKind
-    price: Epsilon
-    sample: Epsilon | None = Field(
-        description="what of the price is for the sample of `arxiv` and `icml`, else null. With it "
-        "each table of `plan` has the most that it may get"
-    )
-    remaining: Epsilon
-    affordable: bool
-    plan: list[PlanTableBody] = Field(validation_alias="tables")
-    version: int
-    work: ModelWorkBody | None = Field(
-        description="what the model takes in time and memory; null for a network"
-    )
-    error: ModelErrorBody | None = Field(
-        description="of a network; null where a sample decides on the noise, and of other models"
-    )
-    wanted: list[WantedErrorBody] = Field(
-        description="of each wanted marginal; empty for a network, and where nothing is bought"
-    )
-    own: OwnPriceBody | None = Field(
-        description="the asker's own allowance; null where only the budget bounds it"
-    )
 
 
 class ModelQuestionPriceBody(BaseModel):
@@ -392,7 +335,6 @@ NETWORK_SCHEMA: dict[str, Any] = {
     ],
 }
 NetworkDocument = Annotated[Any, WithJsonSchema(NETWORK_SCHEMA)]
-_Curve = list[float]
 
 
 class GateFields(RequestBody):
@@ -472,42 +414,20 @@ class ModelAuditRequest(LeakRequest):
         return self.audit_of(structure, relation, gate, n_reference=known)
 
 
-class CapBody(BaseModel):
+class CapBody(RecordBody, record=PrivacyCap, shows="epsilon relation game exponent"):
     """The cap of an epsilon: power <= e^exponent fpr, and 1 - fpr <= e^exponent (1 - power)."""
 
-    epsilon: float
-    relation: Relation
-    game: Game
-    exponent: float
 
-
-class DecisionBody(RecordBody):
+class DecisionBody(RecordBody, record=GateDecision, shows="passes power decided_by reason"):
     """What the gate decided, by which limit, and why."""
 
-    passes: bool
-    power: float
-    decided_by: Literal["bound", "cap", "nothing"]
-    reason: str
 
-
-class AucBody(BaseModel):
+class AucBody(RecordBody, record=Areas, shows="model_bound bound limit cap finite_bound"):
     """Areas under the curves; 1/2 is guessing."""
 
-    model_bound: float = Field(description="of the model's parameters alone")
-    bound: float = Field(description="of what is released")
-    limit: float = Field(description="of the lesser of bound and cap")
-    cap: float | None
-    finite_bound: float | None
 
-
-class CurvesBody(BaseModel):
+class CurvesBody(RecordBody, record=Curves, shows="fpr bound limit cap finite_bound"):
     """The greatest power at each `fpr`."""
-
-    fpr: _Curve
-    bound: _Curve
-    limit: _Curve
-    cap: _Curve | None
-    finite_bound: _Curve | None
 
 
 class EffectBody(BaseModel):
@@ -570,30 +490,15 @@ class StructureRequest(LeakRequest):
         return of
 
 
-class EdgesBody(RecordBody):
+class EdgesBody(RecordBody, record=Structure, shows="variables=names edges"):
     """A structure, as `models` takes it."""
 
-    variables: list[str] = Field(validation_alias="names")
-    edges: list[tuple[str, str]] = Field(description="pairs [parent, child]")
 
-
-class StructureBody(RecordBody):
+class StructureBody(
+    RecordBody,
+    record=Proposal,
+    shows="network=structure score complexity=request.model_complexity "
+    "table_complexity=request.in_tables.count table_complexity_is_exact=request.in_tables.is_exact "
+    "decision",
+):
     """A structure that was proposed, and what an audit says of it."""
-
-    network: EdgesBody = Field(
-        description="without edges where not even that passes the gate",
-        validation_alias="structure",
-    )
-    score: float = Field(description="sum of the scores of its attributes' parents")
-    complexity: int = Field(
-        description="independent parameters of the model",
-        validation_alias=AliasPath("request", "model_complexity"),
-    )
-    table_complexity: int = Field(
-        description="independent numbers in the tables that learning would release",
-        validation_alias=AliasPath("request", "in_tables", "count"),
-    )
-    table_complexity_is_exact: bool = Field(
-        validation_alias=AliasPath("request", "in_tables", "is_exact")
-    )
-    decision: DecisionBody

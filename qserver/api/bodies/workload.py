@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Annotated, Any, Self
 
 from pydantic import (
-    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -16,72 +15,55 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from qserver.api.bodies.answers import (
-    MOST,
-    PROTECTED,
-    AnswerBody,
-    AsOf,
-    BothChoicesBody,
-    Epsilon,
-    Interval,
-    OfferBody,
-    OpenInterval,
-    OwnPriceBody,
-    PlanRowBody,
-    PlanTableBody,
-    PriceOfFactor,
-    RecordBody,
-    SelectionBody,
-    StatementBody,
-)
+from qserver.answering.consistency import ConsistentAnswers
+from qserver.api.bodies.answers import AnswerBody, AsOf, Interval, OpenInterval, PriceOfFactor
 from qserver.api.bodies.model import LearntBody
 from qserver.api.bodies.requests import JSON_REF, AskedAsOf, ChosenMeasure, RequestBody
 from qserver.api.errors import job_problem
+from qserver.api.wire import Epsilon, RecordBody
 from qserver.inference.posterior.choice import table_readings
 from qserver.query.sql.clauses import Exactness
 from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.records.answer import (
     AnyAnswer,
-    JobState,
+    JobStatus,
     ModelAnswer,
-    PlanKind,
-    Source,
     WorkloadAnswer,
+    WorkloadExplanation,
 )
-from qserver.records.statement import JointMethod
-from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
+from qserver.records.statement import Simultaneous
+from qserver.service.statement_answers import (
+    AnsweredCell,
+    AnyStatement,
+    CellReading,
+    StatementAnswer,
+    StatementExplanation,
+)
 
 _ProblemBody = Annotated[dict[str, Any], BeforeValidator(job_problem)]
 _PROBLEM_SCHEMA = WithJsonSchema({"anyOf": [{JSON_REF: "Problem"}, {"type": "null"}]})
 
 
-class SimultaneousBody(RecordBody):
+_Share = Annotated[float, Field(ge=0, le=1)]
+_NotNegative = Annotated[float, Field(ge=0)]
+
+
+class SimultaneousBody(RecordBody, record=Simultaneous, shows="confidence method attained"):
     """That all intervals hold at once."""
 
-    confidence: float = Field(description="certified: at least what was asked", ge=0, le=1)
-    method: JointMethod
-    attained: float | None = Field(
-        default=None,
+    confidence: _Share
+    attained: _Share | None = Field(
+        None,
         description="for `posterior`: the confidence that intervals of the asked lengths hold at "
         "once; null for the others",
-        ge=0,
-        le=1,
     )
 
 
-class ConsistentBody(RecordBody):
+class ConsistentBody(RecordBody, record=ConsistentAnswers, shows="estimates total distance gap"):
     """What one non-negative table answers, as near to the answers as any; no statement of error."""
 
-    estimates: list[float] = Field(description="in the order of the questions")
-    total: int | None = Field(
-        description="records of the table, where their number is public; null where it is not"
-    )
-    distance: float = Field(
-        description="half the sum of squares of what the estimates were moved by, each over the "
-        "scale of its interval",
-        ge=0,
-    )
-    gap: float = Field(description="how much of `distance` is not proven to be needed", ge=0)
+    distance: _NotNegative
+    gap: _NotNegative
 
 
 class ConsistentPriceBody(RecordBody):
@@ -115,31 +97,20 @@ class AfterLookingBody(BaseModel):
         )
 
 
-class WorkloadAnswerBody(RecordBody):
+class WorkloadAnswerBody(
+    RecordBody,
+    record=WorkloadAnswer,
+    shows="answers epsilon_charged=charged_nano epsilon_remaining=remaining_nano simultaneous "
+    "consistent version after_looking epsilon_rest=rest_nano remarks",
+):
     """The answers of a workload in the order of its questions, what they cost, what is left."""
 
-    answers: list[AnswerBody] = Field(
-        description="the first that was not free bears the price of all as its `epsilon_charged`"
-    )
-    epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
-    epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
-    simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
     consistent: ConsistentBody | None = Field(
         description="null where it was not asked for, and in the result of a job"
     )
-    version: int = Field(description="version of the history that the answers stand on")
     after_looking: AfterLookingBody | None = Field(
         description="null for one question, and where all intervals hold at once or allow for a "
         "choice already"
-    )
-    epsilon_rest: Epsilon | None = Field(
-        validation_alias="rest_nano",
-        description="price of `independent` answers in place of all that are longer than asked; "
-        "null where none is, where it is not known, and where all intervals hold at once",
-    )
-    remarks: list[str] = Field(
-        description="what to know of the answers, a sentence each: that some are longer than "
-        "asked, or count records with missing values"
     )
 
     @classmethod
@@ -149,36 +120,18 @@ class WorkloadAnswerBody(RecordBody):
         return super().of(record, after_looking=looked, **more)
 
 
-class WorkloadExplanationBody(RecordBody):
+class WorkloadExplanationBody(
+    RecordBody,
+    record=WorkloadExplanation,
+    shows="kind price most price_apart remaining affordable plan free curve measure simultaneous "
+    "consistent version own protected",
+):
     """What a workload would cost and how it would be found; nothing was spent."""
 
-    kind: PlanKind
-    price: Epsilon
-    most: Epsilon = Field(description=MOST)
-    price_apart: Epsilon | None = Field(
-        description="sum of the prices of the questions asked one by one, each for itself alone on "
-        "the present state; null where there was no time to plan them all"
-    )
-    remaining: Epsilon
-    affordable: bool
-    plan: list[PlanRowBody | PlanTableBody]
-    free: list[OfferBody | None] = Field(
-        description="per question what history says at no cost, by the `law` that it names, or null"
-    )
     curve: list[PriceOfFactor] = Field(
         description="[factor, price] with all lengths times the factor; null is out of reach"
     )
-    measure: BothChoicesBody = Field(
-        description="prices of both choices of what is measured: equal, as a workload buys nothing "
-        "for other questions"
-    )
-    simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
     consistent: ConsistentPriceBody | None = Field(description="null where it was not asked for")
-    version: int
-    own: OwnPriceBody | None = Field(
-        description="the asker's own allowance; null where only the budget bounds it"
-    )
-    protected: str | None = Field(description=PROTECTED)
 
 
 _AnyAnswerBody = AnswerBody | WorkloadAnswerBody | LearntBody
@@ -193,12 +146,9 @@ def answer_body(found: AnyAnswer) -> _AnyAnswerBody:
     return AnswerBody.of(found)
 
 
-class JobBody(RecordBody):
+class JobBody(RecordBody, record=JobStatus, shows="id state dataset result problem"):
     """The state of a job; `result` when done, `problem` when failed."""
 
-    id: str
-    state: JobState
-    dataset: str
     result: Annotated[_AnyAnswerBody, BeforeValidator(answer_body)] | None
     problem: Annotated[_ProblemBody | None, _PROBLEM_SCHEMA]
 
@@ -261,36 +211,19 @@ class BinningBody(BaseModel):
     )
 
 
-class CellReadingBody(RecordBody):
+class CellReadingBody(RecordBody, record=CellReading, shows="at_once largest least"):
     """Intervals of a number that hold after all numbers of its table were looked at."""
 
-    at_once: OpenInterval = Field(description="all hold at once, so for any choice")
-    largest: OpenInterval = Field(description="holds for the one that is the largest of its column")
-    least: OpenInterval = Field(description="holds for the one that is the least of its column")
 
-
-class SqlCellBody(RecordBody):
+class SqlCellBody(
+    RecordBody,
+    record=AnsweredCell,
+    shows="estimate=value.estimate interval=value.interval source consistent binning "
+    "after_looking statement",
+):
     """One number of the table."""
 
-    estimate: float | None = Field(
-        description="null where it is not known: the interval is all that is public of it, or the "
-        "denominator may be zero",
-        validation_alias=AliasPath("value", "estimate"),
-    )
-    interval: OpenInterval = Field(validation_alias=AliasPath("value", "interval"))
-    source: Source
-    consistent: float | None = Field(
-        description="the value by one non-negative table for all cells; null where CONSISTENT was "
-        "not said, or where the table has no record in the denominator"
-    )
     binning: BinningBody | None
-    after_looking: CellReadingBody | None = Field(
-        description="intervals that hold after all numbers were looked at; null for one number, "
-        "and where `interval` holds at once with all others or allows for a choice already"
-    )
-    statement: StatementBody | None = Field(
-        description="what the intervals are statements of; null where nothing is known"
-    )
 
 
 class SqlRowBody(BaseModel):
@@ -306,50 +239,19 @@ class SqlRowBody(BaseModel):
     )
 
 
-def _of_statement(name: str) -> AliasPath:
-    return AliasPath("asked", "statement", name)
-
-
-_CONFIDENCE = AliasPath("asked", "confidence")
-_REMARKS = (
-    "what to know of its numbers, groups and conditions, a sentence each, such as in which month "
-    "weeks count, or that intervals are longer than asked"
-)
-
-
-class SqlTableBody(RecordBody):
+class SqlTableBody(
+    RecordBody,
+    record=StatementAnswer,
+    shows="groups=asked.statement.groups columns=asked.statement.columns rows "
+    "confidence=asked.confidence simultaneous epsilon_charged=charged_nano "
+    "epsilon_remaining=remaining_nano version "
+    "selected_from=asked.statement.clauses.looking.selected_from as_of "
+    "confidences=asked.confidences remarks=asked.statement.remarks order=asked.statement.order",
+):
     """The table that a statement asked for."""
 
-    groups: list[str] = Field(
-        description="what GROUP BY names, by its alias if it has one",
-        validation_alias=_of_statement("groups"),
-    )
-    columns: list[str] = Field(validation_alias=_of_statement("columns"))
     rows: list[SqlRowBody]
-    confidence: float = Field(
-        description="of each interval, or of all where `simultaneous`; the least where columns "
-        "differ",
-        validation_alias=_CONFIDENCE,
-    )
-    simultaneous: SimultaneousBody | None = Field(description="null where it was not asked for")
-    epsilon_charged: Epsilon = Field(validation_alias="charged_nano")
-    epsilon_remaining: Epsilon = Field(validation_alias="remaining_nano")
-    version: int = Field(description="version of the history that the answers stand on")
-    selected_from: SelectionBody | None = Field(
-        description="the choice that the intervals allow for; null where each holds by itself",
-        validation_alias=AliasPath("asked", "statement", "clauses", "looking", "selected_from"),
-    )
     as_of: AsOf
-    confidences: list[float] | None = Field(
-        description="per column, where the text says another CONFIDENCE for some; else null",
-        validation_alias=AliasPath("asked", "confidences"),
-    )
-    remarks: list[str] = Field(description=_REMARKS, validation_alias=_of_statement("remarks"))
-    order: list[int] = Field(
-        description="the items of SELECT in their order, then the rest: indices into `groups` and "
-        "behind them `columns`",
-        validation_alias=_of_statement("order"),
-    )
 
     @classmethod
     def of_answer(cls, found: StatementAnswer) -> Self:
@@ -375,44 +277,18 @@ class SqlKnownBody(RecordBody):
     intervals: list[OpenInterval | None] = Field(description="per column; null: nothing yet")
 
 
-class SqlPriceBody(RecordBody):
+class SqlPriceBody(
+    RecordBody,
+    record=StatementExplanation,
+    shows="groups=asked.statement.groups columns=asked.statement.columns n_questions kind price "
+    "most at_most=is_most price_apart measure remaining affordable free "
+    "confidence=asked.confidence version whole_table=of_whole_table own protected "
+    "remarks=asked.statement.remarks",
+):
     """What a statement would cost; nothing was spent."""
 
-    groups: list[str] = Field(
-        description="what GROUP BY names, by its alias if it has one",
-        validation_alias=_of_statement("groups"),
-    )
-    columns: list[str] = Field(validation_alias=_of_statement("columns"))
     n_questions: int = Field(description="linear queries that answer it")
-    kind: PlanKind
-    price: Epsilon
-    most: Epsilon = Field(description=MOST)
-    at_most: bool = Field(
-        description="whether `price` is that of asking all at once, as exactly as the worst case "
-        "needs: averages and quotients are measured in steps, which nearly always cost far less, "
-        "and never more",
-        validation_alias="is_most",
-    )
-    price_apart: Epsilon | None = Field(
-        description="sum of the prices of its questions asked one by one; null where there is one, "
-        "or was no time to plan them all"
-    )
-    measure: BothChoicesBody = Field(description="prices of both choices of what is measured")
-    remaining: Epsilon
-    affordable: bool
     free: list[SqlKnownBody]
-    confidence: float = Field(validation_alias=_CONFIDENCE)
-    version: int
-    whole_table: bool = Field(
-        description="whether HAVING, ORDER BY or LIMIT choose among the numbers once they are "
-        "released: price and `free` are those of the whole table",
-        validation_alias="of_whole_table",
-    )
-    own: OwnPriceBody | None = Field(
-        description="the asker's own allowance; null where only the budget bounds it"
-    )
-    protected: str | None = Field(description=PROTECTED)
-    remarks: list[str] = Field(description=_REMARKS, validation_alias=_of_statement("remarks"))
 
     @classmethod
     def of_price(cls, found: StatementExplanation) -> Self:

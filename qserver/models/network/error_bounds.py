@@ -30,13 +30,13 @@ class ErrorBounds:
     """The bounds of theorems 4.1 and 4.2 on the error of a sum-product term.
 
     Args:
-        eta: the most edges at a variable, plus one.
-        width: kappa, the width of the least-fill order, which answers use; None above 24, as such
-            products would have too many cells.
-        values: d, the most values of a variable.
-        least, greatest: least and greatest error of a parameter.
-        lower: sqrt(eta - 1) * least * phi^(eta - 2), phi the least parameter.
-        upper: 2 * eta * d^kappa * greatest; None if `width` is None.
+        eta: the most edges at an attribute, and one.
+        width: width of the order of elimination, at least the treewidth; None above 24.
+        values: the most values of an attribute.
+        least: least standard deviation of a parameter.
+        greatest: greatest standard deviation of a parameter.
+        lower: theorem 4.1: sqrt(eta - 1) (1 / values)^(eta - 2) times the least deviation.
+        upper: theorem 4.2: 2 eta values^width times the greatest; None where `width` is.
     """
 
     eta: int

@@ -233,7 +233,7 @@ class IndependentNumbers:
     """The number of independent numbers in tables, or an upper bound of it.
 
     Args:
-        count: the number or the bound.
+        count: independent numbers in the tables that learning would release.
         is_exact: whether `count` is the exact number.
     """
 

@@ -312,7 +312,13 @@ class Curves:
 
 @dataclass(frozen=True)
 class Areas:
-    """Areas under the curves; guessing has 1/2."""
+    """Areas under the curves; guessing has 1/2.
+
+    Args:
+        model_bound: of the model's parameters alone.
+        bound: of what is released.
+        limit: of the lesser of bound and cap.
+    """
 
     model_bound: float
     bound: float

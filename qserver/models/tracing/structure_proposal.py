@@ -66,8 +66,8 @@ class Proposal:
     """A structure and the decision about it.
 
     Args:
-        structure: the structure; if none passes, the one without edges.
-        score: the sum of its scores, by equation 3 of the paper.
+        structure: without edges where not even that passes the gate.
+        score: sum of the scores of its attributes' parents.
         request: the subject of its audit, with the gate.
         decision: the decision of the gate.
     """

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from qserver.errors import InputError
 
@@ -31,15 +31,16 @@ class Prior:
     Args:
         kind: `non-negative`: at least 0; `known-total`: what the public number of records allows;
             `between`: both ends as given.
-        low, high: the ends; None for an open end, and for those that `on` has not found yet.
+        low: None where there is no lower end.
+        high: None where there is no upper end.
 
     Raises:
         InputError: `between` without two finite ends in rising order.
     """
 
     kind: PriorKind
-    low: float | None = None
-    high: float | None = None
+    low: float | None = field(default=None, metadata={"always": True})
+    high: float | None = field(default=None, metadata={"always": True})
 
     def __post_init__(self) -> None:
         if self.kind not in PRIOR_KINDS:
@@ -86,15 +87,6 @@ class Prior:
         """Both ends; an open one is infinite."""
         low = -math.inf if self.low is None else self.low
         return low, math.inf if self.high is None else self.high
-
-    def to_plain(self) -> dict[str, Any]:
-        """The prior as plain JSON values."""
-        return {"kind": self.kind, "low": self.low, "high": self.high}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Prior:
-        """The prior that `to_plain` wrote; InputError if it is none."""
-        return cls(plain["kind"], plain["low"], plain["high"])
 
 
 def prior_of(value: object) -> Prior:
@@ -186,31 +178,6 @@ class Reading:
             if getattr(self, name) != getattr(usual, name):
                 return name
         return ""
-
-    def to_plain(self) -> dict[str, Any]:
-        """What differs from the default, as plain JSON values."""
-        found: dict[str, Any] = {} if self.method == "auto" else {"method": self.method}
-        if self.step is not None:
-            found["step"] = self.step
-        if self.draws is not None:
-            found["draws"] = self.draws
-        if self.error != USUAL_ERROR:
-            found["error"] = self.error
-        if self.prior is not None:
-            found["prior"] = self.prior.to_plain()
-        return found
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Reading:
-        """What `to_plain` wrote into `plain`, which may have more members."""
-        prior = plain.get("prior")
-        return cls(
-            plain.get("method", "auto"),
-            plain.get("step"),
-            plain.get("draws"),
-            plain.get("error", USUAL_ERROR),
-            None if prior is None else Prior.from_plain(prior),
-        )
 
 
 AS_EVER = Reading()

@@ -15,7 +15,7 @@ from operator import or_
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.boxes import Box
+from qserver.query.grid import Box
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.function_reader import SeveralReader
 from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several

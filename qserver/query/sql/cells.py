@@ -190,7 +190,12 @@ def _half_width(statement: Statement, column: int) -> Fraction:
 
 @dataclass(frozen=True)
 class CellValue:
-    """The value of a cell; the estimate is None where it has none."""
+    """The value of a cell; the estimate is None where it has none.
+
+    Args:
+        estimate: None where it is not known: the interval is all that is public of it, or the
+            denominator may be zero.
+    """
 
     estimate: float | None
     interval: CellInterval

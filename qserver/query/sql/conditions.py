@@ -15,7 +15,7 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from qserver.errors import QueryError, SqlError
-from qserver.query.calendar.ends import (
+from qserver.query.calendar.sealed import (
     check_sealed,
     first_and_last,
     index_of_period,

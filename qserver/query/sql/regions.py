@@ -13,8 +13,8 @@ from functools import reduce
 from itertools import chain, pairwise
 
 from qserver.errors import CapacityError
-from qserver.query.boxes import Box, check_mask_bits, disjoint_union, mask_weights
 from qserver.query.domain import Attribute
+from qserver.query.grid import Box, check_mask_bits, disjoint_union, mask_weights
 from qserver.query.linear import MAX_TERMS
 from qserver.query.weights import ScaledWeights, from_runs, product
 

@@ -113,18 +113,19 @@ class Statement:
         source: the text.
         explains: whether it asks for the price only.
         columns: the columns' names, without those of the groups.
-        groups: what the columns of GROUP BY are called.
-        rows: the groups that are measured, in the order of the domain unless ORDER BY names
-            groups; without GROUP BY one.
+        groups: what GROUP BY names, by its alias if it has one.
+        rows: the groups that are measured, in the order of the domain unless ORDER BY names groups;
+            without GROUP BY one.
         clauses: how exact the answers shall be.
         bounds: per column what PROBABILITY asks about its sums; empty for a table of numbers.
-        digits: per column how it is rounded, None for not at all; empty for all columns.
         shape: which rows are shown once their numbers are released, and in what order.
+        digits: per column how it is rounded, None for not at all; empty for all columns.
         ranks: columns that follow from the released numbers, behind the others.
         exactness: per column how exact it shall be where it differs from the clauses; empty where
             none says it.
         course: the groups that are periods; None where none is, or in a UNION.
-        remarks: what to know of its groups and conditions, a sentence each.
+        remarks: what to know of its numbers, groups and conditions, a sentence each, such as in
+            which month weeks count, or that intervals are longer than asked.
         places: per item of SELECT the index of its group, or of its column; None for both is a
             rank. Empty where SELECT names none.
         units: per column what its numbers are counted in; empty where that does not matter.
@@ -216,10 +217,8 @@ class Statement:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The items of SELECT in their order, and behind them what it does not name.
-
-        Indices into the groups and behind them the numbers, of which ranks are the last.
-        """
+        """The items of SELECT in their order, then the rest: indices into `groups` and behind them
+        `columns`, of which ranks are the last."""
         n_groups, n = len(self.groups), len(self.columns) + len(self.ranks)
         ranks = iter(range(n - self.places.count((None, None)), n))
         said = [

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from sqlglot import Token, TokenType, exp
 
 from qserver.errors import QueryError
-from qserver.query.calendar.ends import range_of_last
+from qserver.query.calendar.sealed import range_of_last
 from qserver.query.calendar.units import UNITS
 from qserver.query.domain import Domain
 from qserver.query.sql.text import SqlText

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from qserver.answering.order.sums import OrderOf
+from qserver.answering.order import OrderOf
 from qserver.inference.order.search import State
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.clauses import least_base

@@ -6,9 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qserver.answering.answer import most_records
-from qserver.answering.order.groups import GroupsLaws
-from qserver.answering.order.quantiles import Laws, QuantileAsked, QuantileKnown, known_counts
-from qserver.answering.order.sums import OrderKnown, OrderOf, Term, TermAsked, TermKnown
+from qserver.answering.order import (
+    GroupsLaws,
+    Laws,
+    OrderKnown,
+    OrderOf,
+    QuantileAsked,
+    QuantileKnown,
+    Term,
+    TermAsked,
+    TermKnown,
+    known_counts,
+)
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import Table, next_table, raised
 from qserver.service.cells.computed import Computed

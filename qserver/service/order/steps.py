@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from qserver.answering.order.quantiles import QuantileAsked
-from qserver.answering.order.sums import OrderKnown, OrderOf, Term, TermKnown
+from qserver.answering.order import OrderKnown, OrderOf, QuantileAsked, Term, TermKnown
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import table_at_most
 from qserver.query.linear import LinearQuery

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, cast
 
 from qserver.errors import StoreCorruptError, StoreError
-from qserver.query.asking.reading import Prior
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import Ends, Selection
 from qserver.records.answer import Answer, AnyAnswer, ModelAnswer, WorkloadAnswer
+from qserver.records.charge import on_domain
+from qserver.records.codec import By, plain, read
 from qserver.records.history import (
     AnyMeasurement,
     Estimator,
@@ -21,7 +21,6 @@ from qserver.records.history import (
     place_measurement,
 )
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
-from qserver.records.statement import OF_POSTERIOR, Simultaneous, Statement
 from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
 
 State = Literal["queued", "running", "done", "failed"]
@@ -32,8 +31,6 @@ _STATES: dict[str, State] = {
     "failed": "failed",
 }
 _ENDS = {"done": "result", "failed": "problem"}
-_LEFT_OUT = ("selected_from", "as_of", "ends", "remarks")
-"""Earlier versions did not write these, where there are none."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,8 @@ class JobRecord:
         """
         state, dataset = fields["state"], fields["dataset"]
         request = unsealed(fields["request"], name=job)
-        plain = json.loads(request)
-        if state not in _STATES or plain["dataset"] != dataset:
+        found = json.loads(request)
+        if state not in _STATES or found["dataset"] != dataset:
             raise StoreCorruptError(f"The store's record of job {job} was changed. {ADVICE}")
         texts = {
             name: unsealed(fields[name], name=job) if name in fields else None
@@ -71,7 +68,7 @@ class JobRecord:
         }
         if state in _ENDS and not texts[_ENDS[state]]:
             raise StoreCorruptError(f"The store's job {job} has no outcome. {ADVICE}")
-        by = str(plain.get("by", ""))
+        by = str(found.get("by", ""))
         return cls(job, _STATES[state], dataset, request, texts["result"], texts["problem"], by)
 
 
@@ -100,67 +97,20 @@ def state_with_rounds(states: Sequence[State | None]) -> State | None:
 
 def answer_json(answer: AnyAnswer) -> str:
     """JSON text of an answer of any kind."""
-    plain = asdict(answer)
-    for one in (plain, *plain.get("answers", ())):
-        for name in _LEFT_OUT:
-            if not one.get(name, ...):
-                del one[name]
-        if one.get("rest_nano", ...) is None:
-            del one["rest_nano"]
-        if "statement" in one:
-            one["statement"] = _without_usual(one["statement"])
-    if isinstance(answer, WorkloadAnswer) and answer.simultaneous is not None:
-        plain["simultaneous"] = answer.simultaneous.to_plain()
-    return json.dumps(plain)
+    return json.dumps(plain(answer))
 
 
 @reading("answer")
 def answer_from_json(text: str) -> AnyAnswer:
     """The answer that `answer_json` wrote; StoreCorruptError."""
-    plain = json.loads(text)
-    if "kind" in plain:
-        return model_answer_from_plain(plain)
-    if "answers" not in plain:
-        return _answer(plain)
-    together = plain["simultaneous"]
-    return WorkloadAnswer(
-        answers=tuple(map(_answer, plain["answers"])),
-        charged_nano=plain["charged_nano"],
-        remaining_nano=plain["remaining_nano"],
-        simultaneous=None if together is None else Simultaneous(**together),
-        version=plain["version"],
-        ends=tuple(Ends(**ends) for ends in plain.get("ends", ())),
-        rest_nano=plain.get("rest_nano"),
-        remarks=tuple(plain.get("remarks", ())),
-    )
-
-
-def model_answer_from_plain(plain: Mapping[str, Any]) -> ModelAnswer:
-    """A model's answer from its plain JSON values."""
-    return ModelAnswer(**{**plain, "tables": tuple(plain["tables"])})
-
-
-def _without_usual(said: Mapping[str, Any]) -> dict[str, Any]:
-    """A statement without what earlier versions did not write, where it says nothing new."""
-    usual = asdict(OF_POSTERIOR)
-    old = ("law", "error", "disagreements")
-    return {name: one for name, one in said.items() if name in old or one != usual[name]}
-
-
-def _answer(plain: Mapping[str, Any]) -> Answer:
-    found, chosen = {**plain, "evidence": tuple(plain["evidence"])}, plain.get("selected_from")
-    found["remarks"] = tuple(plain.get("remarks", ()))
-    # Answers of earlier versions call the weights so, and have no statement.
-    if "method" in plain:
-        found["weights"] = found.pop("method")
-    if "statement" in plain:
-        said = dict(plain["statement"])
-        prior = said.pop("prior", None)
-        found["statement"] = Statement(
-            **said, prior=None if prior is None else Prior.from_plain(prior)
-        )
-    found["selected_from"] = None if chosen is None else Selection.from_plain(chosen)
-    return Answer(**found)
+    found = json.loads(text)
+    if "kind" in found:
+        return read(ModelAnswer, found)
+    for one in found.get("answers", [found]):
+        # Answers of earlier versions call the weights so.
+        if "method" in one:
+            one["weights"] = one.pop("method")
+    return read(WorkloadAnswer, found) if "answers" in found else read(Answer, found)
 
 
 _WEIGHTS = "weights"
@@ -174,7 +124,7 @@ def measurement_json(planned: Planned, indices: Sequence[int], job: str) -> str:
     """
     # A lattice index may exceed 2^53, so it travels as text.
     text = " ".join(map(str, indices))
-    return json.dumps({**planned.to_plain(), "index": text, "job": job})
+    return json.dumps({**plain(planned), "index": text, "job": job})
 
 
 def public_row_json(row: LinearQuery, key: str, value: Fraction) -> str:
@@ -194,12 +144,13 @@ def measurements_from_json(
         n_known: the first events were read before: their rows are read when they are needed.
     """
     found: list[AnyMeasurement] = []
+    readers = [on_domain(tuple(sizes), is_known=known) for known in (False, True)]
     for i, text in enumerate(texts):
-        plain = json.loads(text)
-        refines = plain.get("refines")
+        one = json.loads(text)
+        refines = one.get("refines")
         number = next_id if refines is None else refines
         next_id += refines is None
-        found.append(_measurement(number, plain, sizes, is_known=i < n_known))
+        found.append(_measurement(number, one, readers[i < n_known]))
     return tuple(found)
 
 
@@ -211,33 +162,18 @@ def measurements_in_force(texts: Sequence[str], *, sizes: Sequence[int]) -> list
     return found
 
 
-def _measurement(
-    number: int, plain: Mapping[str, Any], sizes: Sequence[int], *, is_known: bool
-) -> AnyMeasurement:
-    indices = tuple(map(int, plain["index"].split()))
-    if "table" in plain:
-        table = PlannedTable.from_plain(plain, sizes)
+def _measurement(number: int, event: Mapping[str, Any], by: By) -> AnyMeasurement:
+    indices = tuple(map(int, event["index"].split()))
+    if "table" in event:
+        table = read(PlannedTable, event, by)
         return TableMeasurement(number, table.partition, table.alpha_nano, table.step, indices)
-    row = PlannedRow.from_plain(plain, sizes, is_known=is_known)
+    row = read(PlannedRow, event, by)
     return Measurement(number, row.row, row.key, row.alpha_nano, row.step, *indices)
 
 
-def estimator_plain(estimator: Estimator) -> dict[str, Any]:
-    """Certified weights as plain JSON values; floats survive exactly."""
-    weights = [list(w) for w in estimator.weights]
-    plain = {"key": estimator.key, "weights": weights, "error": estimator.float_error}
-    return plain if estimator.at is None else {**plain, "at": estimator.at}
-
-
-def estimator_from_plain(plain: Mapping[str, Any]) -> Estimator:
-    """The weights that `estimator_plain` wrote."""
-    weights = tuple((int(i), float(w)) for i, w in plain["weights"])
-    return Estimator(plain["key"], weights, float(plain.get("error", 0.0)), plain.get("at"))
-
-
 def estimator_json(estimator: Estimator) -> str:
-    """JSON text of certified weights."""
-    return json.dumps(estimator_plain(estimator))
+    """JSON text of certified weights; floats survive exactly."""
+    return json.dumps(plain(estimator))
 
 
 def kept_estimator(estimator: Estimator) -> str:
@@ -253,7 +189,7 @@ def read_estimators(texts: Sequence[str]) -> tuple[Estimator, ...]:
 
 def estimator_from_json(text: str) -> Estimator:
     """The weights that `estimator_json` wrote."""
-    return estimator_from_plain(json.loads(text))
+    return read(Estimator, json.loads(text))
 
 
 def reply_code(reply: object) -> int:

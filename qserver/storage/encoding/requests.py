@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
 from typing import Any
@@ -19,15 +19,12 @@ from qserver.query.looking import Looking
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement, measure_of
 from qserver.records.answer import Source
-from qserver.records.charge import Standing
+from qserver.records.charge import Standing, on_domain
+from qserver.records.codec import ALWAYS, as_, plain, read
 from qserver.records.history import Estimator
 from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
 from qserver.records.statement import Simultaneous
-from qserver.storage.encoding.jobs import (
-    estimator_from_plain,
-    estimator_plain,
-    measurement_json,
-)
+from qserver.storage.encoding.jobs import measurement_json
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Request:
             "by": self.by,
         }
         if self.tightened is not None:
-            head["tightened"] = asdict(self.tightened)
+            head["tightened"] = plain(self.tightened)
         if self.most_nano is not None:
             head["most"] = self.most_nano
         if isinstance(self.asked, ModelAsked):
@@ -115,7 +112,7 @@ class Request:
             return json.dumps({**head, **_question_plain(self.asked)})
         questions = [_question_plain(q) for q in self.asked.questions]
         together = {"questions": questions, "simultaneous": self.asked.simultaneous}
-        looked = Looking(self.asked.selected_from).to_plain()
+        looked = plain(Looking(self.asked.selected_from))
         if self.asked.for_quotients:
             together["for_quotients"] = list(self.asked.for_quotients)
         if self.asked.as_drawn:
@@ -138,40 +135,35 @@ class Request:
 
 @lru_cache(maxsize=256)
 def _from_json(text: str) -> Request:
-    plain = json.loads(text)
+    found = json.loads(text)
     return Request(
-        dataset=plain["dataset"],
-        snapshot=plain["snapshot"],
-        asked=_asked(plain),
-        by=str(plain.get("by", "")),
-        tightened=_tightened(plain["tightened"]) if "tightened" in plain else None,
-        most_nano=int(plain["most"]) if "most" in plain else None,
+        dataset=found["dataset"],
+        snapshot=found["snapshot"],
+        asked=_asked(found),
+        by=str(found.get("by", "")),
+        tightened=read(Tightened, found["tightened"]) if "tightened" in found else None,
+        most_nano=int(found["most"]) if "most" in found else None,
     )
 
 
-def _tightened(plain: Mapping[str, Any]) -> Tightened:
-    lengths, sources = tuple(map(float, plain["lengths"])), tuple(plain["sources"])
-    return Tightened(lengths, sources, int(plain["charged_nano"]), int(plain["most_nano"]))
-
-
-def _asked(plain: Mapping[str, Any]) -> AnyAsked:
-    sizes, asked = plain["sizes"], list[Question]()
-    if "model" in plain:
-        model = plain["model"]
+def _asked(found: Mapping[str, Any]) -> AnyAsked:
+    sizes, asked = found["sizes"], list[Question]()
+    if "model" in found:
+        model = found["model"]
         return ModelAsked(
             str(model["kind"]),
             tuple(map(int, sizes)),
             str(model["specification"]),
             int(model["epsilon"]),
         )
-    measure = measure_of(plain["measure"]) if "measure" in plain else None
-    for one in plain.get("questions", [plain]):
+    measure = measure_of(found["measure"]) if "measure" in found else None
+    for one in found.get("questions", [found]):
         query = query_from_document(sizes, one["terms"])
         query = replace(query, as_of=str(one.get("as_of", "")))
         requirement = Requirement(one["length"], one["confidence"])
-        looking, reading = Looking.from_plain(one), Reading.from_plain(one)
+        looking, reading = read(Looking, one), read(Reading, one)
         asked.append(Question(query, requirement, measure, looking, reading))
-    return asked[0] if "questions" not in plain else _workload(asked, plain)
+    return asked[0] if "questions" not in found else _workload(asked, found)
 
 
 def _model_plain(asked: ModelAsked) -> dict[str, Any]:
@@ -188,18 +180,18 @@ def _question_plain(question: Question) -> dict[str, Any]:
         "terms": question.query.to_document(),
         "length": question.requirement.length,
         "confidence": question.requirement.confidence,
-        **question.looking.to_plain(),
-        **question.reading.to_plain(),
+        **plain(question.looking),
+        **plain(question.reading),
     }
 
 
-def _workload(questions: Sequence[Question], plain: Mapping[str, Any]) -> Workload:
+def _workload(questions: Sequence[Question], found: Mapping[str, Any]) -> Workload:
     return Workload(
         tuple(questions),
-        simultaneous=bool(plain["simultaneous"]),
-        selected_from=Looking.from_plain(plain).selected_from,
-        for_quotients=tuple(plain.get("for_quotients", ())),
-        as_drawn=bool(plain.get("as_drawn", False)),
+        simultaneous=bool(found["simultaneous"]),
+        selected_from=read(Looking, found).selected_from,
+        for_quotients=tuple(found.get("for_quotients", ())),
+        as_drawn=bool(found.get("as_drawn", False)),
     )
 
 
@@ -230,14 +222,14 @@ class Reservation:
     before: Standing
     after: Standing
     n_history: int
-    weights: tuple[tuple[int, float], ...] = ()
-    tables: tuple[PlannedTable, ...] = ()
-    paid: tuple[str, ...] = ()
-    estimators: tuple[Estimator | None, ...] = ()
-    simultaneous: Simultaneous | None = None
-    n_measurements: int = 0
-    tables_give_rest: bool = False
-    sampled: Sampled | None = None
+    weights: tuple[tuple[int, float], ...] = field(default=(), metadata=ALWAYS)
+    tables: tuple[PlannedTable, ...] = field(default=(), metadata=ALWAYS)
+    paid: tuple[str, ...] = field(default=(), metadata=ALWAYS)
+    estimators: tuple[Estimator | None, ...] = field(default=(), metadata=as_(last=1))
+    simultaneous: Simultaneous | None = field(default=None, metadata=as_(last=4))
+    n_measurements: int = field(default=0, metadata=as_(always=True, last=2))
+    tables_give_rest: bool = field(default=False, metadata=ALWAYS)
+    sampled: Sampled | None = field(default=None, metadata=as_(last=3))
 
     @property
     def planned(self) -> tuple[Planned, ...]:
@@ -271,50 +263,17 @@ class Reservation:
 
     @cached_property
     def _json(self) -> str:
-        plain = {
-            "job": self.job,
-            "request": self.request.to_json(),
-            "rows": [row.to_plain() for row in self.rows],
-            "before": self.before.to_plain(),
-            "after": self.after.to_plain(),
-            "n_history": self.n_history,
-            "weights": [list(w) for w in self.weights],
-            "tables": [table.to_plain() for table in self.tables],
-            "paid": list(self.paid),
-            "tables_give_rest": self.tables_give_rest,
-        }
-        if self.estimators:
-            plain["estimators"] = [e and estimator_plain(e) for e in self.estimators]
-        if isinstance(self.request.asked, Workload):
-            plain["n_measurements"] = self.n_measurements
-        if self.sampled is not None:
-            plain["sampled"] = asdict(self.sampled)
-        if self.simultaneous is not None:
-            plain["simultaneous"] = self.simultaneous.to_plain()
-        return json.dumps(plain)
+        found: dict[str, Any] = plain(self, {Request: Request.to_json})
+        if not isinstance(self.request.asked, Workload):
+            del found["n_measurements"]
+        return json.dumps(found)
 
     @classmethod
     def from_json(cls, text: str) -> Reservation:
         """The reservation that `to_json` wrote."""
-        plain = json.loads(text)
-        request, together = Request.from_json(plain["request"]), plain.get("simultaneous")
-        tables, sampled = plain.get("tables", ()), plain.get("sampled")
-        return cls(
-            job=plain["job"],
-            request=request,
-            rows=tuple(PlannedRow.from_plain(r, request.sizes) for r in plain["rows"]),
-            before=Standing.from_plain(plain["before"]),
-            after=Standing.from_plain(plain["after"]),
-            n_history=plain["n_history"],
-            weights=tuple((int(i), float(w)) for i, w in plain.get("weights", ())),
-            tables=tuple(PlannedTable.from_plain(t, request.sizes) for t in tables),
-            paid=tuple(plain.get("paid", ())),
-            estimators=tuple(e and estimator_from_plain(e) for e in plain.get("estimators", ())),
-            simultaneous=None if together is None else Simultaneous(**together),
-            n_measurements=plain.get("n_measurements", 0),
-            tables_give_rest=bool(plain.get("tables_give_rest", False)),
-            sampled=None if sampled is None else Sampled(**sampled),
-        )
+        found = json.loads(text)
+        request = Request.from_json(found["request"])
+        return read(cls, found, {**on_domain(request.sizes), Request: lambda _: request})
 
 
 def events_of(reservation: Reservation, indices: Sequence[Sequence[int]]) -> list[str]:

@@ -16,6 +16,7 @@ from qserver.query.asking.reading import Prior, Reading
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
+from qserver.records import codec
 from qserver.records.statement import EXACT
 from tests.inference.histories import measured
 
@@ -86,7 +87,7 @@ def test_a_smaller_error_is_reached_on_the_live_example(live: InferenceEngine) -
 def test_where_nothing_disagrees_every_method_gives_the_posterior(method: str) -> None:
     engine = _engine((0, 10, "2", "40"), (10, 20, "3", "70"))
     exact = _read(engine, _rows(0, 20), Reading())
-    found = _read(engine, _rows(0, 20), Reading.from_plain({"method": method}))
+    found = _read(engine, _rows(0, 20), codec.read(Reading, {"method": method}))
     assert found.statement.law == "posterior"
     assert found.posterior.estimate == exact.posterior.estimate == 110.0
     for low, high in ((100.0, 112.0), (-math.inf, 108.0), (110.0, 111.0)):
@@ -214,18 +215,18 @@ def test_ends_follow_from_the_weights_of_the_query() -> None:
 )
 def test_a_reading_that_means_nothing_is_refused(plain: dict[str, object], name: str) -> None:
     with pytest.raises(InputError) as caught:
-        Reading.from_plain(plain)
+        codec.read(Reading, plain)
     assert caught.value.name == name
 
 
 def test_a_reading_is_stored_as_what_differs_from_the_default() -> None:
-    assert Reading().to_plain() == {}
+    assert codec.plain(Reading()) == {}
     for reading in (
         Reading("convolution", step=0.5),
         Reading("monte-carlo", draws=50_000, error=2e-3),
         Reading(prior=Prior("between", -1.0, 4.5)),
         Reading(prior=NON_NEGATIVE),
     ):
-        plain = reading.to_plain()
-        assert Reading.from_plain({**plain, "terms": []}) == reading
-        assert len(plain) < 5
+        written = codec.plain(reading)
+        assert codec.read(Reading, {**written, "terms": []}) == reading
+        assert len(written) < 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from qserver.answering.order.sums import OrderOf
+from qserver.answering.order import OrderOf
 from qserver.answering.smooth import SmoothOf
 from qserver.inference.smooth.search import widths_at_most
 from qserver.query.sql.cells import StatementQuestions, asked

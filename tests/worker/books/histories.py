@@ -25,6 +25,7 @@ from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
+from qserver.records.codec import plain
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.by_definition import Draws, Spread, row_vector, table_vectors
@@ -286,8 +287,8 @@ class Town:
         return {
             "job": f"job{self.n_jobs}",
             "request": request,
-            "rows": [row.to_plain() for row in parts.get("rows", ())],
-            "tables": [table.to_plain() for table in parts.get("tables", ())],
+            "rows": [plain(row) for row in parts.get("rows", ())],
+            "tables": [plain(table) for table in parts.get("tables", ())],
             "before": {"share_nano": before},
             "after": {"share_nano": one.share, "spent_nano": self.spent},
             **({"sampled": parts["sampled"]} if "sampled" in parts else {}),

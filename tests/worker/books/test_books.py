@@ -12,6 +12,7 @@ import pytest
 
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
+from qserver.records.codec import plain
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 from tests.worker.books.campaign import play
 from tests.worker.books.histories import STEP, JournalFile
@@ -81,8 +82,8 @@ class Hand:
             {
                 "job": f"j{self.n}",
                 "request": json.dumps({"snapshot": snapshot, "sizes": list(SIZES)}),
-                "rows": [p.to_plain() for p in planned if isinstance(p, PlannedRow)],
-                "tables": [p.to_plain() for p in planned if isinstance(p, PlannedTable)],
+                "rows": [plain(p) for p in planned if isinstance(p, PlannedRow)],
+                "tables": [plain(p) for p in planned if isinstance(p, PlannedTable)],
                 "after": {"share_nano": share, "spent_nano": more.pop("spent", LIMIT)},
                 **more,
             }

@@ -14,8 +14,8 @@ import pytest
 
 from qserver.query.domain_file import domain_from_document
 from tests.worker.private.reading import codes_in_order
-from worker.coding import values
-from worker.coding.values import ColumnCodes
+from worker.coding import names as values
+from worker.coding.names import ColumnCodes
 from worker.constants import WORKER
 from worker.sources.parquet import parquet_file
 

@@ -20,10 +20,8 @@ from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.deployment import LOG, Deployment
 from worker.journal.records import Reserved
 from worker.journal.witness import WitnessSettings
-from worker.owner.backups import archive, putting_back
-from worker.owner.backups.archive import Note, read_note
-from worker.owner.backups.making import back_up
-from worker.owner.backups.putting_back import PutBack, put_back
+from worker.owner import backups
+from worker.owner.backups import Note, PutBack, back_up, put_back, read_note
 from worker.owner.checks.audit import audit, examine
 from worker.owner.witness import see_to_witnesses
 from worker.private.registry import Registry
@@ -257,11 +255,11 @@ def test_a_backup_or_restore_that_is_killed_leaves_nothing_and_can_be_repeated(
             assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
     file = tmp_path / "file"
-    killed(archive._Sealing, "seal", lambda: backed_up(running, file))
+    killed(backups._Sealing, "seal", lambda: backed_up(running, file))
     assert not file.exists()
     assert file.with_name("file.partial").exists()
     backed_up(running, file)
-    killed(putting_back, "_check", lambda: restored(running, PutBack(file), tmp_path / "new"))
+    killed(backups, "_check", lambda: restored(running, PutBack(file), tmp_path / "new"))
     assert not (tmp_path / "new").exists()
     restored(running, PutBack(file), tmp_path / "new")
     assert not list(tmp_path.glob("*.partial"))
@@ -305,7 +303,7 @@ def test_a_store_that_is_not_the_journals_is_not_put_back(
     """Control of the books: without them a backup of a tampered store would serve."""
     running.ask({"age": 20})
     backed_up(running, tmp_path / "file")
-    monkeypatch.setattr(putting_back, "restore", lambda *_, **__: True)
+    monkeypatch.setattr(backups, "restore", lambda *_, **__: True)
     restored(running, PutBack(tmp_path / "file"), tmp_path / "new")
     connect(running.settings.redis_url, role="test").delete(Keys("town").charges)
     backed_up(running, tmp_path / "tampered")

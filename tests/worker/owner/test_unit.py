@@ -19,6 +19,7 @@ from qserver.ledger.neighbours import ByPeriod, neighbours_of
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.records.charge import Relation
+from qserver.records.codec import read
 from qserver.records.dataset import DatasetMeta
 from qserver.records.people import Words
 from qserver.records.unit import THE_PERSON, Unit
@@ -281,7 +282,7 @@ def test_what_is_replaced_is_said_under_replace_one_only() -> None:
 )
 def test_units_that_are_none_are_refused(plain: Mapping[str, Any]) -> None:
     with pytest.raises(DomainError):
-        Unit.from_plain(plain)
+        read(Unit, plain)
 
 
 def test_a_unit_in_words() -> None:

@@ -37,7 +37,7 @@ from qserver.storage.standings import Budget, Stamp
 from qserver.storage.store import Changes
 from tests.statistical.test_noise import SeededEntropy
 from worker.private.tables import RecordTable, table_from_columns
-from worker.spending.group.rehearsal import rehearse
+from worker.spending.group.spends import rehearse
 from worker.spending.live import Live
 from worker.spending.measure import draw_all
 from worker.spending.reservation import answer_spent, charges_of, reservation_of

@@ -32,7 +32,7 @@ from tests.worker.by_hand import spent_nano
 from tests.worker.spending.dry import DryTown
 from worker.spending import reservation as reservations
 from worker.spending.group import ahead
-from worker.spending.group.rehearsal import Placeholders, Rehearsed, rehearse
+from worker.spending.group.spends import Placeholders, Rehearsed, rehearse
 from worker.spending.live import Origin
 
 PREFIXES: list[dict[str, object]] = [{"age": {"below": age}} for age in range(21, 30)]
@@ -91,10 +91,10 @@ def model(town: Deployment) -> JobStatus:
 STAGES: list[tuple[Submit, Any, str]] = [
     (question, "qserver.inference.engine.InferenceEngine", "estimate_with"),
     (question, "qserver.inference.engine.InferenceEngine", "_planned"),
-    (question, "qserver.storage.encoding.jobs.PlannedRow", "from_plain"),
+    (question, "qserver.storage.encoding.jobs", "_measurement"),
     (question, "worker.spending.reservation", "answer_from"),
-    (question, "worker.spending.group.rehearsal", "measurement_json"),
-    (question, "worker.spending.group.rehearsal", "answer_json"),
+    (question, "worker.spending.group.spends", "measurement_json"),
+    (question, "worker.spending.group.spends", "answer_json"),
     (question, "worker.journal.sections.Drawn", "to_journal"),
     (question, "worker.spending.live.Live", "origin_of_row"),
     (workload, "qserver.inference.engine.InferenceEngine", "estimate_after"),

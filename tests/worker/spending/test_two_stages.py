@@ -16,6 +16,7 @@ from qserver.models.network.learning.amplification import amplified_nano
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus
 from qserver.records.charge import NANO, Relation
+from qserver.records.codec import plain
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
@@ -134,7 +135,7 @@ def test_charge_and_plan_are_the_same_whatever_is_drawn_and_whatever_the_data(
         plan = at.writer().reservation("town", found.id)
         assert plan is not None
         explained.add((told.price_nano, told.sample_nano))
-        reserved.add((found.charged_nano, json.dumps([t.to_plain() for t in plan.tables])))
+        reserved.add((found.charged_nano, json.dumps([plain(t) for t in plan.tables])))
         decided.add(tuple(t.alpha_nano for t in tables_of(at)))
     assert len(reserved) == len(explained) == 1
     [(price, sample)] = explained

@@ -42,8 +42,8 @@ from worker.spending.group.planned import (
     SpendGroup,
     has_room,
 )
-from worker.spending.group.rehearsal import Rehearsed, rehearse
 from worker.spending.group.replicas import Replicas
+from worker.spending.group.spends import Rehearsed, rehearse
 from worker.spending.live import Live
 from worker.spending.presence import while_held
 from worker.spending.reservation import charges_of, reservation_of

@@ -411,10 +411,10 @@ class ModelWork:
     """Memory and time for measuring tables and making a model, by order of magnitude.
 
     Args:
-        n_tables: tables that the model is made from, those of history included.
+        n_tables: tables that the model is made from, of history too.
         n_cells: cells of these.
-        memory_bytes: extra memory of the process that makes the model.
-        seconds: time of one core for measuring the bought tables and making the model once.
+        memory_bytes: memory of the process that makes the model, roughly.
+        seconds: time of one core, roughly, measuring included.
     """
 
     n_tables: int
@@ -447,7 +447,7 @@ class WantedError:
     """How far off a count of a wanted marginal is expected to be once its tables are bought.
 
     Args:
-        attributes: names.
+        attributes: their names.
         deviation: standard deviation of a count, in records, by the noise of all tables, and by
             what pairs are taken to miss of a wider marginal that no table holds.
         as_wanted: the same if every wanted marginal was bought as it is, for the same price.
