@@ -34,7 +34,8 @@ from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
-from qserver.records.history import Measurement, TableMeasurement, lattice_step
+from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 
 _UNNUMBERED = -1

@@ -24,7 +24,8 @@ from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import Charge
-from qserver.records.history import Estimator, Measurement, lattice_step
+from qserver.records.history import Estimator, Measurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedRow
 from tests.benchmarks.synthetic_noise import question_of
 from worker.noise.mechanism import release, release_refined

@@ -18,7 +18,8 @@ from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import NANO, Charge
-from qserver.records.history import Estimator, Measurement, lattice_step
+from qserver.records.history import Estimator, Measurement
+from qserver.records.noise_step import lattice_step
 
 from .many_streams import MANY_STREAMS, ManyStream
 from .play import Played, play

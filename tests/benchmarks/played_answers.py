@@ -28,7 +28,8 @@ from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.answer import Answer
-from qserver.records.history import TableMeasurement, lattice_step
+from qserver.records.history import TableMeasurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedTable
 
 from .synthetic_noise import LIMIT_NANO, Snapshot

@@ -23,7 +23,8 @@ from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Charge, TableCharge
-from qserver.records.history import Measurement, TableMeasurement, lattice_step
+from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedRow
 
 SIZES = (6, 2)

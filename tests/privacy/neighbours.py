@@ -28,7 +28,8 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer
 from qserver.records.charge import NANO, Relation
 from qserver.records.dataset import DatasetMeta
-from qserver.records.history import AnyMeasurement, Measurement, lattice_step
+from qserver.records.history import AnyMeasurement, Measurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.cursor import Cursor

@@ -15,7 +15,8 @@ from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.records.answer import JobStatus
 from qserver.records.charge import AnyCharge, Charge, TableCharge
-from qserver.records.history import AnyMeasurement, Measurement, lattice_step
+from qserver.records.history import AnyMeasurement, Measurement
+from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.cursor import Cursor

@@ -504,8 +504,11 @@ def _record(kind: str, fields: dict[str, object]) -> Record:
 
 
 def _named(record: Record) -> dict[str, object]:
-    members = plain(record, dict.fromkeys(_NAMES, _named) if type(record) is Group else {})
-    return {"fields": members, "kind": _NAMES[type(record)]}
+    if isinstance(record, Group):
+        fields = {"records": [_named(one) for one in record.records]}
+    else:
+        fields = plain(record)
+    return {"fields": fields, "kind": _NAMES[type(record)]}
 
 
 def canonical(document: object) -> bytes:

@@ -62,12 +62,12 @@ def exact_half_width(scales: tuple[float, float], missed: float) -> float:
 
 
 def test_of_a_linear_function_it_is_the_interval_of_the_sum_of_both_errors() -> None:
-    """Draws tell the ends within two percent; the farther of both counts."""
+    """Draws tell the ends within three percent, and they are read three percent further out."""
     found = look(number(is_linear=True), law([5.0, 7.0], [1.0, 2.0]))
     assert found.estimate == -11.0
     assert found.bend == pytest.approx(0.0, abs=1e-9)
     expected = exact_half_width((2.0, 6.0), 0.05)
-    assert 0.98 * expected < found.half_width < 1.02 * expected
+    assert expected < found.half_width < 1.06 * expected
 
 
 @pytest.mark.parametrize("missed", [1e-3, 1e-6])
@@ -220,7 +220,7 @@ def test_numbers_that_hold_at_once_need_their_parts_where_dependence_is_not_know
     apart = PartLaw(drawn.means, drawn.half_widths, drawn.allowances, sizes, is_joint=False)
     found = look(_greatest(n), apart)
     assert 0.99 * math.log(n / 0.05) < found.half_width < 1.25 * math.log(n / 0.05)
-    assert look(_greatest(n), drawn).half_width < found.half_width
+    assert look(_greatest(n), drawn).half_width < 1.02 * found.half_width
 
 
 def test_the_greatest_of_many_is_asked_at_once_as_exactly_as_it_needs() -> None:

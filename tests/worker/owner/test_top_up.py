@@ -10,7 +10,7 @@ import pytest
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
-from qserver.records.history import lattice_step
+from qserver.records.noise_step import lattice_step
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment

@@ -83,7 +83,7 @@ def test_nothing_is_charged_while_it_is_away(remote: Remote) -> None:
     problem = remote.ask({"sex": "Female"})
     assert problem == {
         "code": "unanswerable",
-        "message": "No answer comes of the plan. Nothing was charged or measured.",
+        "message": "The plan gives no answer. Nothing was charged or measured.",
         "facts": {},
     }
     assert remote.held.service().dataset("people").spent_nano == 0
