@@ -103,7 +103,7 @@ _ALL = (
         "unanswerable",
         502,
         "The plan gives no answer",
-        "No answer comes of the plan. Nothing was charged or measured.",
+        "The plan gives no answer. Nothing was charged or measured.",
     ),
     ProblemKind(
         "population_closed",

@@ -25,6 +25,7 @@ from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.measured import asked_periods
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
 from qserver.planning.constants import PLANNER
 from qserver.planning.own_cells import Home, OwnCells
@@ -35,7 +36,6 @@ from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell
 
 _UNNUMBERED = -1

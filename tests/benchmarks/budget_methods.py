@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.holdings import Holdings
@@ -25,7 +26,6 @@ from qserver.query.primitive import Primitive
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import Charge
 from qserver.records.history import Estimator, Measurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedRow
 from tests.benchmarks.synthetic_noise import question_of
 from worker.noise.mechanism import release, release_refined

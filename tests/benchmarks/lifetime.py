@@ -15,11 +15,11 @@ from statistics import median
 
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.query.requirement import DEFAULT_PHI, Requirement
 from qserver.records.charge import NANO, Charge
 from qserver.records.history import Estimator, Measurement
-from qserver.records.noise_step import lattice_step
 from tests.benchmarks.synthetic_noise import question_of
 
 from .adult_questions import ATTRIBUTES, CONFIDENCES, SIZES, adult_cells, mixed_predicates

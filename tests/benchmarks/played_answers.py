@@ -15,6 +15,7 @@ import numpy.typing as npt
 from qserver.answering.answer import answer_from
 from qserver.inference.engine import RowEstimate
 from qserver.inference.posterior.posterior import AnyPosterior, GivenPosterior, Posterior, Stated
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan, plan_answer
@@ -29,7 +30,6 @@ from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.answer import Answer
 from qserver.records.history import TableMeasurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedTable
 
 from .synthetic_noise import LIMIT_NANO, Snapshot

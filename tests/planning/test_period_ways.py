@@ -12,6 +12,7 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.by_period import PeriodWays
 from qserver.planning.candidates import Candidate
 from qserver.planning.holdings import Holdings
@@ -24,7 +25,6 @@ from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
 from qserver.records.charge import NANO, Charge, TableCharge
 from qserver.records.history import Measurement, TableMeasurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedRow
 
 SIZES = (6, 2)

@@ -19,6 +19,7 @@ import numpy as np
 
 from qserver.answering.replica import Replica
 from qserver.config import Settings
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.planner import Plan
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import LinearQuery
@@ -29,7 +30,6 @@ from qserver.records.answer import Answer
 from qserver.records.charge import NANO, Relation
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Measurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.cursor import Cursor

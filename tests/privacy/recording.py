@@ -17,12 +17,12 @@ from typing import Any, TextIO
 
 from qserver.answering.replica import Replica
 from qserver.config import Settings
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.planner import Plan
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedTable
 from tests.statistical.test_noise import SeededEntropy

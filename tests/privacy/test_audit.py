@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from qserver.ledger.noise_step import lattice_step
 from qserver.query.primitive import primitive
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
 from tests.privacy import audit as scenarios
 from tests.privacy.audit import BY_SEX, FAULTS, LIMIT_NANO, SCENARIOS, SEX, audit

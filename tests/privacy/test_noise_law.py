@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from qserver.ledger.noise_step import lattice_step
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.plan import PlannedTable
 from tests.privacy.audit import noise_of_scale
 from tests.privacy.neighbours import Site

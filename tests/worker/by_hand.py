@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from qserver.answering.replica import Replica
+from qserver.ledger.noise_step import lattice_step
 from qserver.planning.planner import Plan
 from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
@@ -16,7 +17,6 @@ from qserver.query.question import Question
 from qserver.records.answer import JobStatus
 from qserver.records.charge import AnyCharge, Charge, TableCharge
 from qserver.records.history import AnyMeasurement, Measurement
-from qserver.records.noise_step import lattice_step
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.storage.encoding.cursor import Cursor

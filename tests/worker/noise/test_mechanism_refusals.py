@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from qserver.errors import MeasurementError
-from qserver.records import noise_step as lattice
+from qserver.ledger import noise_step as lattice
 from worker.noise import geometric, mechanism, randomness
 from worker.noise.mechanism import discrete_laplace, refine, release, release_refined
 from worker.noise.randomness import SystemEntropy

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
+from qserver.ledger.noise_step import lattice_step
 from qserver.query.linear import total_query
 from qserver.query.primitive import primitive
-from qserver.records.noise_step import lattice_step
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.records.noise_step import lattice_step
+from qserver.ledger.noise_step import lattice_step
 
 pytestmark = [
     pytest.mark.promise(
