@@ -13,9 +13,6 @@ from fractions import Fraction
 from qserver.errors import RequirementError
 from qserver.records.charge import NANO
 
-FINENESS = 2**20
-"""Least number of steps in the least noise scale b = records_per_person / limit."""
-
 
 def lattice_step(unit: Fraction, *, limit_nano: int, records_per_person: int) -> Fraction:
     """Step g = unit / 2^j, j >= 0 the least with g <= 2^-20 * records_per_person / limit.
@@ -39,7 +36,8 @@ def lattice_step(unit: Fraction, *, limit_nano: int, records_per_person: int) ->
         raise RequirementError("limit_nano", "be an int > 0", limit_nano)
     if type(records_per_person) is not int or records_per_person < 1:
         raise RequirementError("records_per_person", "be an int >= 1", records_per_person)
-    coarsest = Fraction(records_per_person * NANO, limit_nano * FINENESS)
+    # At least 2^20 steps lie in the least noise scale b = records_per_person / limit.
+    coarsest = Fraction(records_per_person * NANO, limit_nano << 20)
     # 2^j >= unit / coarsest holds for an integer power just when it holds for the ceiling.
     j = (math.ceil(unit / coarsest) - 1).bit_length()
     return unit / (1 << j)
