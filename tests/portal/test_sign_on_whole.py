@@ -90,7 +90,7 @@ def test_an_answer_of_the_provider_counts_once(browser: Browser) -> None:
     cookies = browser.session.cookies.copy()
     assert browser.get(back).status_code == 200
     # Neither again, nor with the cookie that the browser had before.
-    assert "was not begun here" in browser.get(back).text
+    assert "did not begin here" in browser.get(back).text
     again = Browser(browser.office)
     again.session.cookies = cookies
     assert "did not sign you in" in again.get(back).text
@@ -102,7 +102,7 @@ def test_an_answer_in_another_browser_signs_nobody_in(browser: Browser) -> None:
     other.begin()
     refused = other.get(browser.begin())
     assert refused.status_code == 401
-    assert "was not begun here" in refused.text
+    assert "did not begin here" in refused.text
     assert not other.is_in()
 
 

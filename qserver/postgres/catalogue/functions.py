@@ -38,7 +38,7 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "false": "has_function_privilege has_sequence_privilege pg_is_in_recovery "
     "pg_is_other_temp_schema pg_relation_is_publishable pg_relation_is_updatable "
     "row_security_active",
-    "'UTF8'": "pg_client_encoding pg_encoding_to_char",
+    "'UTF8'": "getdatabaseencoding pg_client_encoding pg_encoding_to_char",
     "1": "array_lower",
     "0": "txid_current",
     "6": "pg_char_to_encoding",
