@@ -43,8 +43,8 @@ FEW = replace(
 """Four ages, so that all is quick."""
 SOME: dict[str, object] = {"age": {"between": [21, 22]}}
 LENGTH, LONGER = 30.0, 1.2
-"""With the noise of the first seed the answer is drawn 1.3 times as long as asked."""
-SEED, SEED_OF_TABLE = 3, 3
+"""With the noise of the first seed the answer is drawn more than so many times as long as asked."""
+SEED, SEED_OF_TABLE = 1, 1
 
 
 @pytest.fixture
