@@ -67,7 +67,7 @@ def fit_star(
     old: Star | None = None,
     spare: float = 0.0,
 ) -> Star:
-    """The best base found for these requirements, from several starts.
+    """The best base found for these requirements, from several starts, calibrated by exact tails.
 
     Args:
         effort: counts the work. Once it is spent, the best found so far is returned.
@@ -82,6 +82,12 @@ def fit_star(
     if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
     alphas = best_base(problem, starts, effort=effort)
+    for _ in range(PLANNER.calibrations):
+        if effort.is_spent or not _calibrate(holdings, wants, problem, alphas):
+            break
+        problem = _problem(holdings, wants, blocks)
+        alphas = problem.solve(problem.revived(alphas))
+        effort.add(problem.work + PLANNER.calibrated_wants * PLANNER.evaluation_work)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
@@ -195,12 +201,12 @@ def _problem(holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKe
 
 def _calibrate(
     holdings: Holdings, wants: Sequence[Want], problem: BaseProblem, alphas: FloatArray
-) -> None:
-    """Calibrate the requirements that bind by the exact tail."""
+) -> bool:
+    """Calibrate the requirements that bind by the exact tail; return whether any was far off."""
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
     blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
     # A base that was written down on another lattice may not reach every requirement.
     reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.unmet))
     binding = reached[np.argsort(-use[reached])[: PLANNER.calibrated_wants]]
-    for i in binding:
-        wants[i].calibrate(blocks)
+    changes = [wants[i].calibrate(blocks) for i in binding]
+    return any(abs(c - 1.0) > PLANNER.near for c in changes)

@@ -62,12 +62,15 @@ class Want:
         half_width = self.half_width * sqrt(share)
         return replace(self, pattern=self.pattern.to_depth(depth), half_width=half_width)
 
-    def calibrate(self, blocks: Blocks) -> None:
-        """Set the stretch to its value on these blocks."""
+    def calibrate(self, blocks: Blocks) -> float:
+        """Set the stretch to its value on these blocks; return the factor by which it changed."""
         scales = blocks.scales(self.pattern)
-        if int(scales.counts.sum()) <= PLANNER.most_values:
-            spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
-            self.stretch = safe_half_width(scales.expanded, self.confidence) / spread
+        if int(scales.counts.sum()) > PLANNER.most_values:
+            return 1.0
+        spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
+        before = self.stretch
+        self.stretch = safe_half_width(scales.expanded, self.confidence) / spread
+        return self.stretch / before
 
 
 @dataclass
