@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 
@@ -26,62 +27,71 @@ def town(tmp_path: Path, store_url: str) -> Deployment:
     return town
 
 
-def test_psycopg_reads_days_between_constants_and_arrays(port: Port) -> None:
-    """Each is free, since the table has all of it, and its number is that of the same in words."""
-    before = spent(port.town)
-    options = "-c qserver.intervals=off"
-    with psycopg.connect(port.conninfo, autocommit=True, options=options) as connection:
-
-        def rows(text: str, *values: object) -> list[tuple[object, ...]]:
-            return connection.execute(text, values or None).fetchall()
-
-        since = rows(
-            "SELECT d - DATE '2024-03-01' AS n, COUNT(*) FROM people GROUP BY 1 ORDER BY 1"
-        )
-        assert [n for n, _ in since] == [i + (FIRST - date(2024, 3, 1)).days for i in range(28)]
-        counted = "SELECT COUNT(*) FROM people WHERE "
-        week = rows(f"{counted} d >= '2024-03-01' AND d < '2024-03-08'")
-        for same in (
-            "d - DATE '2024-03-01' BETWEEN 0 AND 6",
-            "d - '2024-03-01'::date IN (0,1,2,3,4,5,6)",
-        ):
-            assert rows(counted + same) == week
-        whole = rows("SELECT COUNT(*) FROM people")
-        assert rows("SELECT 'all' AS k, COUNT(*) FROM people GROUP BY 1") == [("all", *whole[0])]
-        women = rows(f"{counted} sex = 'Female'")
-        for same in (
-            "sex = ANY('{Female}')",
-            "sex = ANY('{Female}'::text[])",
-            "sex <> ALL('{Male}')",
-        ):
-            assert rows(counted + same) == women
-        young = rows(f"{counted} age IN (20, 21)")
-        for same in ("age = ANY('{20,21}')", "age = ANY('{20, 21}'::int[])"):
-            assert rows(counted + same) == young
-        two = rows(f"{counted} d IN ('2024-03-01', '2024-03-02')")
-        assert rows(f"{counted} d = ANY('{{2024-03-01,2024-03-02}}'::date[])") == two
-        with connection.cursor() as cursor:
-            cursor.execute("PREPARE under (int) AS SELECT COUNT(*) FROM people WHERE age < $1")
-            cursor.execute("EXPLAIN EXECUTE under (25)")
-            assert [column.name for column in cursor.description or ()][:2] == [
-                "price",
-                "remaining",
-            ]
-            assert cursor.fetchone() is not None
-            cursor.execute("EXECUTE under (25)")
-            assert cursor.fetchall() == rows(f"{counted} age < 25")
-            by = "COPY (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) TO STDOUT"
-            for form in (
-                "(FORMAT csv, HEADER, FORCE_QUOTE (sex))",
-                "WITH CSV HEADER FORCE QUOTE sex",
-            ):
-                with cursor.copy(f"{by} {form}") as copy:
-                    lines = b"".join(copy).decode().splitlines()
-                assert lines[0] == "sex,n"
-                assert [line.split(",")[0] for line in lines[1:]] == ['"Female"', '"Male"']
-            with cursor.copy(f"{by} (FORMAT csv, FORCE_QUOTE *)") as copy:
-                assert b"".join(copy).count(b'"') == 8
+@pytest.fixture
+def connection(port: Port) -> Iterator[psycopg.Connection]:
+    """All that is asked here is free, since the table has all of it."""
+    before, options = spent(port.town), "-c qserver.intervals=off"
+    with psycopg.connect(port.conninfo, autocommit=True, options=options) as found:
+        yield found
     assert spent(port.town) == before
+
+
+def test_psycopg_reads_days_between_constants_and_arrays(connection: psycopg.Connection) -> None:
+    """The number of each is that of the same in words."""
+
+    def rows(text: str) -> list[tuple[object, ...]]:
+        return connection.execute(text).fetchall()
+
+    since = rows("SELECT d - DATE '2024-03-01' AS n, COUNT(*) FROM people GROUP BY 1 ORDER BY 1")
+    assert [n for n, _ in since] == [i + (FIRST - date(2024, 3, 1)).days for i in range(28)]
+    counted = "SELECT COUNT(*) FROM people WHERE "
+    week = rows(f"{counted} d >= '2024-03-01' AND d < '2024-03-08'")
+    for same in (
+        "d - DATE '2024-03-01' BETWEEN 0 AND 6",
+        "d - '2024-03-01'::date IN (0,1,2,3,4,5,6)",
+    ):
+        assert rows(counted + same) == week
+    whole = rows("SELECT COUNT(*) FROM people")
+    assert rows("SELECT 'all' AS k, COUNT(*) FROM people GROUP BY 1") == [("all", *whole[0])]
+    women = rows(f"{counted} sex = 'Female'")
+    for same in (
+        "sex = ANY('{Female}')",
+        "sex = ANY('{Female}'::text[])",
+        "sex <> ALL('{Male}')",
+    ):
+        assert rows(counted + same) == women
+    young = rows(f"{counted} age IN (20, 21)")
+    for same in ("age = ANY('{20,21}')", "age = ANY('{20, 21}'::int[])"):
+        assert rows(counted + same) == young
+    two = rows(f"{counted} d IN ('2024-03-01', '2024-03-02')")
+    assert rows(f"{counted} d = ANY('{{2024-03-01,2024-03-02}}'::date[])") == two
+
+
+def test_psycopg_prices_and_runs_what_is_prepared_and_copies_quoted(
+    connection: psycopg.Connection,
+) -> None:
+    under = connection.execute("SELECT COUNT(*) FROM people WHERE age < 25").fetchall()
+    with connection.cursor() as cursor:
+        cursor.execute("PREPARE under (int) AS SELECT COUNT(*) FROM people WHERE age < $1")
+        cursor.execute("EXPLAIN EXECUTE under (25)")
+        assert [column.name for column in cursor.description or ()][:2] == [
+            "price",
+            "remaining",
+        ]
+        assert cursor.fetchone() is not None
+        cursor.execute("EXECUTE under (25)")
+        assert cursor.fetchall() == under
+        by = "COPY (SELECT sex, COUNT(*) AS n FROM people GROUP BY sex) TO STDOUT"
+        for form in (
+            "(FORMAT csv, HEADER, FORCE_QUOTE (sex))",
+            "WITH CSV HEADER FORCE QUOTE sex",
+        ):
+            with cursor.copy(f"{by} {form}") as copy:
+                lines = b"".join(copy).decode().splitlines()
+            assert lines[0] == "sex,n"
+            assert [line.split(",")[0] for line in lines[1:]] == ['"Female"', '"Male"']
+        with cursor.copy(f"{by} (FORMAT csv, FORCE_QUOTE *)") as copy:
+            assert b"".join(copy).count(b'"') == 8
 
 
 def test_asyncpg_describes_a_unit_that_is_a_value(port: Port) -> None:
