@@ -12,6 +12,7 @@ import pytest
 from qserver.answering.models.kinds import wanted_tables
 from qserver.api.process.opening import STARTING_S
 from qserver.cli.processes import Backoff
+from qserver.inference.smooth.looking import SURELY
 from qserver.models.marginals import model
 from qserver.planning.constants import PLANNER
 from qserver.postgres.catalogue import child as catalogue
@@ -64,7 +65,7 @@ EXACT: Mapping[str, Mapping[str, float]] = {
         "2 seconds": engine.MOST_SECONDS,
     },
     "domain.md": {"95 percent": 100 * WORKER.lost_share},
-    "guarantee.md": {".85": LAST_LOOK, ".15": 1 - LAST_LOOK},
+    "guarantee.md": {".85": LAST_LOOK, ".15": 1 - LAST_LOOK, "0.92": SURELY},
     "howto/price.md": {"0.05 epsilon": 0.05},  # of its example
     "howto/several-records.md": {"5 times": 5},  # of its example
     "howto/sources.md": {"5 percent": 100 * WORKER.report_share},

@@ -23,7 +23,7 @@ _UNDEFINED = 1e-3
 _DRAWN_MISSED = 0.02
 """Draws tell ends that are missed at least this often; rarer misses are read off wider errors."""
 _BASE_MISSED = 0.05
-_SURELY = 0.92
+SURELY = 0.92
 """Ends are read where draws miss this part of what is allowed. How often the ends of 2,048 pairs
 are missed has a deviation, over the draws, of 3 to 5 percent of it (of 1 to 6 sums)."""
 _CENTRAL = 0.9
@@ -98,7 +98,7 @@ class Drawn:
             # Of a log-concave error the half-width grows no faster.
             factor = math.log(missed) / math.log(base)
         if not self.law.n_disagreements:  # else the law states what its draws may err by
-            base *= _SURELY
+            base *= SURELY
         if self.number.pieces is not None:
             return self._by_pieces(self.number.pieces, estimate, factor, base)
         found = self.values(factor)
