@@ -147,7 +147,7 @@ _NO_MASS = 1e-300
 _MIXED = 1e-6
 """The part of independence in every start: a cell that a tree has at 0 may be known above it."""
 
-NOISY, _RULED = 0.005, 0.02
+NOISY, RULED = 0.005, 0.02
 """Tables with this much noise in all, as a proportion, are told by records; with more, softly too.
 
 On Adult, child and made-up networks pairs at epsilon .1, 1 and 3 came to .57 to .99 of their error.
@@ -342,7 +342,7 @@ class RelaxedDistribution(DomainDistribution):
         check_scope(scope, self.sizes)
         if not self.holds(scope):
             return self._fitted(scope)
-        return self._kept(scope) if self._noise_of(scope) >= _RULED else self._told(scope)
+        return self._kept(scope) if self._noise_of(scope) >= RULED else self._told(scope)
 
     @cached_property
     def _kept(self) -> Callable[[Scope], FloatArray]:
@@ -379,7 +379,7 @@ class RelaxedDistribution(DomainDistribution):
         holders.pop((), None)
         known = [self._known(scope, part, n, classes) for part, n in holders.items()]
         start = None
-        if all(self._noise_of(part) < _RULED for part in holders):
+        if all(self._noise_of(part) < RULED for part in holders):
             with contextlib.suppress(CapacityError):
                 start = self.tree.marginal_by_class(scope, classes)
         shape = [int(classes[a].max()) + 1 for a in scope]
