@@ -41,11 +41,11 @@ class ConsistentAnswers:
     """What one non-negative table answers, per question.
 
     Args:
-        estimates: in the order of the questions.
-        total: records of the table, where their number is public; None where it is not.
-        distance: half the sum of squares of what the estimates were moved by, each over the scale
-            of its interval.
-        gap: how much of `distance` is not proven to be needed.
+        estimates: estimates, in the order of the questions.
+        total: number of records in the table, if public; else None.
+        distance: half the sum of the squared moves of the estimates, each divided by the scale of
+            its interval.
+        gap: part of `distance` that is not proven necessary.
     """
 
     estimates: tuple[float, ...]

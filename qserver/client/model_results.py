@@ -284,7 +284,7 @@ class WantedError(FromJson):
 
     Args:
         deviation: standard deviation of a count, in records.
-        as_wanted: the same if every wanted marginal was bought as it is, for the same price.
+        as_wanted: the same if every wanted marginal itself was bought, for the same price.
         tables: places, in the plan, of the tables that hold it.
     """
 

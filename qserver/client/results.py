@@ -264,8 +264,8 @@ class Price(FromJson):
         curve: prices at other lengths; for a workload, at multiples of the asked lengths. A price
             of None is out of reach. Lengths that cost more than shorter ones are left out.
         measure: the prices of both choices of `measure`; None from an earlier server.
-        whole_table: whether HAVING, ORDER BY or LIMIT choose among the numbers once they are
-            released: price and `free` are those of the whole table.
+        whole_table: whether HAVING, ORDER BY or LIMIT choose among released numbers; price and
+            `free` are then those of the whole table.
         own: what it costs the account's own allowance; None where it has none.
         protected: of whom the price is the loss, in words; None for a domain without periods.
         remarks: of a text of SQL, what to know of its groups and conditions; a sentence each.

@@ -18,10 +18,10 @@ class Selection:
     """A choice among released numbers that were looked at.
 
     Args:
-        m: how many numbers were looked at.
-        rule: how the choice was made.
-        first: how many of them are reported, all of which shall hold at once: the `first` largest
-            or least. With `any` all of the m hold at once, so it stays at 1.
+        m: number of numbers looked at.
+        rule: rule of the choice.
+        first: number of largest or least that are reported and hold at once. With `any` all m
+            hold at once, and it stays at 1.
 
     Raises:
         InputError: a value is out of range; names the field and says how to mend it.
@@ -73,7 +73,7 @@ class Looking:
     """What the asker of a question had looked at; by default nothing that matters.
 
     Args:
-        selected_from: the choice that the question came of, which lengthens its interval.
+        selected_from: choice that the question results from; it lengthens the interval.
         independent: measure it with fresh noise that is combined with nothing released before, so
             that the interval holds whatever was looked at.
 

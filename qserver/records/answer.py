@@ -37,7 +37,7 @@ class Answer:
         source: `history`: nothing was spent; `measured`; `refined`: an earlier row was released
             again with less noise, for the difference; `exact`: zero on every record.
         charged_nano: cost of this question, in nano-epsilon.
-        remaining_nano: rest of the population's limit.
+        remaining_nano: remaining budget of the population.
         evidence: ids of the history's rows and tables used.
         weights: how the estimate's weights were found: direct, planned, stored, blue, tail, blocks,
             exact, independent.
@@ -45,11 +45,11 @@ class Answer:
         selected_from: the choice that the interval allows for; None if it holds by itself alone.
             `confidence_attained` is without it.
         statement: what the interval is a statement of.
-        rest_nano: where released answers disagree so much that the interval is longer than asked:
-            the price of an `independent` one of the asked length; else None.
+        rest_nano: price of an `independent` answer of the asked length, where released answers
+            disagree and the interval is longer than asked; else None.
         as_of: the last period that was counted, where data arrive over time; else ''.
-        remarks: what to know of it, a sentence each: that it is longer than asked, or counts
-            records with missing values; of a workload they stand beside its answers.
+        remarks: remarks on the answer, a sentence each: it is longer than asked, or counts
+            records with missing values; those of a workload stand beside its answers.
     """
 
     estimate: float
@@ -80,17 +80,18 @@ class WorkloadAnswer:
     """The answers of a workload, in the order of its questions.
 
     Args:
-        answers: the first that was not free bears the price of all as its `epsilon_charged`.
+        answers: answers; the first that was not free has the price of all as its
+            `epsilon_charged`.
         charged_nano: cost of the whole workload, in nano-epsilon.
-        remaining_nano: rest of the population's limit.
-        simultaneous: None where it was not asked for.
+        remaining_nano: remaining budget of the population.
+        simultaneous: None if not asked for.
         version: version of the history that the answers stand on.
         ends: per question the ends for readings after looking at all of them; empty for one
             question, and where all intervals hold at once already.
         rest_nano: price of `independent` answers in place of all that are longer than asked; None
-            where none is, where it is not known, and where all intervals hold at once.
-        remarks: what to know of the answers, a sentence each: that some are longer than asked, or
-            count records with missing values.
+            if there are none, if it is unknown, and if all intervals hold at once.
+        remarks: remarks on the answers, a sentence each: some are longer than asked, or count
+            records with missing values.
     """
 
     answers: tuple[Answer, ...]
@@ -111,9 +112,9 @@ class ModelAnswer:
         id: of the model.
         kind: such as `network`.
         charged_nano: cost of its tables, in nano-epsilon.
-        remaining_nano: rest of the population's limit then.
-        tables: ids of the history's tables that it is made from.
-        version: version of the history that it stands on, for ever.
+        remaining_nano: remaining budget of the population at that time.
+        tables: ids of the tables of history that the model is made from.
+        version: version of the history that it is made from; it never changes.
     """
 
     id: str
@@ -146,8 +147,8 @@ class Offer:
 
     @property
     def free_length(self) -> float:
-        """From this length on the question is free; it is that of the `interval` but where
-        released answers disagree, and after a choice."""
+        """Least length at which the question is free: that of `interval`, unless released answers
+        disagree or after a choice."""
         return self.high - self.low if self.length is None else self.length
 
     @property
@@ -176,10 +177,11 @@ class OwnPrice:
     Args:
         price_nano: rise of the asker's ledger, in nano-epsilon.
         affordable: whether the allowance and the pace permit it.
-        more_at: Unix time, in seconds, when the pace will let it; None if not by waiting.
+        more_at: Unix time, in seconds, at which the pace permits it; None if waiting does not
+            help.
         spent_nano: the asker's ledger now.
         today_nano: its rise within the last 24 hours.
-        limit_nano: most that it may be; None for no bound.
+        limit_nano: allowance of the asker; None for no bound.
         pace_nano: most that it may rise within any 24 hours; None for no bound.
     """
 
@@ -197,12 +199,12 @@ class BothChoices:
     """The prices of a question or a workload under both choices of what may be measured.
 
     Args:
-        chosen: the choice that the other fields are about.
-        only_this_nano: price where nothing is measured for later questions.
-        auto_nano: price where the planner may buy tables for later ones, too.
-        buys: the tables of `auto`, which later questions use too, in words; empty for none.
+        chosen: the choice described by the other fields.
+        only_this_nano: price if nothing is measured for later questions.
+        auto_nano: price if the planner may also buy tables for later questions.
+        buys: tables that `auto` buys and later questions use, in words; empty for none.
         independent_nano: price of the question with `independent`: fresh noise, combined with
-            nothing; None for several questions, and where no noise is fine enough.
+            nothing; None for several questions, or if no noise is fine enough.
     """
 
     chosen: Measure
@@ -221,12 +223,12 @@ class _Explained:
             history; `refined`: rows of history get less noise; `blocks`: tables that will answer
             later questions too.
         price_nano: rise of the ledger, in nano-epsilon.
-        most_nano: most that may be charged: an interval that is longer than asked, since released
-            answers disagree, is refined within it.
-        affordable: whether the price fits into the rest.
-        measure: prices of both choices of what is measured.
+        most_nano: most that may be charged: if released answers disagree and the interval is
+            longer than asked, refining may cost up to this.
+        affordable: whether the remaining budget covers the price.
+        measure: prices of both choices of `measure`.
         own: the asker's own allowance; None where only the budget bounds it.
-        protected: of whom the price is the loss, in words, for a domain with periods; else None.
+        protected: whose loss the price is, in words, if the domain has periods; else None.
     """
 
     kind: PlanKind
@@ -243,7 +245,7 @@ class _Explained:
 
     @property
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
-        """What would be measured or refined: rows, then tables."""
+        """Rows, then tables, that would be measured or refined."""
         return (*self.rows, *self.tables)
 
 
@@ -252,7 +254,7 @@ class Explanation(_Explained):
     """The price of an answer.
 
     Args:
-        free: what history says at no cost, or None: its `interval` by `law`.
+        free: free answer from history, its `interval` by `law`; None for none.
         curve: prices of shorter and longer intervals at the same confidence, shorter ones first. A
             length that costs more than a shorter one is left out, even the asked one.
         sensitivity: S of the query.
@@ -277,14 +279,14 @@ class WorkloadExplanation(_Explained):
     """The price of a workload; both choices of what may be measured cost the same for it.
 
     Args:
-        price_apart_nano: sum of the prices of the questions asked one by one, each for itself alone
-            on the present state; None where there was no time to plan them all.
-        free: per question what history says at no cost, by the `law` that it names, or None.
+        price_apart_nano: sum of the prices of the questions if each was asked alone now; None if
+            there was no time to plan them all.
+        free: per question the free answer from history, by the `law` that it names; None for none.
         curve: prices of shorter and longer intervals, all by one factor, without those that cost
             more than shorter ones.
-        measure: prices of both choices of what is measured: equal, as a workload buys nothing for
+        measure: prices of both choices of `measure`: equal, since a workload buys nothing for
             other questions.
-        simultaneous: None where it was not asked for.
+        simultaneous: None if not asked for.
     """
 
     price_apart_nano: int | None
@@ -318,11 +320,11 @@ class Guard:
     """A dataset's disclosure guard.
 
     Args:
-        cap: with what probability the count of a cell may be known.
+        cap: largest allowed probability of knowing the count of a cell.
         allowed_nano: the most that a cell may lose: 2 atanh(cap).
-        loss_nano: the most that a cell has lost.
-        known: with what probability a count may be known now, at most.
-        binds: false where the limit is reached first.
+        loss_nano: greatest loss of a cell so far.
+        known: bound on that probability now.
+        binds: false if the limit is reached first.
     """
 
     cap: float
@@ -343,21 +345,20 @@ class DatasetStatus:
         records_per_person: k; `records_verified` tells whether attach enforced it.
         records_verified: whether attach enforced `records_per_person`.
         limit_nano, spent_nano: of the population, in nano-epsilon.
-        remaining_nano: what this dataset may still spend under the limit.
+        remaining_nano: budget that this dataset may still spend.
         guard: the bound on knowledge of a cell; None without a guard.
         earlier_snapshots: snapshots that were replaced, oldest first; their history stays readable.
-        phi: what may be spent on rows as asked before tables are bought, as a part of the tables'
-            price.
-        capacity: most records that it may ever have, as its owner declared; the time of an answer
-            follows from it, not from their number. None if nobody did.
-        measure: what is measured for a question that does not say: `only_this`, or `auto`, which
-            may buy tables that later questions use too.
+        phi: share of the tables' price that rows as asked may cost before tables are bought.
+        capacity: most records that it may ever have, as its owner declared; None if undeclared.
+            The time of an answer follows from it, not from the number of records.
+        measure: default of a question's `measure`: `only_this`, or `auto`, which may also buy
+            tables for later questions.
         version: of the history.
         worker_alive: whether a worker can measure now.
-        unit: what is protected of a person, for a domain with periods; else None.
-        periods: where data arrive over time: only sealed periods are counted; else None.
-        time: the attribute that the owner calls the time, where all data are there: every table
-            tells its values apart. Else None.
+        unit: part of a person's records that is protected, if the domain has periods; else None.
+        periods: periods, where data arrive over time; else None. Only sealed periods are counted.
+        time: attribute that the owner calls the time, where all data are there; else None. Every
+            table tells its values apart.
     """
 
     name: str
@@ -389,7 +390,7 @@ class LedgerReport:
     """The use of the budget.
 
     Args:
-        remaining_nano: the amount that this dataset may still spend under the limit.
+        remaining_nano: budget that this dataset may still spend.
         loss_nano: largest loss of a cell in the asked set, in epsilon; a sound upper bound.
         by_value: for the asked attribute: the largest loss over the cells of each value.
     """

@@ -195,7 +195,7 @@ class PlanRow:
     Args:
         alpha_nano: 1 / scale afterwards, in epsilon per record.
         refines: id of the history row that is refined; None if new.
-        charge_nano: rise of alpha, which is what the row costs.
+        charge_nano: rise of alpha: the cost of the row.
     """
 
     terms: list[list[object]]
@@ -214,7 +214,7 @@ class PlanTable:
         n_cells: number of cells.
         alpha_nano: 1 / scale afterwards, in epsilon per record.
         refines: id of the table that is refined; None if new.
-        charge_nano: rise of alpha, which is what a cell pays.
+        charge_nano: rise of alpha: the cost to each cell.
     """
 
     axes: list[list[Any]]

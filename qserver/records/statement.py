@@ -26,9 +26,8 @@ class Statement:
             too rough under the prior.
         step: of the lattice of `convolution`, else None.
         draws: of `monte-carlo`, else None.
-        prior: what was held true beforehand: what is said is then a Bayesian statement, and no
-            frequency. None where there was none, and where an answer that was paid for contradicts
-            it.
+        prior: what was held true beforehand; the statement is then Bayesian, not a frequency.
+            Null without a prior, and if a paid answer contradicts it.
     """
 
     law: Law = field(default="posterior", metadata=ALWAYS)
@@ -93,10 +92,10 @@ class ClaimStatus:
     """A dataset's claim, and how well it can be known now.
 
     Args:
-        query: as a question over HTTP has it.
-        width: of the interval that is claimed, in the query's unit.
-        p: with what probability the query may be known to lie within any such interval.
-        known: with what probability it can be known so now, at most.
+        query: the query, in the form of a question over HTTP.
+        width: width of the interval, in the query's unit.
+        p: largest allowed probability of knowing that the query lies in an interval of this width.
+        known: bound on that probability now.
     """
 
     name: str

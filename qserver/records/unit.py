@@ -105,7 +105,7 @@ class UnitStatus:
             any one period; `person-unbounded`: up to `records_per_period` in every period.
         records_per_period: most records of one person in one period.
         replaced: under `replace-one`: whether a replaced record may be of another period.
-        text: the same in words.
+        text: the unit, in words.
     """
 
     protects: Protects
@@ -128,12 +128,12 @@ class SealedPeriods:
 
     Args:
         attribute: the attribute of periods.
-        sealed: how many of its first periods have their data, for good.
+        sealed: number of first periods whose data are complete.
         last: the last of them; None before the first.
         declared: periods in all, those to come too.
         capacity: most records of one period; the time of an answer follows from it.
-        retired: of how many of its first periods the records are erased: answers about them stay,
-            and nothing more is measured.
+        retired: number of first periods whose records are erased; answers about them stay, and
+            nothing more is measured.
         first_kept: the first period whose records are kept; None where none are erased.
     """
 

@@ -44,8 +44,8 @@ class ModelStatus:
     """A model's public face.
 
     Args:
-        specification: what the kind made of the request.
-        facts: of the model itself; None in lists.
+        specification: the request, as the kind of model read it.
+        facts: facts about the model; None in lists.
     """
 
     learnt: ModelAnswer

@@ -51,8 +51,8 @@ class CellReading:
 
     Args:
         at_once: all hold at once, so for any choice.
-        largest: holds for the one that is the largest of its column.
-        least: holds for the one that is the least of its column.
+        largest: interval of the largest number of its column.
+        least: interval of the least number of its column.
     """
 
     at_once: CellInterval
@@ -69,11 +69,11 @@ class AnsweredCell:
     """A cell with where it comes from: the dearest source of its parts.
 
     Args:
-        consistent: the value by one non-negative table for all cells; None where CONSISTENT was not
-            said, or where the table has no record in the denominator.
+        consistent: the value by one non-negative table for all cells; None without CONSISTENT, or
+            if the table has no record in the denominator.
         after_looking: intervals that hold after all numbers were looked at; None for one number,
             and where `interval` holds at once with all others or allows for a choice already.
-        statement: what the intervals are statements of; None where nothing is known.
+        statement: meaning of the intervals; None if nothing is known.
     """
 
     value: CellValue
@@ -89,7 +89,7 @@ class StatementAnswer:
 
     Args:
         cells: per group and column.
-        simultaneous: None where that was not asked for.
+        simultaneous: None if not asked for.
         version: version of the history that the answers stand on.
     """
 
@@ -111,18 +111,17 @@ class StatementExplanation:
     """What a statement would cost; nothing was spent.
 
     Args:
-        most_nano: most that may be charged: an interval that is longer than asked, since released
-            answers disagree, is refined within it.
-        price_apart_nano: sum of the prices of its questions asked one by one; None where there is
-            one, or was no time to plan them all.
+        most_nano: most that may be charged: if released answers disagree and the interval is
+            longer than asked, refining may cost up to this.
+        price_apart_nano: sum of the prices of its questions if each was asked alone; None for one
+            question, or if there was no time to plan them all.
         known: per group and column what is known at no cost, or None.
-        measure: prices of both choices of what is measured.
+        measure: prices of both choices of `measure`.
         curve: prices of shorter and longer intervals, all by one factor.
         own: the asker's own allowance; None where only the budget bounds it.
-        is_most: whether `price` is that of asking all at once, as exactly as the worst case needs:
-            averages and quotients are measured in steps, which nearly always cost far less, and
-            never more.
-        protected: of whom the price is the loss, in words, for a domain with periods; else None.
+        is_most: whether `price` is an upper bound: averages and quotients are measured in steps,
+            which nearly always cost far less, and never more.
+        protected: whose loss the price is, in words, if the domain has periods; else None.
     """
 
     asked: StatementQuestions
@@ -142,8 +141,8 @@ class StatementExplanation:
 
     @property
     def of_whole_table(self) -> bool:
-        """Whether HAVING, ORDER BY or LIMIT choose among the numbers once they are released: price
-        and `free` are those of the whole table."""
+        """Whether HAVING, ORDER BY or LIMIT choose among released numbers; price and `free` are
+        then those of the whole table."""
         return self.asked.statement.shape != PLAIN
 
 

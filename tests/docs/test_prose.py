@@ -71,6 +71,7 @@ EXACT: Mapping[str, Mapping[str, float]] = {
     "howto/sources.md": {"5 percent": 100 * WORKER.report_share},
     "models.md": {
         ".005": model.NOISY,
+        ".02": model.RULED,
         ".003": wanted_tables.MISSED,
         ".7": wanted_tables.FOR_PAIRS,
     },

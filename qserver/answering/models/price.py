@@ -21,15 +21,16 @@ class ModelExplanation:
     Args:
         kind: `free` (history suffices) or `blocks` (tables).
         price_nano: rise of the ledger, in nano-epsilon.
-        sample_nano: what of the price is for the sample of `arxiv` and `icml`, else None. With it
-            each table of `plan` has the most that it may get.
-        remaining_nano: the budget that is left now.
-        affordable: whether the price fits into it.
+        sample_nano: part of the price that pays the sample of `arxiv` and `icml`; else None. With
+            a sample, each table of `plan` has the most that it may get.
+        remaining_nano: budget that remains now.
+        affordable: whether the remaining budget covers the price.
         tables: the tables that would be measured or refined.
         version: of the history.
-        work: what the model takes in time and memory; None for a network.
-        error: of a network; None where a sample decides on the noise, and of other models.
-        wanted: of each wanted marginal; empty for a network, and where nothing is bought.
+        work: time and memory that the model takes; None for a network.
+        error: errors of a network; None if a sample decides on the noise, and for other models.
+        wanted: expected error of each wanted marginal; empty for a network, or if nothing is
+            bought.
         own: the asker's own allowance; None where only the budget bounds it.
     """
 

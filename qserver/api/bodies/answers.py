@@ -56,7 +56,7 @@ from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, Spend
 
 _OPEN_PAIR: dict[str, Any] = {
     **PRICE_POINT_SCHEMA,
-    "description": "[low, high], both ends rounded outward; null where there is no end",
+    "description": "[low, high], both ends rounded outward; null for an end without a bound",
 }
 _CLOSED_PAIR = {**PAIR_SCHEMA, "description": "[low, high], both ends rounded outward"}
 _ends = attrgetter("low", "high")
@@ -65,8 +65,8 @@ AsOf = Annotated[
     str | None,
     BeforeValidator(lambda period: period or None),
     Field(
-        description="where data arrive over time: the last period that was counted. A question "
-        "without an end on the periods counts the sealed ones alone. Else null"
+        description="last period that was counted, where data arrive over time; else null. A "
+        "question that names no last period counts all sealed ones"
     ),
 ]
 WideInteger = Annotated[

@@ -88,7 +88,7 @@ def model_request(kinds: Mapping[str, ModelKind]) -> type[_AnyModelRequest]:
         "epsilon": (
             Number,
             Field(
-                description="what may be spent on tables; 0 uses history alone",
+                description="budget for tables; 0 uses history alone",
                 json_schema_extra={"minimum": 0, "maximum": MAX_EPSILON},
             ),
         ),
@@ -228,7 +228,7 @@ class ModelReplyBody(BaseModel):
         description="whether the check's interval holds `estimate`; null without a check"
     )
     fallback: AnswerBody | None = Field(
-        description="what was measured instead, where the check contradicts and that was asked for"
+        description="answer measured instead, if the check contradicts and a fallback was asked for"
     )
 
     @classmethod
@@ -295,10 +295,10 @@ class ModelQuestionPriceBody(BaseModel):
         description="`tell`: the model's answer, without a guarantee, at no cost; `confirm` or "
         "`contradict`: history does so at no cost; `check`: the check is bought, which decides"
     )
-    check: ExplanationBody | None = Field(description="price of the check; null where none is")
+    check: ExplanationBody | None = Field(description="price of the check; null without a check")
     fallback: ExplanationBody | None = Field(
-        description="price of the fallback, asked now: after the check it costs the less by what "
-        "the check measured of it. Bought only where the check contradicts; null where none is"
+        description="price of the fallback now; the check pays part of it. It is bought only if "
+        "the check contradicts; null without a fallback"
     )
 
     @classmethod
@@ -360,11 +360,11 @@ class LeakRequest(RequestBody):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     records: Number = Field(
-        description="records it is learnt from, as you state them",
+        description="number of records it is learnt from, as you state it",
         json_schema_extra={"exclusiveMinimum": 0},
     )
     epsilon: Number | None = Field(
-        None, description="what everything released would cost; null for no privacy", ge=0
+        None, description="epsilon of everything released; null for no privacy", ge=0
     )
     game: Game = Field(
         "replaced",

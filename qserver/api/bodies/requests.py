@@ -217,23 +217,23 @@ ChosenMethod = Annotated[
 LatticeStep = Annotated[
     Number | None,
     Field(
-        description="only with `convolution`: step of its lattice, in the query's units; by "
-        "default one that is fine enough for `error`",
+        description="step of the lattice of `convolution`, in the query's units; by default fine "
+        "enough for `error`",
         json_schema_extra={"exclusiveMinimum": 0},
     ),
 ]
 NumberOfDraws = Annotated[
     StrictInt | None,
     Field(
-        description="only with `monte-carlo`: by default as many as `error` needs",
+        description="draws of `monte-carlo`; by default as many as `error` needs",
         json_schema_extra={"minimum": LEAST_DRAWS, "maximum": MOST_DRAWS},
     ),
 ]
 WantedError = Annotated[
     Number,
     Field(
-        description="numerical error of probabilities that is wanted; `statement.error` says what "
-        "was reached",
+        description="wanted numerical error of probabilities; `statement.error` has the one "
+        "reached",
         json_schema_extra={"minimum": LEAST_ERROR, "maximum": MOST_ERROR},
     ),
 ]
@@ -261,9 +261,9 @@ ChosenPrior = Annotated[
     BeforeValidator(_prior),
     WithJsonSchema(_PRIOR_SCHEMA),
     Field(
-        description="what is held true of the answer beforehand: that it is not negative, that it "
-        "is what the public number of records allows, or that it lies between two ends. What is "
-        "said is then a Bayesian statement, and no frequency"
+        description="what you hold true of the answer beforehand: it is not negative, the public "
+        "number of records bounds it, or it lies between two ends. The statement is "
+        "then Bayesian, not a frequency"
     ),
 ]
 
@@ -313,8 +313,7 @@ ChosenMeasure = Annotated[
 AskedAsOf = Annotated[
     StrictStr | None,
     Field(
-        description="where data arrive over time: asks as it was when this period was the last "
-        "sealed one; null is now"
+        description="last sealed period of the question, where data arrive over time; null for now"
     ),
 ]
 QueryDocument = Annotated[Any, BeforeValidator(_question), WithJsonSchema({JSON_REF: "Query"})]
@@ -347,15 +346,15 @@ class SelectionRequest(RequestBody):
     """A choice among released numbers that were looked at."""
 
     m: StrictInt = Field(
-        description="how many numbers were looked at",
+        description="number of numbers looked at",
         json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
     )
     rule: Annotated[Rule, BeforeValidator(_rule)] = Field(
-        "largest", description="how one was chosen: the `largest`, the `least`, or by `any` rule"
+        "largest", description="rule of the choice: the `largest`, the `least`, or `any`"
     )
     first: StrictInt = Field(
         1,
-        description="how many of the largest or least are reported, all of which hold at once",
+        description="number of largest or least that are reported and hold at once",
         json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
     )
 
@@ -363,8 +362,8 @@ class SelectionRequest(RequestBody):
 ChosenAmong = Annotated[
     SelectionRequest | None,
     Field(
-        description="the choice among released numbers that is made or was made; intervals are "
-        "then ones that hold after such a choice, for the same price"
+        description="the choice made among released numbers; intervals then hold after it, for "
+        "the same price"
     ),
 ]
 
@@ -520,10 +519,10 @@ class WorkloadRequest(RequestBody):
     length: Number = _length()
     confidence: Number = _confidence()
     simultaneous: StrictBool = Field(
-        False, description="all intervals hold at once, at the one confidence of all questions"
+        False, description="whether all intervals hold at once, with one confidence"
     )
     consistent: StrictBool = Field(
-        False, description="beside the answers those of one non-negative table, at no cost"
+        False, description="also give the answers of one non-negative table, free"
     )
     measure: ChosenMeasure = None
     selected_from: ChosenAmong = None

@@ -78,10 +78,10 @@ class AfterLookingBody(BaseModel):
     Those of `answers` hold each by itself.
     """
 
-    m: int = Field(description="how many answers there are to look at")
+    m: int = Field(description="number of answers looked at")
     at_once: list[Interval] = Field(description="all hold at once, so for any choice")
-    largest: list[Interval] = Field(description="holds for the one that is the largest")
-    least: list[Interval] = Field(description="holds for the one that is the least")
+    largest: list[Interval] = Field(description="interval of the largest answer")
+    least: list[Interval] = Field(description="interval of the least answer")
 
     @classmethod
     def of(cls, found: WorkloadAnswer) -> Self | None:
@@ -106,7 +106,7 @@ class WorkloadAnswerBody(
     """The answers of a workload in the order of its questions, what they cost, what is left."""
 
     consistent: ConsistentBody | None = Field(
-        description="null where it was not asked for, and in the result of a job"
+        description="null if not asked for, and in the result of a job"
     )
     after_looking: AfterLookingBody | None = Field(
         description="null for one question, and where all intervals hold at once or allow for a "
@@ -129,9 +129,10 @@ class WorkloadExplanationBody(
     """What a workload would cost and how it would be found; nothing was spent."""
 
     curve: list[PriceOfFactor] = Field(
-        description="[factor, price] with all lengths times the factor; null is out of reach"
+        description="[factor, price] with all lengths times the factor; a null price is "
+        "out of reach"
     )
-    consistent: ConsistentPriceBody | None = Field(description="null where it was not asked for")
+    consistent: ConsistentPriceBody | None = Field(description="null if not asked for")
 
 
 _AnyAnswerBody = AnswerBody | WorkloadAnswerBody | LearntBody
@@ -163,20 +164,20 @@ class SqlRequest(RequestBody):
     )
     explain: StrictBool = Field(
         default=False,
-        description="asks for the price, as EXPLAIN before the text does, which stays as it is",
+        description="ask for the price, like EXPLAIN before the text",
     )
     measure: ChosenMeasure = None
     as_of: AskedAsOf = None
     within: float | None = Field(
         default=None,
-        description="half the length of intervals where the text has no WITHIN, as if it was typed "
-        "at the end; null for none",
+        description="half the length of intervals if the text has no WITHIN, as if typed at its "
+        "end; null for none",
         gt=0,
         strict=True,
     )
     confidence: float | None = Field(
         default=None,
-        description="their confidence where the text has no CONFIDENCE; null for 0.95",
+        description="confidence of intervals if the text has no CONFIDENCE; null for 0.95",
         gt=0,
         lt=1,
         strict=True,
@@ -184,8 +185,8 @@ class SqlRequest(RequestBody):
 
     spend: StrictBool = Field(
         default=True,
-        description="whether it may cost anything; if not, and history does not answer it, the "
-        "error `unconfirmed` has its price",
+        description="whether the statement may cost budget; if not, and history does not answer "
+        "it, the error `unconfirmed` has its price",
     )
 
     def default(self) -> Exactness:
@@ -203,11 +204,11 @@ class BinningBody(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     error: Annotated[float, BeforeValidator(float)] = Field(
-        description="the true value is within +- this of the one by the middles"
+        description="the true value differs from the one by the middles by at most this"
     )
     of: str = Field(
-        description="whose value: of each `record`, of each record of the `numerator`, the "
-        "`average` itself, or the `value` of the cell itself"
+        description="the value meant: of each `record`, of each record of the `numerator`, the "
+        "`average`, or the `value` of the cell"
     )
 
 
@@ -230,8 +231,8 @@ class SqlRowBody(BaseModel):
     """One group with its numbers."""
 
     group: list[str | None] = Field(
-        description="a value of each of `groups`; null for a missing value, and for all values "
-        "together, as in a total"
+        description="value of each of `groups`; null for a missing value, and in totals for all "
+        "values together"
     )
     cells: list[SqlCellBody]
     together: list[int] = Field(
@@ -287,7 +288,7 @@ class SqlPriceBody(
 ):
     """What a statement would cost; nothing was spent."""
 
-    n_questions: int = Field(description="linear queries that answer it")
+    n_questions: int = Field(description="number of linear queries that answer the statement")
     free: list[SqlKnownBody]
 
     @classmethod

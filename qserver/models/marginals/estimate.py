@@ -260,7 +260,7 @@ class _Task:
         fit = self._fit(oracle, "consensus", found.value, seen, found.gap, found.rounds)
         warmed = Warm(oracle, "consensus", layout, state=found.state)
         distribution = RelaxedDistribution(
-            self.sizes, layout, found.tables, seen.unit, near_records
+            self.sizes, layout, found.tables, seen.unit, tree_near, near_records
         )
         return Estimate(distribution, self.total, layout, found.tables, fit, warmed)
 
@@ -380,13 +380,17 @@ def near_records(found: RelaxedDistribution) -> IndexArray:
     """Records moved towards the tables, of shape (n, attributes), from one seed."""
     targets, (least, most) = Targets.of(found), _NEAR
     n = int(min(most, max(least, moved_part(targets.layout, 1, MAX_WORK))))
-    drawn_from = tractable(found, max_calls=_NEAR_CALLS)
-    return RecordSource(drawn_from, targets).draw(n, np.random.default_rng(0))
+    return RecordSource(found.tree, targets).draw(n, np.random.default_rng(0))
+
+
+def tree_near(found: RelaxedDistribution) -> ExactDistribution:
+    """A distribution fitted to the most informative tables, near enough for answers."""
+    return tractable(found, max_calls=_NEAR_CALLS)
 
 
 def tractable(
     found: RelaxedDistribution, *, max_cells: int = DRAW_CELLS, max_calls: int = _CALLS
-) -> DomainDistribution:
+) -> ExactDistribution:
     """A distribution fitted to the most informative tables."""
     sizes, layout = found.sizes, found.layout
     chosen = _most_telling(layout, found.tables, max_cells)

@@ -66,7 +66,7 @@ class Proposal:
     """A structure and the decision about it.
 
     Args:
-        structure: without edges where not even that passes the gate.
+        structure: network, without edges if no structure passes the gate.
         score: sum of the scores of its attributes' parents.
         request: the subject of its audit, with the gate.
         decision: the decision of the gate.

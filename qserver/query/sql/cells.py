@@ -70,7 +70,7 @@ class StatementQuestions:
 
     @property
     def confidences(self) -> tuple[float, ...] | None:
-        """Per column the confidence of its intervals; None where it is the same for all."""
+        """Confidence of the intervals of each column; None if it is the same for all."""
         said = self.statement
         found = tuple(confidence_of(said, k) for k in range(len(said.columns)))
         return found if len(set(found)) > 1 else None
@@ -193,7 +193,7 @@ class CellValue:
     """The value of a cell; the estimate is None where it has none.
 
     Args:
-        estimate: None where it is not known: the interval is all that is public of it, or the
+        estimate: estimate; None if unknown: the interval is all that is public of it, or the
             denominator may be zero.
     """
 

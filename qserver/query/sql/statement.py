@@ -113,7 +113,7 @@ class Statement:
         source: the text.
         explains: whether it asks for the price only.
         columns: the columns' names, without those of the groups.
-        groups: what GROUP BY names, by its alias if it has one.
+        groups: items of GROUP BY, by alias if there is one.
         rows: the groups that are measured, in the order of the domain unless ORDER BY names groups;
             without GROUP BY one.
         clauses: how exact the answers shall be.
@@ -124,8 +124,8 @@ class Statement:
         exactness: per column how exact it shall be where it differs from the clauses; empty where
             none says it.
         course: the groups that are periods; None where none is, or in a UNION.
-        remarks: what to know of its numbers, groups and conditions, a sentence each, such as in
-            which month weeks count, or that intervals are longer than asked.
+        remarks: remarks on its numbers, groups and conditions, a sentence each: the month in
+            which a week counts, or intervals that are longer than asked.
         places: per item of SELECT the index of its group, or of its column; None for both is a
             rank. Empty where SELECT names none.
         units: per column what its numbers are counted in; empty where that does not matter.

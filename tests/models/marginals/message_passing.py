@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from qserver.models.marginals.estimate import Estimate, Fit, Warm, near_records
+from qserver.models.marginals.estimate import Estimate, Fit, Warm, near_records, tree_near
 from qserver.models.marginals.fit.consensus import agree, without_negatives
 from qserver.models.marginals.fit.consistency import Agreement, Consistency
 from qserver.models.marginals.fit.descent import descend
@@ -213,5 +213,7 @@ def estimate_by_messages(
         steps=found.calls,
         inconsistency=found.inconsistency,
     )
-    distribution = RelaxedDistribution(tuple(sizes), layout, tables, own.unit, near_records)
+    distribution = RelaxedDistribution(
+        tuple(sizes), layout, tables, own.unit, tree_near, near_records
+    )
     return Estimate(distribution, total, layout, tables, fit, Warm(oracle, "messages", layout))

@@ -69,14 +69,33 @@ def test_an_exact_model_weighs_products_as_the_chain_written_out():
     assert_allclose(distribution.expectation({}), 1.0, rtol=1e-9)
 
 
-def test_a_relaxed_model_takes_what_no_table_ties_as_independent():
-    """Attributes 0 and 3 share no table: the entropy is most for the product of their marginals."""
+def test_a_relaxed_model_takes_what_nothing_ties_as_independent():
+    """Attribute 4 is in no table: it is uniform, whatever else is asked with it."""
     distribution = model("saturated")
+    zero = distribution.marginal((0,))
+    assert_allclose(distribution.marginal((0, 4)), np.outer(zero, [0.5, 0.5]), atol=1e-8)
+    weights = {0: np.array([0.0, 1.0]), 4: np.array([1.0, 0.0])}
+    assert_allclose(distribution.expectation(weights), zero[1] / 2, atol=1e-8)
+    assert not distribution.holds((0, 4))
+
+
+@pytest.mark.parametrize("scope", [(0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3)])
+def test_a_relaxed_model_ties_attributes_through_those_between(scope):
+    """(0, 3) is in no table, yet 0 tells of 1, this of 2, and this of 3: as in the chain."""
+    distribution = model("saturated", scale=1e-3)
+    joint = chain(distribution)
+    expected = joint.sum(axis=tuple(a for a in range(5) if a not in scope))
+    assert_allclose(distribution.marginal(scope), expected, atol=1e-5)
+    weights = {0: np.array([0.0, 1.0]), 3: np.array([1.0, 1.0, 0.0])}
+    told = np.einsum("abcde,a,d->", joint, *weights.values())
+    assert_allclose(distribution.expectation(weights), told, atol=1e-5)
+
+
+def test_with_much_noise_attributes_that_share_no_table_are_independent():
+    """Their dependence through others would be that of the noise."""
+    distribution = model("saturated", scale=100.0)
     zero, three = distribution.marginal((0,)), distribution.marginal((3,))
     assert_allclose(distribution.marginal((0, 3)), np.outer(zero, three), atol=1e-8)
-    weights = {0: np.array([0.0, 1.0]), 3: np.array([1.0, 1.0, 0.0])}
-    assert_allclose(distribution.expectation(weights), zero[1] * three[:2].sum(), atol=1e-8)
-    assert not distribution.holds((0, 3))
 
 
 def test_a_relaxed_model_answers_a_scope_of_several_tables_by_most_entropy():

@@ -192,14 +192,14 @@ MARGINALS_FACE = KindFace(
             "marginals",
             list[list[str]],
             [],
-            "of `marginals`: attributes of each marginal that is to be bought",
+            "of `marginals`: attributes of each wanted marginal",
         ),
         RequestField(
             "selection",
             str,
             "best",
-            "of `marginals`: `best` buys what serves the marginals best beside history, `listed` "
-            "buys them evenly",
+            "of `marginals`: `best` buys the tables that tell the marginals best "
+            "beside history, `listed` buys the marginals evenly",
         ),
         RequestField(
             "oracle",
@@ -412,7 +412,7 @@ class ModelWork:
 
     Args:
         n_tables: tables that the model is made from, of history too.
-        n_cells: cells of these.
+        n_cells: number of their cells.
         memory_bytes: memory of the process that makes the model, roughly.
         seconds: time of one core, roughly, measuring included.
     """
@@ -448,10 +448,10 @@ class WantedError:
 
     Args:
         attributes: their names.
-        deviation: standard deviation of a count, in records, by the noise of all tables, and by
-            what pairs are taken to miss of a wider marginal that no table holds.
-        as_wanted: the same if every wanted marginal was bought as it is, for the same price.
-        tables: places, in the plan, of the tables that hold it; none where others tell it.
+        deviation: standard deviation of a count, in records: noise of all tables, and the assumed
+            error of pairs on a wider marginal that no table holds.
+        as_wanted: the same if every wanted marginal itself was bought, for the same price.
+        tables: places, in the plan, of the tables that hold it; empty if other tables tell it.
     """
 
     attributes: tuple[str, ...]
