@@ -284,28 +284,35 @@ class CellLedger:
         flat = self._flat + due.flat
         if (sums := self._by_period) is not None:
             found: int | None = sums.added_nano(flat, due)
-        elif self._has_pairs:
-            found = self._searched_pairs(due, flat)
         else:
-            level = (spent - flat.cell_nano) * UNITS_PER_NANO
-            where = _touched(charges)
-            cells = self._cells.searched_with(due.cells, enough=level, where=where)
-            found = None if cells is None else _nano(cells) + flat.cell_nano
+            found = self._searched_nano(due, flat, _touched(charges))
         return after if found is None else max(spent, min(after, found))
 
-    def _searched_pairs(self, due: Dues, flat: Flat) -> int | None:
-        """The greatest loss under replace-one with these payments, by searches; None if none."""
-        spent, both = self._spent_nano, 2 * flat.tables_nano + flat.opaque_nano
-        # Twice the cells' loss bounds that of a pair, so fewer cells are few enough.
-        level = min((spent - both) * UNITS_PER_NANO // 2, (spent - flat.cell_nano) * UNITS_PER_NANO)
-        cells = self._cells.searched_with(due.cells, enough=level, where={})
-        level = (spent - both - 2 * flat.most_partly_nano) * UNITS_PER_NANO
-        pairs = self._pairs.searched_with(due.rows, enough=level, where={})
+    def _searched_nano(self, due: Dues, flat: Flat, where: Mapping[int, Indices]) -> int | None:
+        """The greatest loss of those who lose more by these payments; None without a search.
+
+        Args:
+            flat: the part that is equal for every cell, after them.
+            where: the cells that lose more. Of a pair the first one is in it, as for the pair the
+                other way round the second.
+        """
+        room = self._spent_nano - flat.cell_nano
+        if not self._has_pairs:
+            level = room * UNITS_PER_NANO
+            cells = self._cells.searched_with(due.cells, enough=level, where=where)
+            return None if cells is None else self._greatest_nano(cells, 0, flat)
+        both = self._spent_nano - 2 * (flat.tables_nano + flat.most_partly_nano) - flat.opaque_nano
+        # Twice the loss of any cell bounds that of a pair.
+        level = (room if where else min(room, both // 2)) * UNITS_PER_NANO
+        cells = self._cells.searched_with(due.cells, enough=level, where=where)
+        level = both * UNITS_PER_NANO
+        pairs = self._pairs.searched_with(due.rows, enough=level, where=where)
         if cells is None and pairs is None:
             return None
-        cells = self._cells.top_with(due.cells) if cells is None else cells
+        any_cell = self._cells.top_with(due.cells) if cells is None or where else cells
+        some = any_cell if cells is None else cells
         pairs = self._pairs.top_with(due.rows) if pairs is None else pairs
-        return self._greatest_nano(cells, pairs, flat)
+        return self._greatest_nano(some, pairs, flat, any_cell=any_cell)
 
     def append(self, charge: AnyCharge) -> None:
         """Append one charge. The sums are updated when a figure is next asked for."""
@@ -445,19 +452,23 @@ class CellLedger:
         by = self.neighbours.by_period
         return None if by is None else PeriodSums(by, self.neighbours, self._cells, self._pairs)
 
-    def _greatest_nano(self, cells: int, pairs: int, flat: Flat) -> int:
+    def _greatest_nano(
+        self, cells: int, pairs: int, flat: Flat, *, any_cell: int | None = None
+    ) -> int:
         """The greatest loss.
 
         Args:
             cells, pairs: greatest loss of a cell and of a pair of cells in the domain, in units.
             flat: the part that is equal for every cell, which `cells` and `pairs` leave out.
+            any_cell: of any cell, where `cells` and `pairs` are of some; None for `cells`.
         """
         alone = _nano(cells) + flat.cell_nano
         if not self._has_pairs:
             return alone
         # abs(h_c - h_c') <= abs(h_c) + abs(h_c').
         apart = _nano(pairs) + 2 * flat.most_partly_nano
-        both = min(apart, _nano(2 * cells)) + 2 * flat.tables_nano + flat.opaque_nano
+        apart = min(apart, _nano(2 * (cells if any_cell is None else any_cell)))
+        both = apart + 2 * flat.tables_nano + flat.opaque_nano
         return max(both, alone) if self.neighbours.null_cell else both
 
     def _loss_nano(self, units: int) -> int:
