@@ -358,6 +358,7 @@ class DatasetStatus:
         periods: where data arrive over time: only sealed periods are counted; else None.
         time: the attribute that the owner calls the time, where all data are there: every table
             tells its values apart. Else None.
+        expected: about how many questions its owner expects until the limit; 0 where nobody said.
     """
 
     name: str
@@ -382,6 +383,7 @@ class DatasetStatus:
     unit: UnitStatus | None = None
     periods: SealedPeriods | None = None
     time: str = ""
+    expected: int = 0
 
 
 @dataclass(frozen=True)
