@@ -382,6 +382,8 @@ def guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
         )
     if meta.time:
         lines.append(f"Time: every table tells the values of {meta.time} apart.")
+    if meta.expected:
+        lines.append(f"Expected: about {meta.expected:,} questions until the limit, public.")
     lines += declared_lines(meta)
     return lines
 

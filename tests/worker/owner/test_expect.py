@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from qserver.cli.main import main as ask
 from qserver.client import Client
 from qserver.errors import InputError, NotFoundError
 from qserver.records.dataset import MOST_EXPECTED, DatasetMeta
@@ -61,8 +62,8 @@ def test_the_owner_says_so_when_attaching_and_later(
     facts = ["--data", str(town.data), "--domain", str(domain), "--limit", "10"]
     more = ["--population", "town", "--records-per-person", "1"]
     assert main(["attach", "other", *facts, *more, "--expect", "2000", *common]) == 0
+    assert "Expected: about 2,000 questions until the limit" in capsys.readouterr().out
     assert town.service().dataset("other").expected == 2_000
-    capsys.readouterr()
     assert main(["expect", "other", "500", *common]) == 0
     assert capsys.readouterr().out == "About 500 questions are expected on other; it was 2,000.\n"
     assert town.service().dataset("other").expected == 500
@@ -73,13 +74,15 @@ def test_the_owner_says_so_when_attaching_and_later(
     assert faults(town) == []
 
 
-def test_every_face_shows_it(town: Deployment) -> None:
+def test_every_face_shows_it(town: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
     expect(town, 2_000)
     client = town.web()
     assert client.get("/v1/datasets/people").get_json()["expected"] == 2_000
     assert "about 2,000 questions expected until the limit" in client.get("/portal/").text
     with serving(town, wait_s=0) as served:
         assert Client(served.url).datasets()[0].expected == 2_000
+        assert ask(["dataset", "show", "people", "--url", served.url], environ={}) == 0
+    assert "expected: about 2,000 questions until the limit" in capsys.readouterr().out
 
 
 def test_the_worker_plans_as_the_price_said(town: Deployment) -> None:
