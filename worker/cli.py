@@ -309,6 +309,19 @@ def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def _expect(arguments: argparse.Namespace, settings: Settings) -> int:
+    from worker.owner.changes import set_expected
+
+    registry = _registry(settings)
+    done = set_expected(arguments.name, arguments.number, settings=settings, registry=registry)
+    was = f"; it was {done.before:,}" if done.before else ""
+    words = f"About {done.after:,} questions are expected on {done.dataset}{was}."
+    if not done.after:
+        words = f"Nothing is said any more of how many questions are expected on {done.dataset}."
+    _show(arguments, json.dumps(asdict(done)), words)
+    return 0
+
+
 def _claims(arguments: argparse.Namespace, settings: Settings) -> int:
     from worker.owner.claims import claims_of, known_lines, load_claims, set_claims
 
@@ -457,6 +470,7 @@ _COMMANDS = {
     "audit-model": _audit_model,
     "top-up": _top_up,
     "measure": _measure,
+    "expect": _expect,
     "claims": _claims,
     "declare-disjoint": _declare,
     "witness": _witness,

@@ -64,6 +64,11 @@ _DEMAND_HELP = (
     "plan as if the questions that were paid for on DATASET so far would return; it must be of the "
     "same population and domain"
 )
+_EXPECT_HELP = "say how many questions are expected until the limit"
+_EXPECTED_HELP = (
+    "Where that is far more than rows could answer, tables that later questions use are bought at "
+    "once. It is public, and decides what is measured, never what a person may lose."
+)
 _MEASURE_HELP = "choose what questions measure that do not choose it themselves"
 _LIST_CLAIMS_HELP = "list or change the claims that a dataset must not reveal too well"
 _DECLARE_HELP = "declare that two attached datasets have no person in common"
@@ -162,6 +167,7 @@ def build_parser() -> argparse.ArgumentParser:
     more.add_argument("population", help="the people who own the limit")
     more.add_argument("--to", required=True, metavar="EPSILON", help="the new limit, for ever")
     _add_measure(found.add_parser("measure", parents=[common], help=_MEASURE_HELP))
+    _add_expect(found.add_parser("expect", parents=[common], help=_EXPECT_HELP))
     _add_claims(found.add_parser("claims", parents=[common], help=_LIST_CLAIMS_HELP))
     _add_declare(found.add_parser("declare-disjoint", parents=[common], help=_DECLARE_HELP))
     _add_witness(found.add_parser("witness", parents=[common], help=_WITNESSES_HELP))
@@ -189,6 +195,15 @@ def _add_audit_verify(parser: argparse.ArgumentParser) -> None:
         "It reads the journals and the log only, so it also works on copies of both."
     )
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: the store")
+
+
+def _add_expect(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Say about how many questions are expected on a dataset until its limit is spent. "
+        + _EXPECTED_HELP
+    )
+    parser.add_argument("name", help="the dataset's name")
+    parser.add_argument("number", type=int, metavar="N", help="questions; 0 takes the word back")
 
 
 def _add_measure(parser: argparse.ArgumentParser) -> None:
@@ -405,6 +420,8 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         + _CHOICES_HELP,
     )
     parser.add_argument("--phi", type=float, default=DEFAULT_PHI, help=_PHI_HELP)
+    about = "about how many questions are expected until the limit (default: nobody says). "
+    parser.add_argument("--expect", type=int, default=0, metavar="N", help=about + _EXPECTED_HELP)
 
 
 def _add_people(parser: argparse.ArgumentParser) -> None:

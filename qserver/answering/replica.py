@@ -144,6 +144,7 @@ class Replica:
         self.ledger.cap(changes.stamp.spent_snapshot_nano)
         self._cursor = changes.cursor
         self.stamp = changes.stamp
+        self.rule.expected = changes.stamp.expected
         self.worker_alive = changes.worker_alive
         return changes.stamp
 

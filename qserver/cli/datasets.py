@@ -117,6 +117,14 @@ def _loss_rows(ledger: Mapping[str, Any]) -> Rows:
     return names, [[ledger[name] for name in names]]
 
 
+def _show_plans(console: Console, dataset: Mapping[str, Any]) -> None:
+    """What decides how questions are measured; an older server does not send it."""
+    default = _DEFAULTS.get(dataset.get("measure", "auto"), "")
+    console.line(f"measured by default: {default}")
+    if expected := dataset.get("expected"):
+        console.line(f"expected: about {expected:,} questions until the limit")
+
+
 def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     console.line(f"dataset: {dataset['name']} (population {dataset['population']})")
     k = dataset["records_per_person"]
@@ -125,8 +133,7 @@ def _show_dataset(console: Console, dataset: Mapping[str, Any]) -> None:
     if dataset.get("unit") is not None:  # an older server does not send it
         console.line(f"protected: {dataset['unit']['text']}")
     _show_budget(console, dataset)
-    default = _DEFAULTS.get(dataset.get("measure", "auto"), "")
-    console.line(f"measured by default: {default}")
+    _show_plans(console, dataset)
     for text in ("description", "licence"):
         if said := dataset["domain"].get(text):
             console.line(f"{text}: {said}")

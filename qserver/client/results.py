@@ -322,6 +322,7 @@ class DatasetInfo(FromJson):
         periods: where data arrive over time, what has arrived; else None.
         time: the attribute that the owner calls the time, where all data are there; else None.
         description, licence: of the data, by their owner; '' for none.
+        expected: about how many questions its owner expects until the limit; None if nobody said.
     """
 
     name: str
@@ -348,3 +349,4 @@ class DatasetInfo(FromJson):
     licence: str = field(
         default="", metadata=at("domain", by=lambda domain: (domain or {}).get("licence", ""))
     )
+    expected: int | None = None

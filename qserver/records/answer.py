@@ -359,6 +359,7 @@ class DatasetStatus:
         periods: periods, where data arrive over time; else None. Only sealed periods are counted.
         time: attribute that the owner calls the time, where all data are there; else None. Every
             table tells its values apart.
+        expected: about how many questions its owner expects until the limit; 0 if undeclared.
     """
 
     name: str
@@ -383,6 +384,7 @@ class DatasetStatus:
     unit: UnitStatus | None = None
     periods: SealedPeriods | None = None
     time: str = ""
+    expected: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
+from qserver.errors import InputError
 from qserver.query.calendar.sealed import sealed_domain
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
@@ -19,6 +20,16 @@ from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
 
 MOST_RECORDS: Final = 10**10
 """Most records that a dataset may have if its owner declares no capacity."""
+
+MOST_EXPECTED: Final = 10**9
+"""Most questions that an owner may expect."""
+
+
+def expected_of(found: object) -> int:
+    """A number of questions that an owner may expect, 0 for none; InputError."""
+    if type(found) is not int or not 0 <= found <= MOST_EXPECTED:
+        raise InputError("expected", f"be a whole number from 0 to {MOST_EXPECTED:,}", found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -56,10 +67,12 @@ class DatasetMeta:
         growth: how data arrive over time; None where all are there.
         time: the ordered attribute that tables tell apart value by value, where all data are there;
             '' for none.
+        expected: about how many questions are expected until the limit, unless the owner has
+            changed that since; 0 where nobody said.
 
     Raises:
-        InputError: `measure` is unknown, or facts of people do not go together: no price follows
-            from such facts.
+        InputError: `measure` is unknown, `expected` out of range, or facts of people do not go
+            together: no price follows from such facts.
     """
 
     name: str
@@ -79,9 +92,11 @@ class DatasetMeta:
     unit: Unit = field(default=THE_PERSON, metadata=as_(last=2))
     growth: Growth | None = None
     time: str = ""
+    expected: int = 0
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
+        expected_of(self.expected)
         check_together(
             self.unit,
             records_per_person=self.records_per_person,

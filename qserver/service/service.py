@@ -172,6 +172,7 @@ class Service:
             unit=meta.unit_status,
             periods=meta.sealed_periods(stamp.n_sealed, stamp.n_retired),
             time=meta.time,
+            expected=stamp.expected,
         )
 
     def domain(self, name: str, *, at: str = "") -> Domain:

@@ -28,6 +28,7 @@ from qserver.storage.server.connection import Scripts, StoreClient
 from qserver.storage.standings import (
     Budget,
     claims_text,
+    expected_text,
     measure_text,
     retired_field,
     sealed_field,
@@ -143,6 +144,14 @@ class OwnerOperations:
             StaleVersionError: the dataset has another snapshot.
         """
         self._choose(meta, "measure", measure_text(measure, meta.snapshot), measure)
+
+    def set_expected(self, meta: DatasetMeta, expected: int) -> None:
+        """Keep how many questions are expected until the limit; 0 for no word. Idempotent.
+
+        Raises:
+            StaleVersionError: the dataset has another snapshot.
+        """
+        self._choose(meta, "expected", expected_text(expected, meta.snapshot), expected)
 
     def set_claims(self, meta: DatasetMeta, claims: Sequence[Claim]) -> None:
         """Keep what may not be known too well of the dataset from now on. Idempotent.

@@ -12,7 +12,7 @@ from qserver.ledger.population import PopulationLoss, pair
 from qserver.query.requirement import Measure, measure_of
 from qserver.records.charge import Standing
 from qserver.records.claim import Claim, claims_from_json, claims_json
-from qserver.records.dataset import DatasetMeta
+from qserver.records.dataset import DatasetMeta, expected_of
 from qserver.storage.encoding.sealed import (
     checked,
     checked_fields,
@@ -55,6 +55,7 @@ class Stamp:
         charges_head: digest of the population's last charge; likewise.
         n_sealed: periods that have their data, where data arrive over time; else None.
         n_retired: periods whose records are erased.
+        expected: about how many questions are expected until the limit; 0 where nobody said.
         loss: shares and pairs of the whole population, which `standing` follows from.
     """
 
@@ -68,6 +69,7 @@ class Stamp:
     charges_head: str | None = None
     n_sealed: int | None = None
     n_retired: int = 0
+    expected: int = 0
     loss: PopulationLoss = field(default_factory=lambda: PopulationLoss({}), compare=False)
 
     def charged(self, snapshot: str, after: Standing) -> Stamp:
@@ -132,6 +134,22 @@ def read_measure(text: str, snapshot: str) -> Measure:
     return measure_of(unsealed(text, name=measure_field(snapshot)))
 
 
+def expected_field(snapshot: str) -> str:
+    """The field of a ledger with the owner's later word of how many questions are expected."""
+    return f"expected:{snapshot}"
+
+
+def expected_text(expected: int, snapshot: str) -> str:
+    """The number as the field keeps it."""
+    return sealed(str(expected), name=expected_field(snapshot))
+
+
+def read_expected(text: str, snapshot: str) -> int:
+    """The number that `expected_text` wrote; StoreCorruptError or InputError."""
+    found = unsealed(text, name=expected_field(snapshot))
+    return expected_of(int(found) if found.isdecimal() else found)
+
+
 def claims_field(snapshot: str) -> str:
     """The field of a ledger with the claims that the owner set later."""
     return f"claims:{snapshot}"
@@ -172,7 +190,7 @@ class Standings:
         fields, n_pairs = replies
         found = checked(_names(meta), fields)
         limit, recorded, version, charges, snapshot, shown, share, head, *later = found
-        measure, claims, n_sealed, n_retired = later
+        measure, claims, n_sealed, n_retired, expected = later
         if limit is not None and snapshot != meta.snapshot:
             raise NotFoundError("dataset", meta.name)
         if limit is None or recorded is None or version is None or share is None:
@@ -200,6 +218,7 @@ class Standings:
             charges,
             None if meta.growth is None else _n_marked(n_sealed, meta),
             0 if meta.growth is None else _n_marked(n_retired, meta),
+            meta.expected if expected is None else read_expected(expected, meta.snapshot),
             loss,
         )
 
@@ -248,4 +267,4 @@ def _names(meta: DatasetMeta) -> tuple[str, ...]:
     ledger = ("limit", "spent", "version", "charges", f"snapshot:{meta.name}")
     own = (f"shown:{snapshot}", f"spent:{snapshot}", f"head:{snapshot}")
     later = (measure_field(snapshot), claims_field(snapshot), sealed_field(snapshot))
-    return (*ledger, *own, *later, retired_field(snapshot))
+    return (*ledger, *own, *later, retired_field(snapshot), expected_field(snapshot))

@@ -433,6 +433,7 @@ class FakeService:
             version=7,
             worker_alive=name == "adult",
             unit=UnitStatus("person", 2, "any-period", "a person") if name == "wide" else None,
+            expected=2_000 if name == "adult" else 0,
         )
 
 

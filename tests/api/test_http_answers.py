@@ -136,6 +136,7 @@ def test_a_dataset_shows_a_domain_that_reads_back_equal(caller: Caller) -> None:
         "worker_alive": True,
         "periods": None,
         "time": None,
+        "expected": 2_000,
     }
 
 

@@ -52,12 +52,13 @@ def snapshot_for(
     is_total: bool = True,
     limit_nano: int = LIMIT_NANO,
     period_axis: int | None = None,
+    expected: int = 0,
 ) -> Snapshot:
     """An empty snapshot under the rule."""
     return Snapshot(
         tuple(sizes),
         relation,
-        rule=RentOrBuy(phi),
+        rule=RentOrBuy(phi, expected=expected),
         is_total=is_total,
         generator=np.random.default_rng(seed),
         limit_nano=limit_nano,

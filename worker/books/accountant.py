@@ -28,6 +28,9 @@ from worker.books.lines import BookFaultError, JournalLines, Line, UnknownFactsE
 from worker.books.losses import Known, Losses, sample_loss
 
 _MOST_WORK = 3_000_000
+# Lines that change nobody's loss.
+_HARMLESS = frozenset({"opened", "history-chained", "sealed", "retired"})
+_HARMLESS |= {"measure-set", "claims-set", "expected-set"}
 """Pairs of snapshots that a search may look at: some tenths of a second."""
 
 
@@ -315,9 +318,7 @@ class Accountant:
             case "burnt":
                 # Nobody saw an answer of it, so it cost nothing; the share keeps its charge.
                 self._open.pop(str(fields["job"]), None)
-            case "opened" | "history-chained" | "measure-set" | "claims-set" | "sealed" | "retired":
-                pass  # They change nobody's loss.
-            case _:
+            case _ if line.kind not in _HARMLESS:
                 raise BookFaultError(f"the journal has a line of an unknown kind, {line.kind}")
 
     def _attach(self, fields: Mapping[str, Any]) -> None:

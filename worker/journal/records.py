@@ -23,6 +23,7 @@ from qserver.errors import JournalError
 from qserver.ledger.population import pair
 from qserver.query.requirement import MEASURES
 from qserver.records.codec import plain, read
+from qserver.records.dataset import MOST_EXPECTED
 
 _DIGEST = re.compile(r"(?:[0-9a-f]{64})?")
 
@@ -151,6 +152,20 @@ class MeasureSet:
 
 
 @dataclass(frozen=True)
+class ExpectedSet:
+    """The owner's word of how many questions are expected on a snapshot; 0 takes it back."""
+
+    snapshot: str
+    expected: int
+
+    def __post_init__(self) -> None:
+        check_text("snapshot", self.snapshot)
+        check_integer("expected", self.expected, least=0)
+        if self.expected > MOST_EXPECTED:
+            reject("expected", f"be at most {MOST_EXPECTED}")
+
+
+@dataclass(frozen=True)
 class Sealed:
     """Periods of a snapshot have their data, which never change from here on.
 
@@ -208,7 +223,7 @@ class Retired:
         check_text("fingerprint_hex", self.fingerprint_hex)
 
 
-LaterWord = LimitRaised | DeclaredDisjoint | MeasureSet | ClaimsSet
+LaterWord = LimitRaised | DeclaredDisjoint | MeasureSet | ClaimsSet | ExpectedSet
 """What an owner says after the data were attached."""
 
 
@@ -418,6 +433,7 @@ Record = (
     | DeclaredDisjoint
     | MeasureSet
     | ClaimsSet
+    | ExpectedSet
     | Sealed
     | Retired
     | HistoryChained
@@ -436,6 +452,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "declared-disjoint": DeclaredDisjoint,
         "measure-set": MeasureSet,
         "claims-set": ClaimsSet,
+        "expected-set": ExpectedSet,
         "sealed": Sealed,
         "retired": Retired,
         "history-chained": HistoryChained,

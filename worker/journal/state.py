@@ -14,6 +14,7 @@ from worker.journal.records import (
     Burnt,
     ClaimsSet,
     DeclaredDisjoint,
+    ExpectedSet,
     Group,
     HistoryChained,
     LaterWord,
@@ -42,6 +43,7 @@ class JournalState:
             whose history was released to, or adopted, without a chain.
         by_snapshot: every snapshot, as it was attached.
         measures: by snapshot, what its owner ever chose to be measured by default since.
+        expected: by snapshot, how many questions its owner ever said to expect since.
         claims: by snapshot, the claims that its owner last set, as JSON.
         parts: by snapshot, the sealed parts of its data in order; each begins where the one before
             ends. A snapshot is missing whose data do not arrive over time.
@@ -71,6 +73,7 @@ class JournalState:
         self.declared: set[tuple[str, str]] = set()
         self.by_snapshot: dict[str, Attached] = {}
         self.measures: dict[str, set[str]] = {}
+        self.expected: dict[str, set[int]] = {}
         self.claims: dict[str, str] = {}
         self.parts: dict[str, list[Sealed]] = {}
         self.retired: dict[str, Retired] = {}
@@ -147,10 +150,12 @@ class JournalState:
                 self.open_jobs.pop(record.job, None)
             case Sealed() | Retired():
                 self._apply_periods(record)
-            case LimitRaised() | DeclaredDisjoint() | MeasureSet() | ClaimsSet():
-                self._apply_word(record)
             case Restored() | Adopted():
                 self._apply_origin(record)
+            case Group():
+                pass  # its records are applied one by one
+            case _:
+                self._apply_word(record)
 
     def _apply_origin(self, record: Restored | Adopted) -> None:
         """Add that the journal, or the one before it, was not there all the time."""
@@ -177,6 +182,8 @@ class JournalState:
                 self.declared.update(record.pairs)
             case MeasureSet():
                 self.measures.setdefault(record.snapshot, set()).add(record.measure)
+            case ExpectedSet():
+                self.expected.setdefault(record.snapshot, set()).add(record.expected)
             case ClaimsSet():
                 self.claims[record.snapshot] = record.claims
 

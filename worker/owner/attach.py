@@ -16,7 +16,7 @@ from qserver.query.domain_file import domain_to_document
 from qserver.query.requirement import DEFAULT_PHI, Measure
 from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
-from qserver.records.dataset import DatasetMeta, Growth
+from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.people import check_together
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
@@ -77,9 +77,10 @@ class AttachRequest:
         as_it_is: the owner's word that a column may be lost, also in appends and rotations to come.
         time: the ordered attribute that tables tell apart value by value, where all data are there;
             '' for none.
+        expect: about how many questions are expected until the limit; 0 says nothing.
 
     Raises:
-        ConfigError: a value is out of range.
+        ConfigError, InputError: a value is out of range.
         QueryError, CapacityError: a claim is no question on the domain.
     """
 
@@ -105,6 +106,7 @@ class AttachRequest:
     late: Late | None = None
     time: str = ""
     place: SparkPlace | None = None
+    expect: int = 0
     as_it_is: bool = False
 
     def __post_init__(self) -> None:
@@ -129,6 +131,7 @@ class AttachRequest:
         self._check_arrivals()
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
+        expected_of(self.expect)
         for claim in self.claims:
             claim.row(self.domain)
 
@@ -284,6 +287,7 @@ def _meta(
         unit=request.unit,
         growth=request.growth,
         time=request.time,
+        expected=request.expect,
     )
 
 
@@ -378,6 +382,8 @@ def guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
         )
     if meta.time:
         lines.append(f"Time: every table tells the values of {meta.time} apart.")
+    if meta.expected:
+        lines.append(f"Expected: about {meta.expected:,} questions until the limit, public.")
     lines += declared_lines(meta)
     return lines
 

@@ -2,8 +2,9 @@
 
 *Top-up* raises a population's limit. *Declare* says, after they were attached, that the files of
 two datasets have no person in common: that lowers what a person may have lost. *Measure* chooses
-what is measured for questions on a dataset that do not say: themselves only, or also tables. It
-decides which purchases are made, never what a person may lose.
+what is measured for questions on a dataset that do not say: themselves only, or also tables.
+*Expect* says how many questions are expected on it until the limit. Both decide which purchases are
+made, never what a person may lose.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from qserver.errors import ConfigError, JournalError
 from qserver.ledger.population import pair
 from qserver.query.requirement import Measure
 from qserver.records.charge import NANO, epsilon_text
+from qserver.records.dataset import expected_of
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal
-from worker.journal.records import DeclaredDisjoint, LimitRaised, MeasureSet
+from worker.journal.records import DeclaredDisjoint, ExpectedSet, LimitRaised, MeasureSet
 from worker.owner.checks.population import MAX_LIMIT, changing, check_name, snapshots_so_far
 from worker.private.registry import Registry
 from worker.private.spark.place import SparkCodes
@@ -146,6 +148,34 @@ def set_measure(
             journal.append(MeasureSet(meta.snapshot, measure))
         store.owner.set_measure(meta, measure)
     return ChosenMeasure(name, before, measure)
+
+
+@dataclass(frozen=True)
+class ChosenExpected:
+    """How many questions are expected on a dataset, before and after; 0 where nobody says."""
+
+    dataset: str
+    before: int
+    after: int
+
+
+def set_expected(
+    name: str, expected: int, *, settings: Settings, registry: Registry
+) -> ChosenExpected:
+    """Say about how many questions are expected until the limit; 0 takes the word back.
+
+    Raises:
+        InputError: the number is out of range.
+        NotFoundError, JournalError, StoreBehindError, StaleVersionError: as `set_measure`.
+    """
+    reader = Store.open(settings, role="worker-reader")
+    meta = reader.meta(name)
+    before = reader.stamp(meta).expected
+    with changing(meta.population, settings=settings, registry=registry) as (store, journal):
+        if before != expected_of(expected):
+            journal.append(ExpectedSet(meta.snapshot, expected))
+        store.owner.set_expected(meta, expected)
+    return ChosenExpected(name, before, expected)
 
 
 def _unsaid(_line: str) -> None:

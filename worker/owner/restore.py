@@ -40,6 +40,7 @@ from worker.journal.records import (
     Attached,
     ClaimsSet,
     DeclaredDisjoint,
+    ExpectedSet,
     LaterWord,
     LimitRaised,
     MeasureSet,
@@ -274,6 +275,8 @@ class Recovery:
                 owner.declare_disjoint(population, step.pairs)
             case MeasureSet() if owner.has_snapshot(meta := script.meta(step.snapshot)):
                 owner.set_measure(meta, measure_of(step.measure))
+            case ExpectedSet() if owner.has_snapshot(meta := script.meta(step.snapshot)):
+                owner.set_expected(meta, step.expected)
             case ClaimsSet() if owner.has_snapshot(meta := script.meta(step.snapshot)):
                 owner.set_claims(meta, claims_from_json(step.claims))
             case LimitRaised():
@@ -393,6 +396,8 @@ def adopt(population: str, *, reader: Store, writer: SpendingStore, registry: Re
                 )
                 stamp = reader.stamp(meta)
                 journal.append(MeasureSet(entry.snapshot, stamp.measure))
+                if stamp.expected != meta.expected:
+                    journal.append(ExpectedSet(entry.snapshot, stamp.expected))
                 if stamp.claims != meta.claims:
                     journal.append(ClaimsSet(entry.snapshot, claims_json(stamp.claims)))
         declared = StoredFacts.read(reader.client, population).pairs

@@ -219,7 +219,11 @@ class _Rotation:
         )
         stamp = self._reader.stamp(old)
         self.new = replace(
-            old, snapshot=new_id, disjoint_from=tuple(earlier), measure=stamp.measure
+            old,
+            snapshot=new_id,
+            disjoint_from=tuple(earlier),
+            measure=stamp.measure,
+            expected=stamp.expected,
         )
         entry = self._registry.entry(old.name)
         if old.growth is not None:

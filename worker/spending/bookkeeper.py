@@ -13,7 +13,8 @@ not there yet) costs nobody anything: a command that died half-way leaves it so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import fields, replace
 
 from qserver.errors import BooksError, ClosedError, InputError, StoreCorruptError
@@ -24,7 +25,9 @@ from qserver.storage.encoding.sealed import PAID, read_meta, sealed, unsealed
 from qserver.storage.operation.facts import StoredFacts
 from qserver.storage.standings import (
     claims_field,
+    expected_field,
     measure_field,
+    read_expected,
     read_measure,
     retired_field,
     sealed_field,
@@ -118,16 +121,26 @@ def _of_datasets(stored: StoredFacts, state: JournalState) -> Iterator[str]:
             yield f"the facts of dataset {name} were changed"
             continue
         yield from meta_differences(meta, state)
-        chosen = stored.ledger.get(measure_field(snapshot))
-        if chosen is not None and not _may_be_chosen(chosen, meta, state):
-            yield f"what is measured by default for dataset {name} is not its owner's choice"
-        if stored.ledger.get(claims_field(snapshot)) != _newest_claims(snapshot, state):
-            yield f"the claims of dataset {name} are not those that its owner last set"
+        yield from _of_choices(stored, meta, snapshot, state)
         guard = "" if meta.guard_nano is None else str(meta.guard_nano)
         if meta.snapshot != snapshot or meta.name != name:
             yield f"dataset {name} has another snapshot than the ledger says"
         if stored.ledger.get(f"guard:{snapshot}", "") != guard:
             yield f"the disclosure guard of dataset {name} is not what was attached"
+
+
+def _of_choices(
+    stored: StoredFacts, meta: DatasetMeta, snapshot: str, state: JournalState
+) -> Iterator[str]:
+    """What the owner chose since: a command that died half-way leaves the choice before."""
+    measures = {meta.measure, *state.measures.get(meta.snapshot, ())}
+    if not _is_among(measures, stored.ledger.get(measure_field(snapshot)), read_measure, meta):
+        yield f"what is measured by default for dataset {meta.name} is not its owner's choice"
+    numbers = {meta.expected, *state.expected.get(meta.snapshot, ())}
+    if not _is_among(numbers, stored.ledger.get(expected_field(snapshot)), read_expected, meta):
+        yield f"the questions expected on dataset {meta.name} are not its owner's word"
+    if stored.ledger.get(claims_field(snapshot)) != _newest_claims(snapshot, state):
+        yield f"the claims of dataset {meta.name} are not those that its owner last set"
 
 
 def _of_periods(stored: StoredFacts, state: JournalState) -> Iterator[str]:
@@ -149,11 +162,15 @@ def _newest_claims(snapshot: str, state: JournalState) -> str | None:
     return None if text is None else sealed(text, name=claims_field(snapshot))
 
 
-def _may_be_chosen(text: str, meta: DatasetMeta, state: JournalState) -> bool:
-    """Whether the owner ever chose so; a command that died half-way leaves the choice before."""
-    chosen = {meta.measure, *state.measures.get(meta.snapshot, ())}
+def _is_among(
+    chosen: AbstractSet[object],
+    text: str | None,
+    read: Callable[[str, str], object],
+    meta: DatasetMeta,
+) -> bool:
+    """Whether the owner ever chose what this field of the store says, if there is one."""
     try:
-        return read_measure(text, meta.snapshot) in chosen
+        return text is None or read(text, meta.snapshot) in chosen
     except (StoreCorruptError, InputError):
         return False
 

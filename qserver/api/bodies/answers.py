@@ -273,13 +273,14 @@ class DatasetSummary(
     record=DatasetStatus,
     shows="name population snapshot n_cells relation records_per_person records_verified unit "
     "limit spent remaining guard claims earlier_snapshots phi capacity measure version "
-    "worker_alive periods time",
+    "worker_alive periods time expected",
 ):
     """A dataset's guarantee and budget."""
 
     n_cells: WideInteger
     relation: Relation
     time: Annotated[str | None, BeforeValidator(lambda name: name or None)]
+    expected: Annotated[int | None, BeforeValidator(lambda number: number or None)]
 
 
 class DatasetBody(DatasetSummary):

@@ -48,6 +48,7 @@ from dataclasses import dataclass, field
 from math import isinf
 
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.blocks.horizon import invested
 from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
 from qserver.planning.blocks.reference import NeededBlocks, ReferenceQuestion
@@ -84,6 +85,7 @@ class RentOrBuy:
             infinite for never buying. And what a base of one scope may risk, see above.
         ratio: greatest spend after a purchase with room for one more, over own rows alone.
         learner: learns levels that end where questions do; None for regular levels only.
+        expected: about how many questions the owner expects until the limit; 0 where nobody says.
     """
 
     phi: float = DEFAULT_PHI
@@ -91,6 +93,7 @@ class RentOrBuy:
     cells: OwnCells = field(default_factory=OwnCells)
     learner: Learner | None = field(default_factory=Learner)
     scopes: Scopes = field(default_factory=Scopes)
+    expected: int = 0
 
     def state(self) -> State:
         """What `restore` needs: public, as paid questions are."""
@@ -150,10 +153,14 @@ class RentOrBuy:
         answered = holdings
         if self.learner is not None:
             holdings = self.learner.view(holdings, self.scopes.paid)
-        bases = self.scopes.all(holdings).bases(holdings)
+        scope = self.scopes.all(holdings)
+        bases = scope.bases(holdings)
         need = need_of(question, holdings, answered, effort)
         if need is None or direct.price_nano == 0 or effort.is_spent:
             return Decision()
+        bought = invested(need, scope, direct, expected=self.expected, allowed_nano=allowed_nano)
+        if bought is not None:
+            return Decision(bought)
         return _Choice(self, bases, need, direct, by_rows, allowed_nano).decision()
 
 

@@ -88,6 +88,13 @@ def charge_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChargeLi
     )
 
 
+_CHOICES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "measure set": lambda facts: str(facts["measure"]),
+    "expected set": lambda facts: f"about {facts['expected']:,} questions until the limit",
+    "claims set": lambda facts: ", ".join(c["name"] for c in facts["claims"]) or "none",
+}
+
+
 def _change(facts: Mapping[str, Any]) -> str:
     kind = facts["kind"]
     if kind in _ACCOUNT:
@@ -107,10 +114,8 @@ def _change(facts: Mapping[str, Any]) -> str:
         return (
             f"{facts['dataset']}: the records of {facts['retired']}; {facts['first_kept']} is kept"
         )
-    if kind == "measure set":
-        return f"{facts['dataset']}: {facts['measure']}"
-    if kind == "claims set":
-        return f"{facts['dataset']}: {', '.join(c['name'] for c in facts['claims']) or 'none'}"
+    if kind in _CHOICES:
+        return f"{facts['dataset']}: {_CHOICES[kind](facts)}"
     return json.dumps({k: v for k, v in facts.items() if k not in _LINK}, ensure_ascii=False)
 
 

@@ -81,6 +81,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "Raise the limit of population {population} to {to} epsilon, for ever.",
             (Field("population", "Population"), Field("to", "New limit", "--to", "epsilon")),
         ),
+        "expect": Command(
+            "qserver-worker",
+            ("expect",),
+            "Say how many questions are expected",
+            "Plan for about {number} questions on {name} until its limit.",
+            (_DATASET, Field("number", "Questions, or 0 to say nothing")),
+        ),
         "append": Command(
             "qserver-worker",
             ("append",),

@@ -1,7 +1,7 @@
 -- Keep a later choice of the owner's about a dataset, with an audit entry.
 -- KEYS[1] hash {population}:ledger  snapshot:<dataset>, <choice>:<snapshot>
 -- KEYS[2] list qs:audit             changes of accounts, allowances, datasets and limits
--- ARGV[1] dataset  ARGV[2] snapshot  ARGV[3] what is chosen: measure, claims
+-- ARGV[1] dataset  ARGV[2] snapshot  ARGV[3] what is chosen: measure, claims, expected
 -- ARGV[4] the choice, sealed
 -- ARGV[5] entries in the audit log before  ARGV[6] entry (JSON), '' = the log has it
 -- returns {code}: 1 kept, 2 it is the choice already, 3 the dataset has another snapshot,

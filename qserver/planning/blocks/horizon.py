@@ -1,0 +1,80 @@
+"""Buy blocks at once where the owner expects many more questions until the limit.
+
+Without a word of the owner's, blocks wait until rows have shown that questions return. An owner who
+expects N questions has said so. Of the n-th one that costs anything, blocks replace a row if
+
+    scarce      Own rows of N questions would cost ten times the limit, if each cost as much as the
+                middle one of those so far and all met in one cell. Else rows answer as many.
+    bearable    They take at most n / (n + 2) of what is left of the limit: a third for the first
+                question, which says little of what the others are about.
+
+The base is fitted to all questions so far at one precision: whatever is asked next is as likely
+about any of them. Of it the part is bought that this question needs. Where that takes more than is
+bearable, the bearable part is bought all the same, beside a row: a shorter length costs more.
+Otherwise the first questions that are asked too exactly for any base would use up the limit.
+"""
+
+from __future__ import annotations
+
+from math import log1p
+from statistics import median
+
+from qserver.planning.blocks.needed_part import Need, PurchaseOffer, Raises
+from qserver.planning.blocks.scopes import Scope
+from qserver.planning.blocks.star import fit_star, fitting
+from qserver.planning.blocks.wants import Want
+from qserver.planning.constants import PLANNER
+from qserver.records.charge import NANO
+
+
+def invested(
+    need: Need, scope: Scope, direct: PurchaseOffer, *, expected: int, allowed_nano: int
+) -> PurchaseOffer | None:
+    """The blocks that are bought for a question and for those that are expected; None for none.
+
+    Args:
+        scope: all questions that were paid for.
+        direct: the cheapest way by rows alone.
+        expected: N.
+        allowed_nano: most that may be spent in all.
+    """
+    holdings, n_asked = need.holdings, len(scope.course.paid) + 1
+    left = allowed_nano - holdings.ledger.spent_nano
+    if expected <= n_asked or holdings.period_axis is not None:
+        return None
+    if expected * _usual_nano(need, scope) < PLANNER.scarce * allowed_nano:
+        return None
+    raises = _needed(need, scope)
+    if not raises:
+        return None
+    offer, most = need.bought(raises), left * n_asked // (n_asked + 2)
+    if offer.price_nano <= most:
+        return offer
+    share = min(most, left - direct.price_nano) / offer.price_nano
+    bearable = _scaled(need, raises, share)
+    return need.beside(bearable, direct) if bearable else None
+
+
+def _usual_nano(need: Need, scope: Scope) -> float:
+    """The alpha of the own row of the latest questions, of this one too: the middle one's."""
+    latest = scope.course.paid[-PLANNER.sample :]
+    asked = [(q.half_width, q.confidence) for q in latest]
+    asked.append((need.want.half_width, need.want.confidence))
+    return NANO * median(-log1p(-confidence) / half_width for half_width, confidence in asked)
+
+
+def _needed(need: Need, scope: Scope) -> Raises | None:
+    """The part that the question needs of a base for all questions at its precision."""
+    wanted = scope.bases(need.holdings).demand.with_want(need.want).wants
+    alike = [
+        Want.of(w.pattern, half_width=need.want.half_width, confidence=need.want.confidence)
+        for w in wanted
+    ]
+    return need.part(fit_star(need.holdings, fitting(need.holdings, alike), effort=need.effort))
+
+
+def _scaled(need: Need, raises: Raises, share: float) -> Raises:
+    """This share of what is bought above the alphas that are there."""
+    before = need.holdings.engine.tables.alpha_nano
+    more = {b: int((a - before.get(b, 0)) * share) for b, a in raises.items()}
+    return {b: before.get(b, 0) + rise for b, rise in more.items() if rise > 0}
