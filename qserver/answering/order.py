@@ -31,6 +31,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from qserver.answering.told import Estimates
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.known import Bracket, Thresholds, crossing
@@ -90,7 +91,7 @@ class QuantileAsked:
         ends = (0.0, math.inf, math.inf)
         return QuantileKnown(self.of, None, *ends, has_record=False, statement=OF_ESTIMATOR)
 
-    def laws(self, engine: InferenceEngine) -> Laws | None:
+    def laws(self, engine: Estimates) -> Laws | None:
         """What the engine's history tells; None where it does not tell the number of values."""
         return known_laws(engine, self)
 
@@ -167,7 +168,7 @@ class QuantileKnown:
         )
 
 
-def known_laws(engine: InferenceEngine, one: QuantileAsked) -> Laws | None:
+def known_laws(engine: Estimates, one: QuantileAsked) -> Laws | None:
     """What the engine's history tells of D; None where it does not tell the number of values.
 
     Thresholds are looked for from coarse to fine, and only where the quantile may be.
@@ -300,7 +301,7 @@ class GroupsAsked:
         """What is known where history says nothing."""
         return GroupsKnown(self.of, (_UNKNOWN,) * len(self.queries), OF_ESTIMATOR)
 
-    def laws(self, engine: InferenceEngine) -> GroupsLaws | None:
+    def laws(self, engine: Estimates) -> GroupsLaws | None:
         """What the engine's history tells of each count."""
         confidence = 1.0 - self.of.part_missed(1.0 - self.confidence)
         found = list[Posterior | None]()

@@ -37,7 +37,6 @@ from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
-from qserver.service.cells.computed import Computed
 from qserver.service.cells.kept import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.cells.looks import Looks
 from qserver.service.datasets import OpenDatasets
@@ -114,7 +113,7 @@ class Service:
         )
         self.insight = Insight(store, self._datasets, self._workloads)
         self.smooth = SmoothNumbers(self._workloads)
-        self.order = OrderNumbers(self._workloads, Computed())
+        self.order = OrderNumbers(self._workloads)
         self.looks = Looks(store, self._datasets, short_s=short_s)
         self.history = ReleasedHistory(store, self._datasets)
         self.ledger = LedgerViews(store, self._prices)

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from qserver.answering import order
 from qserver.answering.decide import to_answer
+from qserver.answering.order import Laws, QuantileAsked, known_laws
 from qserver.answering.replica import Replica
 from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
+from qserver.answering.told import Estimates
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
@@ -157,8 +160,11 @@ def test_the_client_gets_a_known_answer_from_the_kept_bytes(
 AVERAGES = "SELECT sex, AVG(age) FROM people GROUP BY sex WITHIN 2 ASSUMING AT LEAST 100"
 
 
-def table(service: Service) -> StatementAnswer:
-    found = Statements(service).run("people", AVERAGES, wait_s=0)
+MEDIANS = "SELECT sex, MEDIAN(age) FROM people GROUP BY sex WITHIN 2 ASSUMING AT LEAST 100"
+
+
+def table(service: Service, text: str = AVERAGES) -> StatementAnswer:
+    found = Statements(service).run("people", text, wait_s=0)
     assert isinstance(found, StatementAnswer)
     assert found.charged_nano == 0
     return found
@@ -192,6 +198,34 @@ def test_averages_are_drawn_anew_only_where_something_bears_on_their_sums(
             for one, two in zip(row, other, strict=True):
                 ends, others = one.value.interval, two.value.interval
                 assert [ends.low, ends.high] == pytest.approx([others.low, others.high], rel=1e-9)
+
+
+@pytest.mark.slow
+def test_medians_are_found_anew_only_where_something_bears_on_their_counts(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A range of all ages bears on no count; women in a range tell thresholds not told before."""
+    found_of = list[QuantileAsked]()
+
+    def counted(engine: Estimates, one: QuantileAsked) -> Laws | None:
+        found_of.append(one)
+        return known_laws(engine, one)
+
+    while isinstance(Statements(town.service()).run("people", MEDIANS, wait_s=0), JobStatus):
+        town.work_off()
+    service = town.service()
+    table(service, MEDIANS)
+    monkeypatch.setattr(order, "known_laws", counted)
+    women = {"age": {"between": [20, 24]}, **WOMEN}
+    for where, length, n_found in ((YOUNG, 10, 0), (women, 5, 1)):
+        town.ask(where, length=length)
+        found_of.clear()
+        found = table(service, MEDIANS)
+        assert len(found_of) == n_found
+        fresh = table(town.service(), MEDIANS)
+        assert [[c.value.interval for c in row] for row in found.cells] == [
+            [c.value.interval for c in row] for row in fresh.cells
+        ]
 
 
 def _random_where(rng: random.Random) -> Where:

@@ -1,9 +1,10 @@
-"""Numbers told by places in order by the present history, each computed once for its version."""
+"""Numbers told by places in order, each computed once while nothing bears on its counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 from qserver.answering.answer import most_records
 from qserver.answering.order import (
@@ -18,16 +19,45 @@ from qserver.answering.order import (
     TermKnown,
     known_counts,
 )
+from qserver.answering.told import Grounds, Told
+from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import Table, next_table, raised
-from qserver.service.cells.computed import Computed
+from qserver.service.cells.computed import MOST_KNOWN
 from qserver.service.datasets import OpenDatasets
+from qserver.service.last_used import LastUsed
 
-_At = tuple[str, int]
 _Laws = Laws | GroupsLaws
+_Key = tuple[str, TermAsked]
 
 
-@dataclass(frozen=True)
+@dataclass
+class _Read:
+    """What history said of a number, after so many changes of an engine."""
+
+    engine: ref[InferenceEngine]
+    since: int
+    grounds: Grounds
+    laws: _Laws | None
+
+    @classmethod
+    def of(cls, one: TermAsked, engine: InferenceEngine) -> _Read:
+        """What it says now."""
+        since, told = engine.n_changes, Told(engine)
+        laws = one.laws(told)
+        return cls(ref(engine), since, told.grounds, laws)
+
+    def is_so_in(self, engine: InferenceEngine) -> bool:
+        """Whether it says the same now."""
+        now = engine.n_changes
+        if engine is not self.engine():
+            return False
+        if now != self.since and not self.grounds.are_so_in(engine, since=self.since):
+            return False
+        self.since = now
+        return True
+
+
 class OrderNumbers:
     """Those of one process. Thread-safe.
 
@@ -35,8 +65,9 @@ class OrderNumbers:
         datasets: the replicas that workloads are answered from.
     """
 
-    datasets: OpenDatasets
-    laws: Computed[tuple[_At, TermAsked], _Laws | None]
+    def __init__(self, datasets: OpenDatasets) -> None:
+        self._datasets = datasets
+        self._read = LastUsed[_Key, _Read](MOST_KNOWN)
 
     def of(self, name: str, one: OrderOf, *, missed: float | None = None) -> OrderKnown:
         """What is known of a number now.
@@ -48,15 +79,18 @@ class OrderNumbers:
         return OrderKnown.of(one, [self._known(name, asked, own) for _, asked in one.terms])
 
     def _known(self, name: str, one: TermAsked, missed: float) -> TermKnown:
-        opened = self.datasets.refresh(name)
+        opened = self._datasets.refresh(name)
         with opened.lock:
-            at = opened.meta.snapshot, opened.replica.present.n_shown
-            laws = self.laws.of((at, one), lambda: one.laws(opened.replica.engine))
-        return one.unknown if laws is None else laws.known(missed)
+            key, engine = (opened.meta.snapshot, one), opened.replica.engine
+            found = self._read.find(key)
+            if found is None or not found.is_so_in(engine):
+                self._read.drop(key)
+                found = self._read.get(key, lambda: _Read.of(one, engine))
+        return one.unknown if found.laws is None else found.laws.known(missed)
 
     def tables(self, name: str, one: OrderOf, terms: Sequence[Term]) -> list[Counts]:
         """The counts to measure next, for each quantile and extreme that is not told yet."""
-        known, opened, found = self.of(name, one), self.datasets.refresh(name), list[Counts]()
+        known, opened, found = self.of(name, one), self._datasets.refresh(name), list[Counts]()
         with opened.lock:
             most = most_records(opened.replica)
             for part, term in zip(known.parts, terms, strict=True):

@@ -73,7 +73,11 @@ class TakenSteps:
 def with_earlier(
     found: Answer | WorkloadAnswer, earlier: Sequence[WorkloadAnswer]
 ) -> Answer | WorkloadAnswer:
-    """The answers of the last step, with what all steps cost and did."""
+    """The answers of the last step, with what all steps cost and did.
+
+    Steps of a quantile ask for counts between values, in place of the counts that are asked last.
+    Each of these then has the source that cost most in such a step.
+    """
     if not earlier:
         return found
     charged = found.charged_nano + sum(step.charged_nano for step in earlier)
@@ -81,8 +85,11 @@ def with_earlier(
         source = dearest([found.source, *(step.answers[0].source for step in earlier)])
         return replace(found, source=source, charged_nano=charged)
     steps = (*earlier, found)
+    n = len(found.answers)
+    of_steps = [[answer.source for answer in step.answers] for step in steps]
+    each = [one if len(one) == n else [dearest(one)] * n for one in of_steps if one]
     answers = tuple(
-        replace(answer, source=dearest(step.answers[i].source for step in steps))
-        for i, answer in enumerate(found.answers)
+        replace(answer, source=dearest(sources))
+        for answer, sources in zip(found.answers, zip(*each, strict=True), strict=True)
     )
     return replace(found, answers=answers, charged_nano=charged)
