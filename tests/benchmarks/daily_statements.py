@@ -108,11 +108,18 @@ def adult() -> Data:
         "SELECT sex, AVG(CASE WHEN income = '>50K' THEN 1 ELSE 0 END) AS x"
         " FROM adult GROUP BY sex WITHIN 0.05"
     )
+    cube = (
+        "SELECT sex, race, income, COUNT(*) AS n FROM adult GROUP BY CUBE(sex, race, income)"
+        " WITHIN 60"
+    )
     statements = {
         "GROUP BY age, sex": (first,),
         "AVG by sex": (average,),
         "MEDIAN by sex": (median,),
         "top 3 of education": (top,),
+        "EXPLAIN of 148": (f"EXPLAIN {first.replace('WITHIN 50', 'WITHIN 20')}",),
+        "CUBE of three": (cube,),
+        "MAX by sex": ("SELECT sex, MAX(age) AS x FROM adult GROUP BY sex WITHIN 5",),
         "dashboard of 5": (first, average, median, top, share),
     }
     return Data(
