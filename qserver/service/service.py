@@ -225,6 +225,7 @@ class Service:
             StoreError: it does not.
         """
         self._store.check_ready(allow_volatile=self._settings.allow_volatile)
+        self._store.check_begun()
         self._integrity.check()
 
     def ask(

@@ -10,18 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from qserver.errors import StoreError
+from qserver.config import Settings
+from qserver.errors import StoreError, StoreUnavailableError, StoreUnsupportedError
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.history import HistoryTable
 from qserver.service.quoted.notes import StatementNote
+from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
 from qserver.storage.operation.backup import snapshot_of_server
 from qserver.storage.operation.facts import forbidden_powers
 from qserver.storage.server.connection import Scripts, StoreClient, connect
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.until_tables import ranges
 from worker.owner.attach import MAX_PHI, MIN_PHI
@@ -62,19 +65,41 @@ def phi() -> float:
 
 
 @pytest.fixture
-def town(tmp_path: Path, store_url: str, redis_client: StoreClient, phi: float) -> Iterator[Town]:
-    urls = {}
+def urls(store_url: str, redis_client: StoreClient) -> Iterator[dict[str, str]]:
+    """The store's address for each user."""
+    found = dict[str, str]()
     for line in RULES.read_text().splitlines():
         name, *rules = line.split()[1:]
         if name == "default":
             continue
         redis_client.execute_command("ACL", "SETUSER", name, "reset", *rules)
         password = next(rule[1:] for rule in rules if rule.startswith(">"))
-        urls[name] = store_url.replace("unix://", f"unix://{name}:{password}@")
+        found[name] = store_url.replace("unix://", f"unix://{name}:{password}@")
+    yield found
+    redis_client.execute_command("ACL", "DELUSER", *found)
+
+
+@pytest.fixture
+def town(tmp_path: Path, urls: dict[str, str], phi: float) -> Town:
     worker = Deployment.make(tmp_path, urls["worker"], limit="2", phi=phi)
     web = replace(worker, settings=replace(worker.settings, redis_url=urls["web"]))
-    yield Town(worker, web, urls["owner"], urls["backup"])
-    redis_client.execute_command("ACL", "DELUSER", *urls)
+    return Town(worker, web, urls["owner"], urls["backup"])
+
+
+def test_the_web_starts_on_an_empty_store_and_is_ready_once_a_dataset_is_attached(
+    tmp_path: Path, urls: dict[str, str], redis_client: StoreClient
+) -> None:
+    settings = Settings(redis_url=urls["web"])
+    service = Service(Store.open(settings), settings)
+    AccountBook.open(replace(settings, redis_url=urls["owner"]), role="owner").create("o", "owner")
+    with pytest.raises(StoreUnavailableError, match="attach a dataset"):
+        service.ready()
+    assert not redis_client.exists(SCHEMA)
+    Deployment.make(tmp_path, urls["worker"])
+    service.ready()
+    redis_client.set(SCHEMA, "999")
+    with pytest.raises(StoreUnsupportedError, match="999"):
+        service.ready()
 
 
 def ask(town: Town, *, length: float, by: str = "") -> Answer:
