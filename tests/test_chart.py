@@ -108,6 +108,9 @@ def faults_of(documents: Documents) -> list[str]:
                 f"{one['name']}: memory": "memory" in one["resources"]["limits"],
             }
         found += [f"{name}: {what}" for what, holds in wanted.items() if not holds]
+    worker = documents["StatefulSet q-worker"]["spec"]["template"]["spec"]["containers"][0]
+    if worker.get("command") != ["qserver-worker", "run", "--wait"]:
+        found.append("the worker does not wait for its first dataset")
     http = documents["Deployment q-server"]["spec"]["template"]["spec"]["containers"][0]
     probes = {k: one["httpGet"]["path"] for k, one in http.items() if k.endswith("Probe")}
     if probes != {
@@ -159,6 +162,7 @@ def test_pods_are_locked_down(values: dict[str, Any], tmp_path: Path) -> None:
         ("_helpers.tpl", "capabilities: {drop: [ALL]}\n", "capabilities"),
         ("_helpers.tpl", "enableServiceLinks: false\n", "variables"),
         ("server.yaml", "httpGet: {path: /readyz, port: http}", "probes"),
+        ("worker.yaml", "          command: [qserver-worker, run, --wait]\n", "first dataset"),
         ("network.yaml", "  policyTypes: [Ingress, Egress]\n", "policy"),
     ],
 )
