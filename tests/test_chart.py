@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,11 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from qserver.cli.console import Console
+from qserver.cli.main import build_parser
+from qserver.cli.runtime import Runtime
 from qserver.config import Settings
+from worker.parser import build_parser as worker_parser
 
 pytestmark = [
     pytest.mark.chart,
@@ -57,6 +63,7 @@ MOST: dict[str, Any] = {
         "allowPorts": [5432],
     },
     "metrics": {"serviceMonitor": {"enabled": True}, "allowFrom": [{"podSelector": {}}]},
+    "owner": {"backups": {"claim": "tapes"}},
     "otel": {"endpoint": "http://collector:4318", "allowTo": HERE},
     "ingress": {"enabled": True, "host": "q.example.org", "tlsSecret": "cert"},
 }
@@ -108,6 +115,9 @@ def faults_of(documents: Documents) -> list[str]:
                 f"{one['name']}: memory": "memory" in one["resources"]["limits"],
             }
         found += [f"{name}: {what}" for what, holds in wanted.items() if not holds]
+    worker = documents["StatefulSet q-worker"]["spec"]["template"]["spec"]["containers"][0]
+    if worker.get("command") != ["qserver-worker", "run", "--wait"]:
+        found.append("the worker does not wait for its first dataset")
     http = documents["Deployment q-server"]["spec"]["template"]["spec"]["containers"][0]
     probes = {k: one["httpGet"]["path"] for k, one in http.items() if k.endswith("Probe")}
     if probes != {
@@ -159,6 +169,7 @@ def test_pods_are_locked_down(values: dict[str, Any], tmp_path: Path) -> None:
         ("_helpers.tpl", "capabilities: {drop: [ALL]}\n", "capabilities"),
         ("_helpers.tpl", "enableServiceLinks: false\n", "variables"),
         ("server.yaml", "httpGet: {path: /readyz, port: http}", "probes"),
+        ("worker.yaml", "          command: [qserver-worker, run, --wait]\n", "first dataset"),
         ("network.yaml", "  policyTypes: [Ingress, Egress]\n", "policy"),
     ],
 )
@@ -216,6 +227,36 @@ def test_nobody_is_let_in_who_is_not_named(tmp_path: Path) -> None:
     rules = rendered(tmp_path, MOST)["NetworkPolicy q-server"]["spec"]["ingress"]
     assert [rule["ports"][0]["port"] for rule in rules] == ["http", 9464, "postgres"]
     assert all(rule["from"] for rule in rules)  # an empty list would let everybody in
+
+
+@pytest.mark.parametrize(("values", "n_commands"), [(LEAST, 2), (MOST, 4)])
+def test_the_notes_name_containers_variables_and_commands_that_there_are(
+    values: dict[str, Any], n_commands: int, tmp_path: Path
+) -> None:
+    (tmp_path / "values.json").write_text(json.dumps(values))
+    given = ["-f", str(tmp_path / "values.json"), "--dry-run=client", "--namespace", "here"]
+    found = helm("install", "q", str(CHART), *given)
+    assert found.returncode == 0, found.stderr
+    notes = found.stdout.partition("NOTES:\n")[2].replace("\\\n", " ").replace("$(date +%F)", "DAY")
+    commands = [shlex.split(line) for line in notes.splitlines() if "kubectl -n" in line]
+    assert len(commands) == n_commands
+    worker = rendered(tmp_path, values)["StatefulSet q-worker"]["spec"]["template"]["spec"]
+    (owner,) = (one for one in worker["containers"] if one["name"] == "owner")
+    known = {e["name"] for e in owner["env"]}
+    mounts = {m["mountPath"] for m in owner["volumeMounts"]}
+    assert ("/srv/backups" in mounts) == (values is MOST)
+    runtime = Runtime(console=Console(out=sys.stdout, err=sys.stderr), environ={})
+    parsers = {"qserver": build_parser(runtime), "qserver-worker": worker_parser()}
+    for command in commands:
+        start, _, after = " ".join(command).partition(" -- ")
+        assert start.replace(" -it", "") == "kubectl -n here exec q-worker-0 -c owner"
+        words = shlex.split(command[-1]) if after.startswith("sh -c") else after.split()
+        if words[0].startswith("QSERVER_REDIS_URL=$"):
+            assert words[0].partition("$")[2] in known
+            words = words[2:]
+        assert {f"/srv/{w.split('/')[2]}" for w in words if w.startswith("/srv/")} <= mounts
+        text = [w.replace("EPSILON", "1") for w in words[1:]]
+        parsers[words[0]].parse_args(text)
 
 
 @pytest.mark.parametrize("values", [LEAST, MOST])

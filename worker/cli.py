@@ -196,14 +196,15 @@ def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
     return domain_of_columns(found)
 
 
-def _run(_arguments: argparse.Namespace, settings: Settings) -> int:
+def _run(arguments: argparse.Namespace, settings: Settings) -> int:
     with loading():
         from worker.main_loop import run
 
     registry = _registry(settings)
     if complaint := telemetry.start(os.environ, name="qserver-worker"):
         _say(complaint)
-    return run(settings, registry=registry, log=_log(registry, settings), say=_say)
+    log = _log(registry, settings)
+    return run(settings, registry=registry, log=log, say=_say, waits=arguments.wait)
 
 
 def _backup(arguments: argparse.Namespace, settings: Settings) -> int:

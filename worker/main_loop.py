@@ -127,23 +127,41 @@ class AttachedData:
 
 
 def run(
-    settings: Settings, *, registry: Registry, log: logging.Logger, say: Callable[[str], None]
+    settings: Settings,
+    *,
+    registry: Registry,
+    log: logging.Logger,
+    say: Callable[[str], None],
+    waits: bool = False,
 ) -> int:
     """Returns the exit status after SIGTERM or SIGINT; 1 if none of the data can be served.
+
+    Args:
+        waits: for the first dataset, where none is attached yet.
 
     Raises:
         ConfigError: nothing is attached.
         StoreBehindError: the store knows less than a journal.
     """
-    if not registry.entries():
-        raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
+    stopping = _stop_request()
+    if waits:
+        Waiting("a dataset", stopping, say).until_found(
+            lambda: _require_entries(registry), passing=(ConfigError,), found="found a dataset"
+        )
+        if stopping.is_set():
+            return 0
+    _require_entries(registry)
     if not settings.witness:
         say(f"worker with {NO_WITNESS}")
-    stopping = _stop_request()
     status: int | None = None
     while status is None:
         status = _run_until_full(settings, registry, stopping, log=log, say=say)
     return status
+
+
+def _require_entries(registry: Registry) -> None:
+    if not registry.entries():
+        raise ConfigError("state", "hold an attached dataset", hint="Run `attach` first.")
 
 
 def _run_until_full(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import socket
@@ -24,6 +25,7 @@ def main(descriptor: int) -> None:
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
     with loading():
+        from qserver import telemetry
         from qserver.api.process.opening import (
             STARTING_S,
             access_of,
@@ -39,6 +41,8 @@ def main(descriptor: int) -> None:
 
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))
+    if complaint := telemetry.start(os.environ, name="qserver-postgres"):
+        logging.getLogger("qserver").warning(complaint)
     store = open_store(settings)
     turns = Turns()
     service = Service(

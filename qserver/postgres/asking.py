@@ -15,6 +15,7 @@ from qserver.postgres.ends import with_ends
 from qserver.postgres.places import array_edits, truncated, types_of
 from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
+from qserver.postgres.spans import spanned
 from qserver.postgres.times import day_of, days_of
 from qserver.postgres.turns import Turns, Use
 from qserver.postgres.wire.faults import BUDGET, TOO_LATE, PostgresError, fault_of
@@ -142,6 +143,10 @@ class Asker:
             domain = self.service.domain(dataset)
         except Exception as exc:
             raise fault_of(exc) from exc
+        with spanned(dataset, slot_ms=self.service.slot_ms):
+            return self._answered(dataset, text, asked, domain)
+
+    def _answered(self, dataset: str, text: Text, asked: Asked, domain: Domain) -> Result:
         sent, place, notices = self._bound(dataset, text, asked.literals, domain)
         try:
             if explains(text.text):

@@ -213,6 +213,11 @@ class Service:
         """The version that every answer on a dataset depends on; one small round trip."""
         return self._datasets.stamp(name)
 
+    @property
+    def slot_ms(self) -> int:
+        """The publication slot, in milliseconds."""
+        return self._settings.slot_ms
+
     def ready(self) -> None:
         """Return if the store answers, keeps what it acknowledges, and has what was published.
 
@@ -220,6 +225,7 @@ class Service:
             StoreError: it does not.
         """
         self._store.check_ready(allow_volatile=self._settings.allow_volatile)
+        self._store.check_begun()
         self._integrity.check()
 
     def ask(

@@ -15,6 +15,8 @@ from qserver.errors import (
     NotFoundError,
     NoWorkerError,
     StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
     StoreUnsupportedError,
 )
 from qserver.records.answer import AnyAnswer
@@ -40,7 +42,13 @@ from qserver.storage.encoding.sealed import ADVICE, PAID, read_meta, reading, se
 from qserver.storage.histories import FrozenSnapshots, ModelStore, check_charges, check_history
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, all_rounds, job_id, population_of_job
 from qserver.storage.saved_questions import SavedQuestions
-from qserver.storage.server.connection import Scripts, StoreClient, check_server, connect
+from qserver.storage.server.connection import (
+    Scripts,
+    StoreClient,
+    check_server,
+    connect,
+    is_forbidden,
+)
 from qserver.storage.server.durability import check_durable
 from qserver.storage.standings import N_REPLIES, Stamp, Standings
 from qserver.telemetry import present, traceparent_of
@@ -138,6 +146,11 @@ class Store:
     def check_ready(self, *, allow_volatile: bool) -> None:
         """Raise StoreError unless the store answers and keeps acknowledged writes."""
         check_durable(self._client, allow_volatile=allow_volatile)
+
+    def check_begun(self) -> None:
+        """Raise StoreError while nothing was ever attached to the store, or by another version."""
+        if not _has_schema(self._client):
+            raise StoreUnavailableError("The store is empty: attach a dataset (`qserver-worker`).")
 
     def datasets(self) -> Mapping[str, str]:
         """Dataset -> population."""
@@ -421,17 +434,26 @@ def _paid(texts: Sequence[str], sizes: Sequence[int], *, n_known: int) -> tuple[
 
 
 def check_schema(client: StoreClient) -> None:
-    """Check the schema; an empty store gets the present one.
+    """Check the schema; an empty store gets the present one of whoever may write it.
 
     Raises:
         StoreUnsupportedError: it was written by another version.
     """
+    if not _has_schema(client):
+        try:
+            client.set(SCHEMA, str(SCHEMA_VERSION), nx=True)
+        except StoreError as exc:
+            if not is_forbidden(exc):
+                raise
+        _has_schema(client)
+
+
+def _has_schema(client: StoreClient) -> bool:
+    """Whether the store has ours, or none yet; StoreUnsupportedError."""
     found: Any = client.get(SCHEMA)
-    if found is None:
-        client.set(SCHEMA, str(SCHEMA_VERSION), nx=True)
-        found = client.get(SCHEMA)
-    if found != str(SCHEMA_VERSION):
+    if found not in (None, str(SCHEMA_VERSION)):
         raise StoreUnsupportedError(
             f"The store has schema version {found}, this qserver reads {SCHEMA_VERSION}. "
             "Run the version that wrote it, or use an empty store."
         )
+    return found is not None

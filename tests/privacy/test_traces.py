@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from qserver.cli.processes import (
@@ -21,6 +22,7 @@ from qserver.cli.processes import (
     child_environment,
     http_spec,
     listen,
+    postgres_spec,
     python_command,
 )
 from qserver.records.account import Token
@@ -47,7 +49,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Site:
-    """HTTP and the worker, each a process, with these variables."""
+    """HTTP, PostgreSQL's port and the worker, each a process, with these variables."""
 
     def __init__(self, stack: ExitStack, folder: Path, url: str, more: Mapping[str, str]) -> None:
         town = Deployment.make(folder, url, rows=ROWS)
@@ -65,9 +67,12 @@ class Site:
         )
         self.said = folder / "worker-said.log"
         web = http_spec(self.settings, listener=listener, log=folder / "web.log", environ=environ)
-        for spec in (worker, web):
+        other = stack.enter_context(listen("127.0.0.1", 0))
+        port = postgres_spec(self.settings, listener=other, log=folder / "sql.log", environ=environ)
+        for spec in (worker, web, port):
             stack.callback(Child(spec).stop)
         self._port = listener.getsockname()[1]
+        self._postgres = other.getsockname()[1]
 
     def post(self, path: str, document: object, **headers: str) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
@@ -76,6 +81,20 @@ class Site:
         response = connection.getresponse()
         found = response.status, json.loads(response.read())
         connection.close()
+        return found
+
+    def select(self, *statements: str) -> list[str]:
+        """The state of each statement's answer, over PostgreSQL's port."""
+        place = f"host=127.0.0.1 port={self._postgres} user=ada dbname=q password={TOKEN}"
+        options = f"-c qserver.spend=on -c application_name={LITERAL}"
+        found = []
+        with psycopg.connect(place, options=options, sslmode="disable", autocommit=True) as opened:
+            for statement in statements:
+                try:
+                    opened.execute(statement.encode())
+                    found.append("00000")
+                except psycopg.Error as exc:
+                    found.append(exc.sqlstate or "")
         return found
 
 
@@ -145,6 +164,41 @@ def _tells_nothing(collector: Collector, answer: Any, here: Site) -> None:
     values = {v for _, s in collector.spans() for v in attributes(s).values()}
     assert not values & {N_WOMEN, N_MEN, N_WOMEN + N_MEN}
     assert text_secret("dataset", "people").looks.search(everything)  # it would be found
+
+
+STATEMENTS = {
+    f'SELECT sex, COUNT(*) AS "{LITERAL}" FROM people GROUP BY sex WITHIN 300': "00000",
+    f"SELECT COUNT(*) FROM people WHERE sex = '{LITERAL}' WITHIN 300": "42601",
+}
+
+
+def test_a_statement_of_postgresqls_port_begins_a_trace_and_tells_nothing(
+    tmp_path: Path, store_url: str
+) -> None:
+    with (
+        collecting() as collector,
+        site(tmp_path, store_url, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url) as here,
+    ):
+        assert here.select(*STATEMENTS) == list(STATEMENTS.values())
+        # What is about no dataset that there is has no span: a made-up name may be anything.
+        assert here.select(f'SELECT COUNT(*) FROM "{LITERAL}"', "SHOW server_version")[1] == "00000"
+        status, answer = here.post("query", QUESTION)
+        assert status == 200
+        collector.wait_for("qserver-http", 1)
+        spans = collector.wait_for("qserver-postgres", len(STATEMENTS))
+        jobs = collector.wait_for("qserver-worker", 1)
+        _tells_nothing(collector, answer, here)
+    assert [span.name for span in spans] == ["SQL"] * len(STATEMENTS)
+    assert [attributes(span) for span in spans] == [
+        {"qserver.dataset": "people", "db.response.status_code": state}
+        for state in STATEMENTS.values()
+    ]
+    assert jobs[0].trace_id == spans[0].trace_id
+    assert jobs[0].parent_span_id == spans[0].span_id
+    for span in spans:
+        assert not span.parent_span_id
+        assert not span.events
+        assert span.start_time_unix_nano % 20_000_000 == span.end_time_unix_nano % 20_000_000 == 0
 
 
 def test_without_a_collector_everything_is_answered(tmp_path: Path, store_url: str) -> None:

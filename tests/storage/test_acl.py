@@ -10,18 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from qserver.errors import StoreError
+from qserver.config import Settings
+from qserver.errors import StoreError, StoreUnavailableError, StoreUnsupportedError
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.history import HistoryTable
 from qserver.service.quoted.notes import StatementNote
+from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
 from qserver.storage.operation.backup import snapshot_of_server
 from qserver.storage.operation.facts import forbidden_powers
 from qserver.storage.server.connection import Scripts, StoreClient, connect
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.until_tables import ranges
 from worker.owner.attach import MAX_PHI, MIN_PHI
@@ -62,20 +65,41 @@ def phi() -> float:
 
 
 @pytest.fixture
-def town(tmp_path: Path, store_url: str, redis_client: StoreClient, phi: float) -> Iterator[Town]:
-    urls = {}
+def urls(store_url: str, redis_client: StoreClient) -> Iterator[dict[str, str]]:
+    """The store's address for each user."""
+    found = dict[str, str]()
     for line in RULES.read_text().splitlines():
         name, *rules = line.split()[1:]
         if name == "default":
-            assert rules == ["off"]
             continue
         redis_client.execute_command("ACL", "SETUSER", name, "reset", *rules)
         password = next(rule[1:] for rule in rules if rule.startswith(">"))
-        urls[name] = store_url.replace("unix://", f"unix://{name}:{password}@")
+        found[name] = store_url.replace("unix://", f"unix://{name}:{password}@")
+    yield found
+    redis_client.execute_command("ACL", "DELUSER", *found)
+
+
+@pytest.fixture
+def town(tmp_path: Path, urls: dict[str, str], phi: float) -> Town:
     worker = Deployment.make(tmp_path, urls["worker"], limit="2", phi=phi)
     web = replace(worker, settings=replace(worker.settings, redis_url=urls["web"]))
-    yield Town(worker, web, urls["owner"], urls["backup"])
-    redis_client.execute_command("ACL", "DELUSER", *urls)
+    return Town(worker, web, urls["owner"], urls["backup"])
+
+
+def test_the_web_starts_on_an_empty_store_and_is_ready_once_a_dataset_is_attached(
+    tmp_path: Path, urls: dict[str, str], redis_client: StoreClient
+) -> None:
+    settings = Settings(redis_url=urls["web"])
+    service = Service(Store.open(settings), settings)
+    AccountBook.open(replace(settings, redis_url=urls["owner"]), role="owner").create("o", "owner")
+    with pytest.raises(StoreUnavailableError, match="attach a dataset"):
+        service.ready()
+    assert not redis_client.exists(SCHEMA)
+    Deployment.make(tmp_path, urls["worker"])
+    service.ready()
+    redis_client.set(SCHEMA, "999")
+    with pytest.raises(StoreUnsupportedError, match="999"):
+        service.ready()
 
 
 def ask(town: Town, *, length: float, by: str = "") -> Answer:
@@ -86,6 +110,27 @@ def ask(town: Town, *, length: float, by: str = "") -> Answer:
     result = town.web.service().job(found.id).result
     assert isinstance(result, Answer)
     return result
+
+
+def test_nobody_is_the_default_user_by_whom_a_restarted_store_reads_its_file(
+    redis_client: StoreClient, store_url: str
+) -> None:
+    """Redis, and Valkey before 9, run what their file holds as `default`.
+
+    Without its rights they would skip each transaction and script, and so every charge.
+    """
+    name, *rules = RULES.read_text().splitlines()[0].split()[1:]
+    assert name == "default"
+    redis_client.execute_command("ACL", "SETUSER", "reader", "reset", *rules)
+    try:
+        for command in (["EXEC"], ["SET", "qs:x", "1"], ["XADD", "qs:x", "*", "a", "b"]):
+            assert redis_client.execute_command("ACL", "DRYRUN", "reader", *command) == "OK"
+        for password in ("", "x"):
+            url = store_url.replace("unix://", f"unix://reader:{password}@")
+            with pytest.raises(StoreError, match="refused the credentials"):
+                connect(url, role="web").ping()
+    finally:
+        redis_client.execute_command("ACL", "DELUSER", "reader")
 
 
 def test_the_web_user_notes_what_a_statement_may_still_be_charged(town: Town) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from qserver.errors import JournalError, StoreBehindError, StoreUnavailableError
+from qserver.config import Settings
+from qserver.errors import ConfigError, JournalError, StoreBehindError, StoreUnavailableError
 from worker import main_loop
 from worker.journal.journal import JournalFullError
 from worker.spending.loop import Waiting
@@ -75,6 +79,50 @@ def test_a_request_to_stop_ends_the_wait() -> None:
 def test_what_cannot_pass_is_raised() -> None:
     with pytest.raises(StoreBehindError):
         waited(Clock(), AWAY, StoreBehindError("It knows less."))
+
+
+class Growing:
+    """A registry to which a dataset is attached after so many looks; 0 for never."""
+
+    def __init__(self, n_looks: int) -> None:
+        self.n_looks, self.seen = n_looks, 0
+
+    def entries(self) -> dict[str, str]:
+        self.seen += 1
+        return {"people": "entry"} if 0 < self.n_looks < self.seen else {}
+
+
+def ran(
+    monkeypatch: pytest.MonkeyPatch, registry: Growing, *, waits: bool, clock: Clock
+) -> tuple[int, list[str]]:
+    """The exit status and what was said, of a worker whose work is done at once."""
+    monkeypatch.setattr(main_loop, "_stop_request", lambda: clock.stopping)
+    monkeypatch.setattr(main_loop, "_run_until_full", lambda *_, **__: 7)
+    monkeypatch.setattr(main_loop, "Waiting", partial(Waiting, pause=clock.pause))
+    said: list[str] = []
+    log = logging.getLogger("test")
+    settings = Settings(witness="w")
+    given: Any = registry
+    return main_loop.run(settings, registry=given, log=log, say=said.append, waits=waits), said
+
+
+def test_a_worker_that_was_told_to_waits_for_the_first_dataset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, said = ran(monkeypatch, Growing(3), waits=True, clock=Clock())
+    assert status == 7
+    assert said[0].startswith("waiting for a dataset: ")
+    assert said[1:] == ["found a dataset"]
+
+
+def test_a_worker_that_waits_for_a_dataset_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, said = ran(monkeypatch, Growing(0), waits=True, clock=Clock(n_pauses=3))
+    assert (status, len(said)) == (0, 1)
+
+
+def test_a_worker_that_was_not_told_to_wait_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="attach"):
+        ran(monkeypatch, Growing(1), waits=False, clock=Clock())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import redis
 from qserver.errors import StoreError, StoreUnavailableError
 from qserver.storage.encoding.sealed import checked, checked_fields, with_seals
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, TOKENS, Keys
-from qserver.storage.server.connection import StoreClient
+from qserver.storage.server.connection import StoreClient, is_forbidden
 
 
 @dataclass(frozen=True)
@@ -189,5 +189,5 @@ def _may(client: StoreClient, command: tuple[str, ...]) -> bool:
         # The command was allowed, and its arguments were wrong.
         return True
     except StoreError as exc:
-        return "does not let this user do that" not in str(exc)
+        return not is_forbidden(exc)
     return True
