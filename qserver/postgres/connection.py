@@ -164,7 +164,6 @@ class House:
     """What all connections share.
 
     Args:
-        wait_s: how long the service waits at once, in seconds.
         tls: offered where it is there.
         turns: of what connections compute.
         shown: rows of answers that are kept.
@@ -172,7 +171,6 @@ class House:
 
     service: Service
     access: Access
-    wait_s: float
     tls: ssl.SSLContext | None = None
     turns: Turns = field(default_factory=Turns)
     shown: Shown = field(default_factory=Shown)
@@ -209,7 +207,6 @@ class _Connection:
             house.service,
             self._session,
             admitted.account,
-            house.wait_s,
             self._use,
             house.turns,
             house.shown,
@@ -271,8 +268,6 @@ class _Connection:
             raise
         except Exception as exc:
             fault = fault_of(exc)
-            if fault.state == "XX000":
-                _LOG.error("A statement failed: %s", type(exc).__name__)
             if fault.ends:
                 raise fault from exc
             self._session.fail()

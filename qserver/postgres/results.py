@@ -30,6 +30,7 @@ from qserver.postgres.wire.values import (
 from qserver.query.calendar.sealed import first_and_last
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
+from qserver.service.cells.kept import is_of_nobody
 from qserver.service.cells.table_notes import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of
@@ -116,9 +117,6 @@ def encoded(columns: Sequence[Column], rows: Iterable[Sequence[Any]], asked: Ask
     return [*map(encoder(columns, formats_of(asked.formats, len(columns))), rows)]
 
 
-_NOBODY_CHARGED = frozenset({"history", "exact"})
-
-
 @dataclass(frozen=True)
 class _Place:
     """A group, or a number with its interval, by its index; a rank is the last of the numbers."""
@@ -196,10 +194,9 @@ def _group(name: str | None, statement: Statement, i: int) -> Any:
 def _notices(found: StatementAnswer) -> Iterator[str]:
     """What people read beside a table: cost, how far it counts, what its groups and ends are."""
     left = f"{found.remaining_nano / 1e9:.4g} remain."
-    sources = {cell.source for cells in found.cells for cell in cells}
     if found.charged_nano:
         yield f"This cost {found.charged_nano / 1e9:.4g} epsilon; {left}"
-    elif not sources <= _NOBODY_CHARGED:
+    elif not is_of_nobody(found):
         yield f"This {ADDS_NOTHING}, but charged people who had lost less; {left}"
     if found.as_of:
         yield f"Counted up to {found.as_of}."

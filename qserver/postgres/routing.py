@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
-from qserver.postgres.asking import PRICE, Asker
+from qserver.postgres.answering import PRICE
+from qserver.postgres.asking import Asker
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
 from qserver.postgres.commands import command

@@ -157,6 +157,10 @@ class Session:
         most = self._fraction(MOST)
         return None if most is None else max(0, int(most * 10**9) - self.spent_nano)
 
+    def own(self) -> tuple[object, ...]:
+        """All here that an answer depends on."""
+        return (*(self._values[name] for name in _OWN), self.rounds, self.left_nano)
+
     def _fraction(self, name: str) -> Fraction | None:
         return Fraction(self._values[name]) if self._values[name] else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from qserver.postgres import asking
 from tests.deployment import Deployment
 from tests.postgres.client import RawClient, connected, startup
 from tests.service.test_statements import answered, spent
@@ -79,11 +78,10 @@ def test_a_session_that_spends_measures_and_says_what_it_cost(
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker")
 def test_a_statement_in_steps_says_what_all_of_them_cost(
-    town: Deployment, monkeypatch: pytest.MonkeyPatch
+    town: Deployment,
 ) -> None:
     """Each step is a job that the connection waits for."""
-    monkeypatch.setattr(asking, "_LEAST_WAIT_S", 0.0)
-    with connected(town.service(), wait_s=0.0) as client:
+    with connected(town.service()) as client:
         client.start()
         client.query("SET qserver.spend = on")
         text = "SELECT AVG(age) FROM people WITHIN 0.1 ASSUMING AT LEAST 100"

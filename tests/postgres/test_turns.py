@@ -6,20 +6,19 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from qserver.postgres import asking
+from qserver.postgres import answering
 from qserver.postgres import turns as module
+from qserver.postgres.asking import Shown
 from qserver.postgres.catalogue import engine
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.results import table
-from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use, Watch
+from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.query.sql.tables.relations import Names
-from qserver.service.cells import kept
-from qserver.service.service import Service
-from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.postgres.client import TIMEOUT_S, connected
 from tests.service.test_statements import answered
@@ -91,14 +90,14 @@ def test_a_costly_connection_and_a_long_text_have_the_lane_of_the_costly() -> No
     with turns.of(light, LONG_TEXT + 1):
         assert light.lane is turns.costly
         with turns.paused(), taken(turns.costly):
-            turns.sleep(0)
+            pass
     assert light.lane is None
 
 
 def test_an_answer_that_is_kept_waits_for_nobody(town: Deployment) -> None:
     answered(town, f"{FREE.format(25)} WITHIN 20")
-    service, turns = town.service(), Turns()
-    with connected(service, turns=turns) as client, connected(service, turns=turns) as other:
+    turns, join = Turns(), partial(connected, town.service(), shown=Shown())
+    with join(turns=turns) as client, join(turns=turns) as other:
         for one in (client, other):
             one.start()
         first = client.query(FREE.format(25))
@@ -114,7 +113,7 @@ def test_rows_of_an_answer_that_is_kept_are_made_once(
     """In each way that they are asked for: rounded for people, without intervals, or in full."""
     answered(town, f"{FREE.format(25)} WITHIN 20")
     service, turns, made = town.service(), Turns(), list[object]()
-    monkeypatch.setattr(asking, "table", lambda *of: made.append(of) or table(*of))
+    monkeypatch.setattr(answering, "table", lambda *of: made.append(of) or table(*of))
     with connected(service, turns=turns) as client:
         client.start()
         whole, again = (client.query(FREE.format(25)) for _ in range(2))
@@ -125,29 +124,6 @@ def test_rows_of_an_answer_that_is_kept_are_made_once(
         client.query("SET qserver.rounded = on")
         assert client.query(FREE.format(25)).rows != [row[:2] for row in whole.rows]
         assert len(made) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # told again
-def test_what_computes_too_long_is_ended_and_the_connection_goes_on(
-    town: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A text whose reading never ends is ended, and another one is read as ever."""
-    watch = Watch(0.01)
-
-    def forever(*_: object, **__: object) -> None:
-        while True:
-            pass
-
-    service = Service(Store.open(town.settings), town.settings, reading=watch.computing)
-    with connected(service) as client:
-        client.start()
-        with monkeypatch.context() as patched:
-            patched.setattr(kept, "parse_statement", forever)
-            reply = client.query(FREE.format(25))
-        assert (reply.error["C"], reply.error["H"]) == ("57014", "Ask its parts.")
-        assert client.query(FREE.format(25)).error["C"] == "55000"
-    assert watch._ends == {}
 
 
 def test_a_new_answer_waits_for_no_costly_one(
