@@ -127,7 +127,8 @@ class Asker:
             found = self._asked("run", call)
             if isinstance(found, Told):
                 return found
-            self._wait(found, deadline)
+            with self.turns.paused():
+                self._wait(found, deadline)
         # What is being measured may be charged later: it counts as if it had been.
         self.session.spent_nano += self.session.left_nano or 0
         raise PostgresError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import multiprocessing
 import os
 import sys
@@ -28,6 +27,8 @@ from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.service.service import Service
 
 _LOOK_S: Final = 0.05
+_LOOK_AT_HISTORY_S: Final = 3600.0
+"""By the clock; the bound on what its process computes is sooner."""
 _CLOCK_OF_PROCESS: Final = 2
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload([__name__])
@@ -131,8 +132,9 @@ def answer(pipe: Connection, niceness: int) -> None:
     os.nice(niceness)
     settings = Settings.from_environment()
     dictConfig(logging_config(settings.log_format))
-    # It never waits for what others measure or compute, and a look has its own process to take.
-    service = Service(open_store(settings), settings, starting_s=STARTING_S, short_s=math.inf)
+    # A look is waited for: it has this process, and ends with it.
+    store = open_store(settings)
+    service = Service(store, settings, starting_s=STARTING_S, short_s=_LOOK_AT_HISTORY_S)
     gc.freeze()
     serve(pipe, Answerer(service))
 

@@ -17,7 +17,7 @@ from qserver.postgres.extended import Extended, send_rows, tag_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
 from qserver.postgres.session import Session
-from qserver.postgres.turns import LONG_TEXT, Turns, Use
+from qserver.postgres.turns import Turns, Use
 from qserver.postgres.wire import messages
 from qserver.postgres.wire.faults import (
     TOO_LARGE,
@@ -203,6 +203,7 @@ class _Connection:
         self._stream, self._house, self._admitted = stream, house, admitted
         self._session = admitted.session
         self._use = Use(stream.is_gone)
+        stream.while_sending = house.turns.paused
         asker = Asker(
             house.service,
             self._session,
@@ -259,10 +260,7 @@ class _Connection:
         """Do what a message asks for; False where it fails, of which the client is told."""
         try:
             self._house.access.admit(self._admitted.credentials)
-            if len(body) > LONG_TEXT:
-                with self._house.turns.of(self._use, len(body)):
-                    act(Fields(body))
-            else:
+            with self._house.turns.reading(self._use, len(body)):
                 act(Fields(body))
         except GoneError:
             raise

@@ -1,10 +1,11 @@
 """Turns of statements, so that costly ones hold up no others.
 
-What is kept waits for nobody. Else a statement has one of three lanes, by what statements of its
-connection took and by its length. Each lane has a process, where one statement computes at a time:
-who came first, and of the costly ones who is likely to take least. Connections of which nothing is
-known have a lane of their own, so that a storm of new ones holds up none that is known to ask
-little. The processes of other lanes give way to that of short statements.
+A message is read and answered here, one at a time, as long as what it asks is kept; what it takes
+here is milliseconds. Else its statement has one of three lanes, by what statements of its
+connection took and by its length. Each lane has a process, where one statement computes at a time.
+Connections of which nothing is known have a lane of their own, so that a storm of new ones holds up
+none that is known to ask little. The processes of other lanes give way to that of short statements.
+In each lane goes first who is likely to take least, and nobody waits for ever.
 """
 
 from __future__ import annotations
@@ -21,17 +22,16 @@ from typing import Final
 from qserver.postgres.calculating import Calculator
 from qserver.postgres.wire.messages import GoneError
 
-_LITTLE_S: Final = 0.1
-"""What is likely to take more is costly: the storm's bound. Not measured."""
+_LITTLE_S: Final = 0.05
+"""What is likely to take more is costly: half of what a short one may wait. Not measured."""
 _FIRST_S: Final = 0.05
 """As if statements before the first had taken this."""
 _CHARACTER_S: Final = 25e-6
 """Reading one character of a statement: 36,000 took 0.9 s on one machine."""
 _PATIENCE: Final = 200
-"""A costly statement lets others go first for so many times what it is likely to take itself.
-Not measured."""
-LONG_TEXT: Final = round(_LITTLE_S / _CHARACTER_S)
-"""More characters are costly whoever sends them."""
+"""Each lets others go first for so many times what it is likely to take itself. Not measured."""
+LONG_TEXT: Final = 2000
+"""Others do not wait while more characters are cut into words."""
 _OF_CLOCK: Final = 0.25
 """This share of its time by the clock it took, if no more: the engine is at work meanwhile."""
 _LOOK_S: Final = 1.0
@@ -82,22 +82,24 @@ class Lane:
 
 @dataclass
 class Use:
-    """What the statements of one connection take.
+    """What one connection takes.
 
     Args:
         is_gone: whether its client has gone.
-        typical_s: what the next one is likely to take, in seconds; None before the first.
-        lane: in which it has a turn; None for none.
-        paused_s: how long it gave up its turns, in seconds.
+        typical_s: what its next statement is likely to take of a process, in seconds; None before
+            the first.
+        message_s: what its next message is likely to take here.
+        lane, number: in which it has a turn here, and its place there; None for none.
     """
 
     is_gone: Callable[[], bool] = bool
     typical_s: float | None = None
+    message_s: float = 0.0
     lane: Lane | None = None
-    paused_s: float = 0.0
+    number: float = 0.0
 
     def took(self, seconds: float) -> None:
-        """Learn what one took."""
+        """Learn what a statement took."""
         before_s = _FIRST_S if self.typical_s is None else self.typical_s
         self.typical_s = (before_s + seconds) / 2
 
@@ -106,63 +108,74 @@ class Turns:
     """The lanes of a port.
 
     Args:
-        processes: of the lanes; none where the threads of connections compute.
+        processes: of the lanes of statements; none where the threads of connections compute.
 
     Attributes:
-        first, short, costly: the lanes.
+        words, texts: the lanes of messages, and of long ones.
+        first, short, costly: the lanes of statements.
     """
 
-    def __init__(self, processes: Sequence[Calculator] = ()) -> None:
+    def __init__(
+        self, processes: Sequence[Calculator] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
         of = processes or (None, None, None)
         self.first, self.short, self.costly = (Lane(process=one) for one in of)
+        self.words, self.texts = Lane(), Lane()
         self._present = threading.local()
 
     @contextlib.contextmanager
-    def of(self, use: Use, n_characters: int) -> Iterator[Calculator | None]:
-        """A turn of a connection, for a text so long; within a turn there is no other one.
-
-        Gives the process that computes in this turn.
-        """
-        if use.lane is not None:
-            yield use.lane.process
-            return
-        lane, seconds = self._lane(use, n_characters * _CHARACTER_S)
-        lane.enter(self._number(lane, seconds), use.is_gone)
+    def reading(self, use: Use, n_characters: int) -> Iterator[None]:
+        """A turn of a connection here, for a message so long."""
+        use.number = self._number(use.message_s)
+        lane = self.texts if n_characters > LONG_TEXT else self.words
+        lane.enter(use.number, use.is_gone)
         use.lane, self._present.use = lane, use
-        begun, clock = self._used_s(lane), time.monotonic() - use.paused_s
+        begun = time.thread_time()
         try:
-            yield lane.process
+            yield
         finally:
-            waited = time.monotonic() - use.paused_s - clock
-            use.took(max(self._used_s(lane) - begun, waited * _OF_CLOCK))
+            use.message_s = (use.message_s + time.thread_time() - begun) / 2
             use.lane = self._present.use = None
             lane.leave()
 
-    def _lane(self, use: Use, text_s: float) -> tuple[Lane, float]:
-        """The lane of a connection, and what it is likely to take there."""
-        seconds = (use.typical_s or 0.0) + text_s
+    @contextlib.contextmanager
+    def of(self, use: Use, n_characters: int) -> Iterator[Calculator | None]:
+        """A turn of a connection, for a statement so long; it gives up its turn here meanwhile.
+
+        Gives the process that computes in this turn.
+        """
+        seconds = (use.typical_s or 0.0) + n_characters * _CHARACTER_S
         known = self.first if use.typical_s is None else self.short
-        return self.costly if seconds > _LITTLE_S else known, seconds
+        lane = self.costly if seconds > _LITTLE_S else known
+        with self.paused():
+            lane.enter(self._number(seconds), use.is_gone)
+            begun, clock = _used_s(lane), time.monotonic()
+            try:
+                yield lane.process
+            finally:
+                waited = time.monotonic() - clock
+                use.took(max(_used_s(lane) - begun, waited * _OF_CLOCK))
+                lane.leave()
 
-    def _used_s(self, lane: Lane) -> float:
-        """What the process of a lane took so far, and this thread."""
-        return time.thread_time() + (lane.process.used_s if lane.process else 0.0)
-
-    def _number(self, lane: Lane, seconds: float) -> float:
-        """The place in a lane: who came first, and of the costly who is likely to take least."""
-        return time.monotonic() + (seconds * _PATIENCE if lane is self.costly else 0.0)
+    def _number(self, seconds: float) -> float:
+        """The place in a lane: who is likely to take least, and of these who came first."""
+        return self._clock() + seconds * _PATIENCE
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Who has a turn gives it up meanwhile."""
+        """Who has a turn here gives it up meanwhile."""
         use: Use | None = getattr(self._present, "use", None)
         if use is None or use.lane is None:
             yield
             return
         use.lane.leave()
-        begun = time.monotonic()
         try:
             yield
         finally:
-            use.paused_s += time.monotonic() - begun
-            use.lane.enter(self._number(use.lane, use.typical_s or 0.0), bool)
+            use.lane.enter(use.number, bool)
+
+
+def _used_s(lane: Lane) -> float:
+    """What the process of a lane took so far, and this thread."""
+    return time.thread_time() + (lane.process.used_s if lane.process else 0.0)

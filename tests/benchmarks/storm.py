@@ -34,8 +34,6 @@ N_ANSWERS = 100
 N_QUICK = 5
 PAUSE_S = 0.05
 LIMIT_MS = 100
-_SETTINGS = {"postgres_connections": 4 * N_STORM}
-"""Those of the storm before may not have been found gone yet."""
 _ROWS = 3_000
 _DAYS = 28
 _FREE = "SELECT sex, COUNT(*) AS n FROM people WHERE day < {} GROUP BY sex"
@@ -168,7 +166,11 @@ def _port() -> Iterator[int]:
         ]
         domain.write_text(json.dumps({"attributes": attributes}), encoding="utf-8")
         arguments = ("--data", str(data), "--domain", str(domain), "--limit", "1000")
-        site = stack.enter_context(deployed("people", *arguments, wait_s=50.0, **_SETTINGS))
+        # Those of the storm before may not have been found gone yet.
+        most = 4 * N_STORM
+        site = stack.enter_context(
+            deployed("people", *arguments, wait_s=50.0, postgres_connections=most)
+        )
         found = stack.enter_context(porting(site.settings, log=folder / "port.log"))
         with _connected(found.port) as client:
             client.query("SET qserver.spend = on")

@@ -74,24 +74,46 @@ def test_who_has_gone_waits_for_no_turn() -> None:
     lane.enter(0.0, bool)  # it is free again
 
 
-def test_a_costly_connection_and_a_long_text_have_the_lane_of_the_costly() -> None:
+def test_costly_connections_and_new_ones_have_lanes_of_their_own() -> None:
     turns, costly, light, new = Turns(), Use(), Use(), Use()
     costly.took(10.0)
     light.took(0.01)
-    with taken(turns.short), turns.of(costly, 10), turns.of(costly, 10):
-        assert costly.lane is turns.costly
+    light.took(0.01)
+    with taken(turns.short, turns.first), turns.of(costly, 10):
+        assert turns.costly._free == 0
     assert costly.typical_s is not None
     assert costly.typical_s > 1
     with taken(turns.costly, turns.first), turns.of(light, 10):
-        assert light.lane is turns.short
+        assert turns.short._free == 0
     with taken(turns.costly, turns.short), turns.of(new, 10):
-        assert new.lane is turns.first  # a storm of new ones holds up none that is known
+        assert turns.first._free == 0  # a storm of new ones holds up none that is known
     assert new.typical_s is not None
-    with turns.of(light, LONG_TEXT + 1):
-        assert light.lane is turns.costly
-        with turns.paused(), taken(turns.costly):
+    with taken(turns.short), turns.of(light, 36_000):
+        assert turns.costly._free == 0
+
+
+def test_messages_are_read_one_at_a_time_and_long_ones_apart() -> None:
+    turns, one, other = Turns(), Use(), Use()
+    with turns.reading(one, LONG_TEXT + 1), turns.reading(other, 10):
+        assert (one.lane, other.lane) == (turns.texts, turns.words)
+    with turns.reading(one, 10):
+        with turns.of(one, 10), taken(turns.words):
+            pass  # who asks gives up its turn here, and so does who waits for its client
+        with turns.paused(), taken(turns.words):
             pass
-    assert light.lane is None
+        assert turns.words._free == 0
+    assert turns.words._free == turns.texts._free == 1
+
+
+def test_who_takes_least_goes_first_until_others_have_waited_long() -> None:
+    """By numbers: patience is a multiple of what each is likely to take."""
+    times = iter(range(2))
+    turns = Turns(clock=lambda: float(next(times)))
+    light, costly = Use(message_s=0.001), Use(message_s=0.01)
+    for use in (costly, light):
+        with turns.reading(use, 10):
+            pass
+    assert light.number == 1 + 0.001 * module._PATIENCE < costly.number == 0.01 * module._PATIENCE
 
 
 def test_an_answer_that_is_kept_waits_for_nobody(town: Deployment) -> None:
