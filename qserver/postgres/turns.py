@@ -1,11 +1,11 @@
 """Turns of statements, so that costly ones hold up no others.
 
-A message is read and answered here, one at a time, as long as what it asks is kept; what it takes
-here is milliseconds. Else its statement has one of three lanes, by what statements of its
+A message is read and answered here, two at a time, as long as what it asks is kept: about a
+millisecond. Else its statement has one of three lanes, by what statements of its
 connection took and by its length. Each lane has a process, where one statement computes at a time.
 Connections of which nothing is known have a lane of their own, so that a storm of new ones holds up
 none that is known to ask little. The processes of other lanes give way to that of short statements.
-In each lane goes first who is likely to take least, and nobody waits for ever.
+Of these goes first who is likely to take least, and nobody waits for ever.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from typing import Final
 from qserver.postgres.calculating import Calculator
 from qserver.postgres.wire.messages import GoneError
 
-_LITTLE_S: Final = 0.05
-"""What is likely to take more is costly: half of what a short one may wait. Not measured."""
+_LITTLE_S: Final = 0.03
+"""What is likely to take more is costly; a short one waits for one of these. Not measured."""
 _FIRST_S: Final = 0.05
 """As if statements before the first had taken this."""
 _CHARACTER_S: Final = 25e-6
 """Reading one character of a statement: 36,000 took 0.9 s on one machine."""
 _PATIENCE: Final = 200
 """Each lets others go first for so many times what it is likely to take itself. Not measured."""
+_WORDS: Final = 2
+"""Messages at once: one may wait for the store."""
 LONG_TEXT: Final = 2000
 """Others do not wait while more characters are cut into words."""
 _OF_CLOCK: Final = 0.25
@@ -88,13 +90,11 @@ class Use:
         is_gone: whether its client has gone.
         typical_s: what its next statement is likely to take of a process, in seconds; None before
             the first.
-        message_s: what its next message is likely to take here.
         lane, number: in which it has a turn here, and its place there; None for none.
     """
 
     is_gone: Callable[[], bool] = bool
     typical_s: float | None = None
-    message_s: float = 0.0
     lane: Lane | None = None
     number: float = 0.0
 
@@ -121,21 +121,19 @@ class Turns:
         self._clock = clock
         of = processes or (None, None, None)
         self.first, self.short, self.costly = (Lane(process=one) for one in of)
-        self.words, self.texts = Lane(), Lane()
+        self.words, self.texts = Lane(_WORDS), Lane()
         self._present = threading.local()
 
     @contextlib.contextmanager
     def reading(self, use: Use, n_characters: int) -> Iterator[None]:
         """A turn of a connection here, for a message so long."""
-        use.number = self._number(use.message_s)
+        use.number = self._clock()
         lane = self.texts if n_characters > LONG_TEXT else self.words
         lane.enter(use.number, use.is_gone)
         use.lane, self._present.use = lane, use
-        begun = time.thread_time()
         try:
             yield
         finally:
-            use.message_s = (use.message_s + time.thread_time() - begun) / 2
             use.lane = self._present.use = None
             lane.leave()
 

@@ -97,23 +97,12 @@ def test_messages_are_read_one_at_a_time_and_long_ones_apart() -> None:
     with turns.reading(one, LONG_TEXT + 1), turns.reading(other, 10):
         assert (one.lane, other.lane) == (turns.texts, turns.words)
     with turns.reading(one, 10):
-        with turns.of(one, 10), taken(turns.words):
+        with turns.of(one, 10), taken(*[turns.words] * module._WORDS):
             pass  # who asks gives up its turn here, and so does who waits for its client
-        with turns.paused(), taken(turns.words):
+        with turns.paused(), taken(*[turns.words] * module._WORDS):
             pass
-        assert turns.words._free == 0
-    assert turns.words._free == turns.texts._free == 1
-
-
-def test_who_takes_least_goes_first_until_others_have_waited_long() -> None:
-    """By numbers: patience is a multiple of what each is likely to take."""
-    times = iter(range(2))
-    turns = Turns(clock=lambda: float(next(times)))
-    light, costly = Use(message_s=0.001), Use(message_s=0.01)
-    for use in (costly, light):
-        with turns.reading(use, 10):
-            pass
-    assert light.number == 1 + 0.001 * module._PATIENCE < costly.number == 0.01 * module._PATIENCE
+        assert turns.words._free == module._WORDS - 1
+    assert (turns.words._free, turns.texts._free) == (module._WORDS, 1)
 
 
 def test_an_answer_that_is_kept_waits_for_nobody(town: Deployment) -> None:
