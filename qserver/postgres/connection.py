@@ -66,6 +66,7 @@ def admit(stream: Stream, access: Access, *, address: str, tls: ssl.SSLContext |
     credentials, caller = _caller(stream, access, address, deadline)
     session = Session(caller.account or user[:63], options.get("database", user)[:63])
     _put_all(session, options)
+    session.begun()
     return Admitted(session, credentials, caller.account)
 
 
