@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
+import sys
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
@@ -120,7 +121,7 @@ def decimals_of(length: float) -> int:
     Args:
         length: finite, > 0.
     """
-    half = length / 2
+    half = max(length / 2, sys.float_info.min)
     place = math.floor(math.log10(half))
     return min(_MOST_DECIMALS, 1 - place + (half < 2 * 10.0**place))
 

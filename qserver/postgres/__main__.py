@@ -11,7 +11,7 @@ import ssl
 import sys
 from functools import partial
 from logging.config import dictConfig
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from qserver.errors import ConfigError
 from qserver.program import limit_threads, loading
@@ -20,23 +20,22 @@ if TYPE_CHECKING:
     from qserver.config import Settings
 
 
+_NICENESS: Final = (5, 0, 10)
+"""Of the processes of new connections, of short statements and of costly ones."""
+
+
 def main(descriptor: int) -> None:
     """Serve until SIGTERM; settings are those of the environment."""
     # numpy reads the limits once, when it loads: so they come before these imports.
     limit_threads(os.environ)
     with loading():
         from qserver import telemetry
-        from qserver.api.process.opening import (
-            STARTING_S,
-            access_of,
-            logging_config,
-            open_store,
-            sign_on_of,
-        )
+        from qserver.api.process.opening import access_of, logging_config, open_store, sign_on_of
         from qserver.config import Settings
+        from qserver.postgres.calculating import Calculator
         from qserver.postgres.connection import House, converse
         from qserver.postgres.server import Limits, PostgresServer
-        from qserver.postgres.turns import Turns, Watch
+        from qserver.postgres.turns import Turns
         from qserver.service.service import Service
 
     settings = Settings.from_environment()
@@ -44,20 +43,19 @@ def main(descriptor: int) -> None:
     if complaint := telemetry.start(os.environ, name="qserver-postgres"):
         logging.getLogger("qserver").warning(complaint)
     store = open_store(settings)
-    turns = Turns()
-    service = Service(
-        store, settings, starting_s=STARTING_S, sleep=turns.sleep, reading=Watch().computing
-    )
-    # A short statement waits so long whenever a long one computes, and for no search for garbage
-    # among all that was loaded, which took half a second.
+    processes = [Calculator(niceness) for niceness in _NICENESS]
+    for one in processes:
+        one.start()
+    service = Service(store, settings)
+    # What is kept waits so long whenever a long text is cut, and for no search for garbage among
+    # all that was loaded.
     sys.setswitchinterval(0.001)
     gc.freeze()
     house = House(
         service,
         access_of(store, settings, sign_on_of(store, settings)),
-        settings.wait_s,
         _tls(settings),
-        turns,
+        Turns(processes),
     )
     listener = socket.socket(fileno=descriptor)
     limits = Limits(most=settings.postgres_connections, max_bytes=settings.max_body_bytes)
@@ -65,7 +63,9 @@ def main(descriptor: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     server.run(grace_s=settings.wait_s + 5)
-    # Threads that are still at work end here; what they asked is charged and answered to nobody.
+    # What is still at work ends here; what it asked is charged and answered to nobody.
+    for one in processes:
+        one.end()
     sys.stdout.flush()
     os._exit(0)
 

@@ -1,81 +1,44 @@
-"""Statements about a dataset: their columns by the text alone, and their rows from the service."""
+"""Statements about a dataset, as one connection asks them: who answers, what for, and when."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from qserver.errors import QServerError
+from qserver.postgres.answering import Answerer, Call, Told
 from qserver.postgres.ends import with_ends
-from qserver.postgres.places import array_edits, truncated, types_of
-from qserver.postgres.results import Asked, Plan, Result, columns_of, encoded, table
+from qserver.postgres.places import types_of
+from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.session import Session
 from qserver.postgres.spans import spanned
-from qserver.postgres.times import day_of, days_of
 from qserver.postgres.turns import Turns, Use
-from qserver.postgres.wire.faults import BUDGET, TOO_LATE, PostgresError, fault_of
+from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.messages import GoneError
-from qserver.postgres.wire.texts import Piece, Text, pieces
-from qserver.postgres.wire.values import BOOL, BY_NAME, FLOAT8, TEXT, Column, Literal, Type, quoted
-from qserver.query.domain import Domain
-from qserver.query.sql.plain import explains
-from qserver.query.sql.statement import Statement
+from qserver.postgres.wire.texts import Text
+from qserver.postgres.wire.values import BY_NAME, Column, Type
 from qserver.query.sql.tables.relations import columns_of_domain
-from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.answer import JobStatus
-from qserver.service.ask import Idempotency
 from qserver.service.cells.kept import MOST_KEPT
 from qserver.service.last_used import LastUsed
 from qserver.service.service import Service
-from qserver.service.statement_answers import AnyStatement, StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 
-_MOST_WAIT_S = 300.0
-_LEAST_WAIT_S = 1.0
-_VALUE_S = 25e-6
-"""Showing a number: 840 took 20 ms on one machine."""
-_MOST_SHOWN = 1 << 18
+_MOST_WAIT_S: Final = 300.0
+_MOST_SHOWN: Final = 1 << 18
 """Bytes of rows that are kept beside their answer."""
-PRICE = (
-    Column("price", FLOAT8),
-    Column("remaining", FLOAT8),
-    Column("affordable", BOOL),
-    Column("at_most", BOOL),
-    Column("kind", TEXT),
-    Column("most", FLOAT8),
-    Column("allowance", FLOAT8),
-)
-_CLAUSES = frozenset(
-    (
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-        "OFFSET",
-        "WITHIN",
-        "CONFIDENCE",
-        "ASSUMING",
-        "CONSISTENT",
-        "SIMULTANEOUS",
-        "AS",
-        "UNION",
-        "INDEPENDENT",
-        "GIVEN",
-        "BY",
-    )
-)
+_FIRST_PAUSE_S: Final = 0.005
+_LONGEST_PAUSE_S: Final = 0.05
+_PAUSE_GROWTH: Final = 1.2
 
 
-class Shown(LastUsed[tuple[int, tuple[int, ...], bool, bool], tuple[StatementAnswer, Result]]):
-    """Answers with their rows, by identity, formats, and whether with intervals and rounded."""
+class Shown(LastUsed[tuple[object, ...], Any]):
+    """Results and columns of statements, by all that they depend on."""
 
     def __init__(self) -> None:
-        super().__init__(MOST_KEPT)
+        super().__init__(2 * MOST_KEPT)
 
 
 @dataclass(frozen=True)
@@ -84,20 +47,19 @@ class Asker:
 
     Args:
         account: who asks and pays; '' where there are no accounts.
-        wait_s: how long the service waits at once, in seconds.
         use: what the connection took so far.
-        turns: of all connections.
-        shown: the rows of answers, for all connections.
+        turns: of all connections; where it has no processes, answers are found here.
+        shown: what was told for nothing, for all connections.
     """
 
     service: Service
     session: Session
     account: str
-    wait_s: float
     use: Use = field(default_factory=Use)
     turns: Turns = field(default_factory=Turns)
     shown: Shown = field(default_factory=Shown)
     clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
 
     def plan(self, dataset: str, text: Text) -> Plan:
         """What a statement about a dataset would give."""
@@ -110,7 +72,7 @@ class Asker:
 
     def _plan(self, dataset: str, text: Text) -> Plan:
         return Plan(
-            lambda: self._columns(dataset, text),
+            lambda: self._columns(Call(dataset, text, self.session, self.account)),
             lambda asked: self._run(dataset, text, asked),
             types=lambda: types_of(text, self._types(dataset)),
         )
@@ -120,211 +82,81 @@ class Asker:
         columns = columns_of_domain(self.service.domain(dataset))
         return {name.lower(): BY_NAME[kind] for name, kind in columns}
 
-    def _columns(self, dataset: str, text: Text) -> tuple[Column, ...]:
+    def _columns(self, call: Call) -> tuple[Column, ...]:
         """The columns by the text alone; nothing is asked."""
-        if explains(text.text):
-            return PRICE
-        bare, sent = described(text), ""
-        place: Callable[[int], int] = _nowhere
-        try:
-            domain = self.service.domain(dataset)
-            literals = [Literal("NULL", "1")] * text.n_parameters
-            units = [a.periods.every for a in domain.attributes if a.periods is not None]
-            for number in truncated(text) if units else ():
-                literals[number - 1] = Literal(quoted(units[0]))
-            sent, place, _ = self._bound(dataset, bare, literals, domain)
-            return columns_of(self._parsed(sent, domain, dataset), self.session)
-        except Exception as exc:
-            # Without its conditions it has places of its own.
-            raise fault_of(exc, text=sent, place=place if bare is text else _nowhere) from exc
+        key = self._key("columns", call)
+        known = self.shown.find(key)
+        if known is None:
+            known = self._asked("columns", call)
+            self.shown.keep(key, known)
+        return tuple(known)
 
     def _run(self, dataset: str, text: Text, asked: Asked) -> Result:
+        """The rows, waited for; what they were charged counts for the connection."""
+        # Under a key the last answer says what the steps before it were charged.
+        name = f"postgres {uuid.uuid4().hex}" if self.session.spends else ""
+        call = Call(dataset, text, self.session, self.account, asked, name)
+        key = self._key("rows", call)
+        with spanned(dataset, slot_ms=self.service.slot_ms) as trace:
+            if isinstance(known := self.shown.find(key), Result):
+                return known
+            told = self._charged(replace(call, trace=trace))
+        if told.same_while is not None and sum(map(len, told.result.rows)) <= _MOST_SHOWN:
+            self.shown.keep((*key[:-1], told.same_while), told.result)
+        return told.result
+
+    def _charged(self, call: Call) -> Told:
+        """What is told, its charge added to those of the connection."""
+        told = None
         try:
-            domain = self.service.domain(dataset)
+            told = self._awaited(call)
+        finally:
+            if told is not None:
+                self.session.spent_nano += told.charged_nano
+            elif call.idempotency is not None:
+                statements = Statements(self.service)
+                charged = statements.charged_nano(call.dataset, call.idempotency)
+                self.session.spent_nano += charged
+        return told
+
+    def _key(self, what: str, call: Call) -> tuple[object, ...]:
+        """All that a result depends on, the state of the dataset last; PostgresError."""
+        try:
+            state = self.service.state(call.dataset)
         except Exception as exc:
             raise fault_of(exc) from exc
-        with spanned(dataset, slot_ms=self.service.slot_ms):
-            return self._answered(dataset, text, asked, domain)
+        asked = tuple(call.asked.literals), tuple(call.asked.formats)
+        own = call.session.own()
+        return what, call.dataset, call.text.text, *asked, call.account, own, state
 
-    def _answered(self, dataset: str, text: Text, asked: Asked, domain: Domain) -> Result:
-        sent, place, notices = self._bound(dataset, text, asked.literals, domain)
-        try:
-            if explains(text.text):
-                return self._price(dataset, sent, asked)
-            found = self._found(dataset, self._bounded(sent, domain, dataset))
-            told = self._told(found, asked)
-            return replace(told, notices=(*notices, *told.notices))
-        except Exception as exc:
-            raise fault_of(exc, text=sent, place=place) from exc
-
-    def _price(self, dataset: str, sent: str, asked: Asked) -> Result:
-        """The price as a row; of a text that says no length, at the length that is proposed."""
-        try:
-            found = self._found(dataset, sent)
-        except UnconfirmedError as exc:
-            price, left = exc.price_nano / 1e9, exc.remaining_nano / 1e9
-            row = (price, left, price <= left, True, "default", price, None)
-            return Result("SELECT", PRICE, encoded(PRICE, [row], asked), (exc.hint,))
-        return self._told(found, asked)
-
-    def _told(self, found: AnyStatement, asked: Asked) -> Result:
-        """The table of an answer, or the row of a price."""
-        if isinstance(found, StatementAnswer):
-            key = id(found), tuple(asked.formats), self.session.has_intervals, self.session.rounds
-            if (known := self.shown.find(key)) is not None:
-                return known[1]
-            with self.turns.likely(self.use, _VALUE_S * sum(map(len, found.cells))):
-                made = table(found, self.session, asked)
-            if sum(map(len, made.rows)) <= _MOST_SHOWN:
-                self.shown.keep(key, (found, made))
-            return made
-        return Result("SELECT", PRICE, encoded(PRICE, [_price_row(found)], asked))
-
-    def _bounded(self, sent: str, domain: Domain, dataset: str) -> str:
-        """The text with what the connection may still be charged; PostgresError."""
-        left = self.session.left_nano
-        if left is None or not self.session.spends:
-            return sent
-        statement = self._parsed(sent, domain, dataset)
-        said = statement.clauses.at_most
-        if not statement.columns or statement.bounds or (said and said * 10**9 <= left):
-            return sent
-        if said:
-            raise PostgresError(
-                BUDGET, f"AT MOST must be what `qserver.most` leaves, {left / 1e9:.9g} epsilon."
-            )
-        return f"{sent}\nAT MOST {max(left, 1) / 1e9:.9f}"
-
-    def _bound(
-        self, dataset: str, text: Text, literals: Sequence[Literal], domain: Domain
-    ) -> tuple[str, Callable[[int], int], tuple[str, ...]]:
-        """The text with its values: what has no type is a text, or else a number.
-
-        Also where its characters were sent, and what to know of its days.
-        """
-        days = days_of(text, domain)
-        if any(a.kind in ("date", "period") for a in domain.attributes):
-            literals = [replace(literal, text=day_of(literal.text)) for literal in literals]
-        bind = partial(text.bound, literals, strips=True)
-        arrays = [array_edits(text, as_numbers=is_number) for is_number in (False, True)]
-        found = bind(edits=[*days.edits, *arrays[0]])
-        if any(literal.number for literal in literals) or arrays[0]:
-            try:
-                self._parsed(found[0], domain, dataset)
-            except QServerError:
-                other = bind(as_numbers=True, edits=[*days.edits, *arrays[1]])
-                with contextlib.suppress(QServerError):
-                    self._parsed(other[0], domain, dataset)
-                    found = other
-        return *found, days.notices
-
-    def _parsed(self, text: str, domain: Domain, dataset: str) -> Statement:
-        """The statement in a text, of numbers or of public names; SqlError."""
-        turn = partial(self.turns.of, self.use, len(text))
-        return self.service.read_statements.of(dataset, domain, text, turn)
-
-    def _found(self, dataset: str, sent: str) -> AnyStatement:
-        """The answer, waited for; what it was charged counts for the connection."""
-        # Under a key the last answer says what the steps before it were charged.
-        asking = Idempotency(f"postgres {uuid.uuid4().hex}", "") if self.session.spends else None
-        statements, found = Statements(self.service), None
-        try:
-            found = self._awaited(statements, dataset, sent, asking)
-        finally:
-            if asking is not None and isinstance(found, StatementAnswer):
-                self.session.spent_nano += found.charged_nano
-            elif asking is not None and found is None:
-                self.session.spent_nano += statements.charged_nano(dataset, asking)
-        return found
-
-    def _awaited(
-        self, statements: Statements, dataset: str, sent: str, asking: Idempotency | None
-    ) -> AnyStatement:
+    def _awaited(self, call: Call) -> Told:
         """The answer; a job's statement is asked again when the job is done."""
-        deadline, default, by = self.clock() + _MOST_WAIT_S, self.session.default, self.account
-        spends = asking is not None
-        known = statements.kept(dataset, sent, default=default, spends=spends, by=by)
-        if known is not None:
-            return known
+        deadline = self.clock() + _MOST_WAIT_S
         while self.clock() < deadline:
-            with self.turns.of(self.use, len(sent)):
-                found = statements.run(
-                    dataset,
-                    sent,
-                    wait_s=max(self.wait_s, _LEAST_WAIT_S),
-                    default=default,
-                    spends=spends,
-                    idempotency=asking,
-                    by=by,
-                )
-            if not isinstance(found, JobStatus):
+            found = self._asked("run", call)
+            if isinstance(found, Told):
                 return found
-            if self.use.is_gone():
-                raise GoneError
+            with self.turns.paused():
+                self._wait(found, deadline)
         # What is being measured may be charged later: it counts as if it had been.
         self.session.spent_nano += self.session.left_nano or 0
         raise PostgresError(
             TOO_LATE, "The answer is still being measured.", hint="Send the statement again later."
         )
 
+    def _asked(self, method: str, call: Call) -> Any:
+        with self.turns.of(self.use, len(call.text.text)) as process:
+            if process is not None:
+                return process.ask(method, call)
+            return getattr(Answerer(self.service), method)(call)
 
-def _nowhere(_: int) -> int:
-    return 0
-
-
-def _price_row(found: StatementExplanation) -> tuple[Any, ...]:
-    price, left, most = (n / 1e9 for n in (found.price_nano, found.remaining_nano, found.most_nano))
-    own, affordable = found.own, found.affordable
-    allowance = None
-    if own is not None:
-        affordable &= own.affordable
-        allowance = None if own.limit_nano is None else (own.limit_nano - own.spent_nano) / 1e9
-    return (price, left, affordable, found.is_most, found.kind, most, allowance)
-
-
-def described(text: Text) -> Text:
-    """A text with the same columns, in which no condition waits for a parameter.
-
-    Each WHERE or HAVING with a parameter is left out, and so is a FILTER.
-    """
-    if not text.n_parameters:
-        return text
-    kept, skipped, depth, closes = list[Piece](), -1, 0, False
-    for i, piece in enumerate(text.pieces):
-        depth += {"(": 1, ")": -1}.get(piece.text, 0) if piece.kind == "sign" else 0
-        if skipped >= 0 and (depth < skipped or (depth == skipped and piece.upper in _CLAUSES)):
-            skipped = -1
-            if closes:
-                closes = False
-                continue
-        if skipped < 0 and piece.upper in ("WHERE", "HAVING") and _waits(text.pieces[i + 1 :]):
-            skipped = depth
-            closes = [before.upper for before in kept[-2:]] == ["FILTER", "("]
-            del kept[len(kept) - 2 * closes :]
-        if skipped < 0:
-            kept.append(piece)
-    words = _spaced(text, kept)
-    return Text(words, text.start, tuple(pieces(words)))
-
-
-def _waits(after: Sequence[Piece]) -> bool:
-    """Whether the condition that begins here has a parameter."""
-    depth = 0
-    for piece in after:
-        if piece.kind == "sign":
-            depth += {"(": 1, ")": -1}.get(piece.text, 0)
-        if depth < 0 or (depth == 0 and piece.upper in _CLAUSES):
-            return False
-        if piece.kind == "parameter":
-            return True
-    return False
-
-
-def _spaced(text: Text, kept: Sequence[Piece]) -> str:
-    """The pieces as they stood, one blank where others stood between them."""
-    found, last = "", 0
-    for piece in kept:
-        gap = text.text[last : piece.start]
-        found += (gap if not gap.strip() else " ") + piece.text
-        last = piece.stop
-    return found
+    def _wait(self, job: JobStatus, deadline: float) -> None:
+        """Return when a job has ended, or the time is over; GoneError."""
+        pause = _FIRST_PAUSE_S
+        while self.service.job(job.id).state not in ("done", "failed"):
+            if self.use.is_gone():
+                raise GoneError
+            if self.clock() >= deadline:
+                return
+            self.sleep(pause)
+            pause = min(pause * _PAUSE_GROWTH, _LONGEST_PAUSE_S)

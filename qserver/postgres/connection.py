@@ -17,7 +17,7 @@ from qserver.postgres.extended import Extended, send_rows, tag_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
 from qserver.postgres.session import Session
-from qserver.postgres.turns import LONG_TEXT, Turns, Use
+from qserver.postgres.turns import Turns, Use
 from qserver.postgres.wire import messages
 from qserver.postgres.wire.faults import (
     TOO_LARGE,
@@ -66,6 +66,7 @@ def admit(stream: Stream, access: Access, *, address: str, tls: ssl.SSLContext |
     credentials, caller = _caller(stream, access, address, deadline)
     session = Session(caller.account or user[:63], options.get("database", user)[:63])
     _put_all(session, options)
+    session.begun()
     return Admitted(session, credentials, caller.account)
 
 
@@ -164,7 +165,6 @@ class House:
     """What all connections share.
 
     Args:
-        wait_s: how long the service waits at once, in seconds.
         tls: offered where it is there.
         turns: of what connections compute.
         shown: rows of answers that are kept.
@@ -172,7 +172,6 @@ class House:
 
     service: Service
     access: Access
-    wait_s: float
     tls: ssl.SSLContext | None = None
     turns: Turns = field(default_factory=Turns)
     shown: Shown = field(default_factory=Shown)
@@ -205,11 +204,11 @@ class _Connection:
         self._stream, self._house, self._admitted = stream, house, admitted
         self._session = admitted.session
         self._use = Use(stream.is_gone)
+        stream.while_sending = house.turns.paused
         asker = Asker(
             house.service,
             self._session,
             admitted.account,
-            house.wait_s,
             self._use,
             house.turns,
             house.shown,
@@ -262,17 +261,12 @@ class _Connection:
         """Do what a message asks for; False where it fails, of which the client is told."""
         try:
             self._house.access.admit(self._admitted.credentials)
-            if len(body) > LONG_TEXT:
-                with self._house.turns.of(self._use, len(body)):
-                    act(Fields(body))
-            else:
+            with self._house.turns.reading(self._use, len(body)):
                 act(Fields(body))
         except GoneError:
             raise
         except Exception as exc:
             fault = fault_of(exc)
-            if fault.state == "XX000":
-                _LOG.error("A statement failed: %s", type(exc).__name__)
             if fault.ends:
                 raise fault from exc
             self._session.fail()

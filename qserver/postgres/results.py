@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -28,8 +28,11 @@ from qserver.postgres.wire.values import (
     formats_of,
 )
 from qserver.query.calendar.sealed import first_and_last
+from qserver.query.sql.combined.quantile import DAYS_SAID, is_day
+from qserver.query.sql.combined.values import EPOCH
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
+from qserver.service.cells.kept import is_of_nobody
 from qserver.service.cells.table_notes import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of
@@ -116,9 +119,6 @@ def encoded(columns: Sequence[Column], rows: Iterable[Sequence[Any]], asked: Ask
     return [*map(encoder(columns, formats_of(asked.formats, len(columns))), rows)]
 
 
-_NOBODY_CHARGED = frozenset({"history", "exact"})
-
-
 @dataclass(frozen=True)
 class _Place:
     """A group, or a number with its interval, by its index; a rank is the last of the numbers."""
@@ -132,7 +132,7 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
     and n_high. Behind them what SELECT does not name, unless the session wants no intervals.
     """
     names = (*statement.columns, *(rank.name for rank in statement.ranks))
-    numbers = _unlike(names, statement.groups)
+    numbers, days = _unlike(names, statement.groups), _days(statement)
     found = list[Column]()
     for place in _places(statement, session):
         if place.is_group:
@@ -140,7 +140,8 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
             found.append(Column(statement.groups[place.index], kind))
             continue
         ends = ("", "_low", "_high") if session.has_intervals else ("",)
-        found += [Column(numbers[place.index] + end, FLOAT8) for end in ends]
+        number = DATE if place.index in days else FLOAT8
+        found += [Column(numbers[place.index] + end, number) for end in ends]
         if statement.clauses.consistent:
             found.append(Column(f"{numbers[place.index]}_consistent", FLOAT8))
     return tuple(found)
@@ -149,7 +150,7 @@ def columns_of(statement: Statement, session: Session) -> tuple[Column, ...]:
 def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
     """The rows of an answer, and what it cost."""
     statement = found.asked.statement
-    places = list(_places(statement, session))
+    places, days = list(_places(statement, session)), _days(statement)
     rows = [
         tuple(
             value
@@ -157,6 +158,8 @@ def table(found: StatementAnswer, session: Session, asked: Asked) -> Result:
             for value in (
                 (_group(row.group[place.index], statement, place.index),)
                 if place.is_group
+                else _as_days(cells[place.index], session)
+                if place.index in days
                 else _values(cells[place.index], statement, session)
             )
         )
@@ -196,14 +199,13 @@ def _group(name: str | None, statement: Statement, i: int) -> Any:
 def _notices(found: StatementAnswer) -> Iterator[str]:
     """What people read beside a table: cost, how far it counts, what its groups and ends are."""
     left = f"{found.remaining_nano / 1e9:.4g} remain."
-    sources = {cell.source for cells in found.cells for cell in cells}
     if found.charged_nano:
         yield f"This cost {found.charged_nano / 1e9:.4g} epsilon; {left}"
-    elif not sources <= _NOBODY_CHARGED:
+    elif not is_of_nobody(found):
         yield f"This {ADDS_NOTHING}, but charged people who had lost less; {left}"
     if found.as_of:
         yield f"Counted up to {found.as_of}."
-    yield from found.asked.statement.remarks
+    yield from (one for one in found.asked.statement.remarks if one != DAYS_SAID)
     yield from said_beside(found)
     yield from _drowned(found)
 
@@ -239,6 +241,19 @@ def _unlike(names: Sequence[str], taken: Sequence[str]) -> list[str]:
             own = f"{name}_{n}"
         found.append(own)
     return found
+
+
+def _days(statement: Statement) -> frozenset[int]:
+    """The columns of numbers that are days."""
+    return frozenset(k for row in statement.rows for k, one in enumerate(row.cells) if is_day(one))
+
+
+def _as_days(cell: AnsweredCell, session: Session) -> tuple[date | None, ...]:
+    """The day, and the ends of its interval."""
+    ends = cell.value.interval
+    numbers = (cell.value.estimate, ends.low, ends.high)
+    days = tuple(None if n is None else EPOCH + timedelta(round(n)) for n in numbers)
+    return days if session.has_intervals else days[:1]
 
 
 def _values(cell: AnsweredCell, statement: Statement, session: Session) -> tuple[float | None, ...]:

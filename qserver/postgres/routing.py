@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
-from qserver.postgres.asking import PRICE, Asker
+from qserver.postgres.answering import PRICE
+from qserver.postgres.asking import Asker
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
 from qserver.postgres.commands import command
@@ -86,9 +88,10 @@ class Router:
             found = dataset_of(text.text)
         except QServerError:
             return None
-        names = [status.name for status in self._asker.service.datasets()]
-        if found in names:
+        with contextlib.suppress(NotFoundError):
+            self._asker.service.domain(found)
             return found
+        names = [status.name for status in self._asker.service.datasets()]
         return next((name for name in names if name.lower() == found.lower()), None)
 
     def _of_catalogue(self, text: Text) -> Plan:

@@ -116,6 +116,7 @@ class Session:
     status: str = "I"
     spent_nano: int = 0
     _values: dict[str, str] = field(default_factory=lambda: dict(_DEFAULTS))
+    _start: dict[str, str] = field(default_factory=lambda: dict(_DEFAULTS))
     _before: dict[str, str] | None = None
     _local: dict[str, str] = field(default_factory=dict)
 
@@ -157,6 +158,10 @@ class Session:
         most = self._fraction(MOST)
         return None if most is None else max(0, int(most * 10**9) - self.spent_nano)
 
+    def own(self) -> tuple[object, ...]:
+        """All here that an answer depends on."""
+        return (*(self._values[name] for name in _OWN), self.rounds, self.left_nano)
+
     def _fraction(self, name: str) -> Fraction | None:
         return Fraction(self._values[name]) if self._values[name] else None
 
@@ -172,7 +177,7 @@ class Session:
         return dict(sorted(self._values.items()))
 
     def put(self, name: str, value: str | None, *, local: bool = False) -> dict[str, str]:
-        """Set a setting, None to its default; returns what clients are told of it.
+        """Set a setting, None to what it was at the start; returns what clients are told of it.
 
         Args:
             local: until the transaction ends.
@@ -187,7 +192,7 @@ class Session:
             # Clients set much in passing on which nothing here depends.
             return {}
         if value is None:
-            value = _DEFAULTS[name]
+            value = self._start[name]
         elif name in _FIXED:
             raise PostgresError("55P02", f"`{name}` cannot be changed.")
         value = _checked(name, value)
@@ -200,8 +205,12 @@ class Session:
         self._values[name] = value
         return self._told(name)
 
+    def begun(self) -> None:
+        """What is set now is what RESET goes back to, but for spending."""
+        self._start = {**self._values, SPEND: _DEFAULTS[SPEND]}
+
     def reset(self) -> dict[str, str]:
-        """All settings to their defaults; nothing is spent any more."""
+        """All settings as they were at the start; nothing is spent any more."""
         told = dict[str, str]()
         for name in _DEFAULTS:
             if name not in _FIXED:

@@ -13,8 +13,8 @@ _GONE = "gone"
 
 
 @contextmanager
-def spanned(dataset: str, *, slot_ms: int) -> Iterator[None]:
-    """A span over what is done within; jobs that are filed there belong to it.
+def spanned(dataset: str, *, slot_ms: int) -> Iterator[str]:
+    """A span over what is done within, by its traceparent; '' where traces are off.
 
     It says the dataset and the state that the client is told (SQLSTATE), and nothing of the text.
     PostgreSQL's clients have no `traceparent`, so each statement begins a trace.
@@ -25,12 +25,12 @@ def spanned(dataset: str, *, slot_ms: int) -> Iterator[None]:
     """
     span = telemetry.begin("SQL", parent="", kind="SERVER", slot_ms=slot_ms)
     if span is None:
-        yield
+        yield ""
         return
     state = _GONE
     try:
         with telemetry.under(span.traceparent):
-            yield
+            yield span.traceparent
         state = _DONE
     except PostgresError as exc:
         state = exc.state

@@ -1,55 +1,53 @@
-"""Turns of statements, so that costly ones hold up no others, and a bound on what each computes.
+"""Turns of statements, so that costly ones hold up no others.
 
-What is likely to take some milliseconds, such as a short answer that is kept, waits for nobody.
-Else a statement has one of three lanes, by what statements of its connection took and by its
-length, and one statement of each lane computes at a time: who came first, and of the costly ones
-who is likely to take least. Connections of which nothing is known have a lane of their own, so that
-a storm of new ones holds up none that is known to ask little.
+A message is read and answered here, two at a time, as long as what it asks is kept: about a
+millisecond. Else its statement has one of three lanes, by what statements of its
+connection took and by its length. Each lane has a process, where one statement computes at a time.
+Connections of which nothing is known have a lane of their own, so that a storm of new ones holds up
+none that is known to ask little. The processes of other lanes give way to that of short statements.
+Of these goes first who is likely to take least, and nobody waits for ever.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import heapq
 import itertools
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from qserver.postgres.catalogue.child import MOST_SECONDS
-from qserver.postgres.wire.faults import TOO_LATE, PostgresError
+from qserver.postgres.calculating import Calculator
 from qserver.postgres.wire.messages import GoneError
-from qserver.query.sql.engine import run
 
-_NOTHING_S: Final = 0.001
-"""What is likely to take less waits for nobody. Not measured."""
-_LITTLE_S: Final = 0.1
-"""What is likely to take more is costly: the storm's bound. Not measured."""
+_LITTLE_S: Final = 0.03
+"""What is likely to take more is costly; a short one waits for one of these. Not measured."""
 _FIRST_S: Final = 0.05
 """As if statements before the first had taken this."""
 _CHARACTER_S: Final = 25e-6
 """Reading one character of a statement: 36,000 took 0.9 s on one machine."""
 _PATIENCE: Final = 200
-"""A costly statement lets others go first for so many times what it is likely to take itself.
-Not measured."""
-LONG_TEXT: Final = round(_LITTLE_S / _CHARACTER_S)
-"""More characters are costly whoever sends them."""
+"""Each lets others go first for so many times what it is likely to take itself. Not measured."""
+_WORDS: Final = 2
+"""Messages at once: one may wait for the store."""
+LONG_TEXT: Final = 2000
+"""Others do not wait while more characters are cut into words."""
 _OF_CLOCK: Final = 0.25
 """This share of its time by the clock it took, if no more: the engine is at work meanwhile."""
 _LOOK_S: Final = 1.0
-_WATCH_S: Final = 0.1
-_MORE_S: Final = 0.5
-_tell = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
 class Lane:
-    """A bound on how many go on at once; the others wait, and the least number goes first."""
+    """A bound on how many go on at once; the others wait, and the least number goes first.
 
-    def __init__(self, n_at_once: int = 1) -> None:
+    Attributes:
+        process: which computes for those that have a turn; None where their threads do.
+    """
+
+    def __init__(self, n_at_once: int = 1, process: Calculator | None = None) -> None:
+        self.process = process
         self._free = n_at_once
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -86,58 +84,52 @@ class Lane:
 
 @dataclass
 class Use:
-    """What the statements of one connection take.
+    """What one connection takes.
 
     Args:
         is_gone: whether its client has gone.
-        typical_s: what the next one is likely to take, in seconds; None before the first.
-        lane: in which it has a turn; None for none.
-        paused_s: how long it gave up its turns, in seconds.
+        typical_s: what its next statement is likely to take of a process, in seconds; None before
+            the first.
+        lane, number: in which it has a turn here, and its place there; None for none.
     """
 
     is_gone: Callable[[], bool] = bool
     typical_s: float | None = None
     lane: Lane | None = None
-    paused_s: float = 0.0
+    number: float = 0.0
 
     def took(self, seconds: float) -> None:
-        """Learn what one took."""
+        """Learn what a statement took."""
         before_s = _FIRST_S if self.typical_s is None else self.typical_s
         self.typical_s = (before_s + seconds) / 2
 
 
 class Turns:
-    """The lanes of one process.
+    """The lanes of a port.
+
+    Args:
+        processes: of the lanes of statements; none where the threads of connections compute.
 
     Attributes:
-        first, short, costly: the lanes.
+        words, texts: the lanes of messages, and of long ones.
+        first, short, costly: the lanes of statements.
     """
 
-    def __init__(self) -> None:
-        self.first, self.short, self.costly = Lane(), Lane(), Lane()
+    def __init__(
+        self, processes: Sequence[Calculator] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        of = processes or (None, None, None)
+        self.first, self.short, self.costly = (Lane(process=one) for one in of)
+        self.words, self.texts = Lane(_WORDS), Lane()
         self._present = threading.local()
 
     @contextlib.contextmanager
-    def of(self, use: Use, n_characters: int) -> Iterator[None]:
-        """A turn of a connection, for a text so long; within a turn there is no other one."""
-        typical_s = _NOTHING_S if use.typical_s is None else use.typical_s
-        with self.likely(use, typical_s + n_characters * _CHARACTER_S):
-            cpu, clock = time.thread_time(), time.monotonic() - use.paused_s
-            try:
-                yield
-            finally:
-                waited = time.monotonic() - use.paused_s - clock
-                use.took(max(time.thread_time() - cpu, waited * _OF_CLOCK))
-
-    @contextlib.contextmanager
-    def likely(self, use: Use, seconds: float) -> Iterator[None]:
-        """A turn of a connection, for what is likely to take so long."""
-        if use.lane is not None or seconds < _NOTHING_S:
-            yield
-            return
-        known = self.first if use.typical_s is None else self.short
-        lane = self.costly if seconds > _LITTLE_S else known
-        lane.enter(self._number(lane, seconds), use.is_gone)
+    def reading(self, use: Use, n_characters: int) -> Iterator[None]:
+        """A turn of a connection here, for a message so long."""
+        use.number = self._clock()
+        lane = self.texts if n_characters > LONG_TEXT else self.words
+        lane.enter(use.number, use.is_gone)
         use.lane, self._present.use = lane, use
         try:
             yield
@@ -145,94 +137,43 @@ class Turns:
             use.lane = self._present.use = None
             lane.leave()
 
-    def _number(self, lane: Lane, seconds: float) -> float:
-        """The place in a lane: who came first, and of the costly who is likely to take least."""
-        return time.monotonic() + (seconds * _PATIENCE if lane is self.costly else 0.0)
+    @contextlib.contextmanager
+    def of(self, use: Use, n_characters: int) -> Iterator[Calculator | None]:
+        """A turn of a connection, for a statement so long; it gives up its turn here meanwhile.
+
+        Gives the process that computes in this turn.
+        """
+        seconds = (use.typical_s or 0.0) + n_characters * _CHARACTER_S
+        known = self.first if use.typical_s is None else self.short
+        lane = self.costly if seconds > _LITTLE_S else known
+        with self.paused():
+            lane.enter(self._number(seconds), use.is_gone)
+            begun, clock = _used_s(lane), time.monotonic()
+            try:
+                yield lane.process
+            finally:
+                waited = time.monotonic() - clock
+                use.took(max(_used_s(lane) - begun, waited * _OF_CLOCK))
+                lane.leave()
+
+    def _number(self, seconds: float) -> float:
+        """The place in a lane: who is likely to take least, and of these who came first."""
+        return self._clock() + seconds * _PATIENCE
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Who has a turn gives it up meanwhile."""
+        """Who has a turn here gives it up meanwhile."""
         use: Use | None = getattr(self._present, "use", None)
         if use is None or use.lane is None:
             yield
             return
         use.lane.leave()
-        begun = time.monotonic()
         try:
             yield
         finally:
-            use.paused_s += time.monotonic() - begun
-            use.lane.enter(self._number(use.lane, use.typical_s or 0.0), bool)
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep, without a turn."""
-        with self.paused():
-            time.sleep(seconds)
+            use.lane.enter(use.number, bool)
 
 
-class _TooMuchError(PostgresError):
-    """Raised in a thread from outside."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            TOO_LATE,
-            f"The statement took more than {MOST_SECONDS:g} s of the processor.",
-            hint="Ask its parts.",
-        )
-
-
-class Watch:
-    """Ends threads that compute too long; `most_s` is in seconds of the processor.
-
-    Only what shares nothing is watched, such as reading a text: it can stop wherever it is.
-    """
-
-    def __init__(self, most_s: float = MOST_SECONDS) -> None:
-        self._most_s = most_s
-        self._ends = dict[int, float]()
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-
-    @contextlib.contextmanager
-    def computing(self) -> Iterator[None]:
-        """Bound what this thread does within; PostgresError where it is too much."""
-        own = threading.get_ident()
-        with self._changed:
-            self._ends[own] = time.thread_time() + self._most_s
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._look, daemon=True)
-                self._thread.start()
-            self._changed.notify()
-        try:
-            yield
-        finally:
-            try:
-                self._leave(own)
-            except _TooMuchError:
-                self._leave(own)
-                raise
-
-    def _leave(self, thread: int) -> None:
-        with self._changed:
-            self._ends.pop(thread, None)
-            _tell(ctypes.c_ulong(thread), None)
-
-    def _look(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._ends)
-                for thread, end in self._ends.items():
-                    used = time.clock_gettime(time.pthread_getcpuclockid(thread))
-                    if used > end and not _waits_for_engine(thread):
-                        # Again after some more: a destructor would have ignored it.
-                        self._ends[thread] = used + _MORE_S
-                        _tell(ctypes.c_ulong(thread), ctypes.py_object(_TooMuchError))
-            time.sleep(_WATCH_S)
-
-
-def _waits_for_engine(thread: int) -> bool:
-    """Whether it has a process of the engine, which must be given back, and has a bound itself."""
-    frame = sys._current_frames().get(thread)
-    while frame is not None and frame.f_code.co_filename != run.__file__:
-        frame = frame.f_back
-    return frame is not None
+def _used_s(lane: Lane) -> float:
+    """What the process of a lane took so far, and this thread."""
+    return time.thread_time() + (lane.process.used_s if lane.process else 0.0)

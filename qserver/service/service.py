@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import overload
@@ -75,7 +74,6 @@ class Service:
         short_s: how long a look at what is known may take before it is a job.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
-        reading: around each reading of a text, such as a bound on it.
     """
 
     def __init__(
@@ -87,7 +85,6 @@ class Service:
         short_s: float = SHORT_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -123,7 +120,7 @@ class Service:
         self._explained = LastUsed[
             tuple[str, Stamp, str, frozenset[int] | None], Explained[WorkloadExplanation]
         ](MOST_KEPT)
-        self.read_statements = ReadStatements(reading)
+        self.read_statements = ReadStatements()
         self.kept_statements = LastUsed[StatementKey, AnyStatement](MOST_KEPT)
 
     def datasets(self) -> list[DatasetStatus]:

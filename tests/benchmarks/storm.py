@@ -12,6 +12,7 @@ is the longest but one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import multiprocessing
 import socket
@@ -35,6 +36,7 @@ N_QUICK = 5
 PAUSE_S = 0.05
 LIMIT_MS = 100
 _ROWS = 3_000
+_NUMBERS = itertools.count()
 _DAYS = 28
 _FREE = "SELECT sex, COUNT(*) AS n FROM people WHERE day < {} GROUP BY sex"
 _PAID = "SELECT day, age, sex, COUNT(*) FROM people GROUP BY day, age, sex WITHIN 20"
@@ -97,8 +99,7 @@ def _waits(port: int, own: str, n: int) -> Iterator[float]:
     """Milliseconds of free answers by the clock, one after another."""
     with _connected(port) as client:
         for i in range(n):
-            days = 2 + i % (_DAYS - 1)
-            text = _FREE.format(9 if own == "asked before" else f"{days} AND age < {21 + i % 8}")
+            text = _FREE.format(9 if own == "asked before" else _new(next(_NUMBERS)))
             if i == 0:
                 client.query(text)
             begun = time.perf_counter()
@@ -107,6 +108,13 @@ def _waits(port: int, own: str, n: int) -> Iterator[float]:
             if errors:
                 raise RuntimeError(f"A free answer was refused: {errors[0]!r}")
             time.sleep(PAUSE_S)
+
+
+def _new(number: int) -> str:
+    """The days before another one, of other ages, without another day."""
+    rest, days = divmod(number, _DAYS - 1)
+    without, ages = divmod(rest, 9)
+    return f"{2 + days} AND age < {21 + ages} AND day <> {1 + without}"
 
 
 @contextlib.contextmanager
@@ -166,7 +174,11 @@ def _port() -> Iterator[int]:
         ]
         domain.write_text(json.dumps({"attributes": attributes}), encoding="utf-8")
         arguments = ("--data", str(data), "--domain", str(domain), "--limit", "1000")
-        site = stack.enter_context(deployed("people", *arguments, wait_s=50.0))
+        # Those of the storm before may not have been found gone yet.
+        most = 4 * N_STORM
+        site = stack.enter_context(
+            deployed("people", *arguments, wait_s=50.0, postgres_connections=most)
+        )
         found = stack.enter_context(porting(site.settings, log=folder / "port.log"))
         with _connected(found.port) as client:
             client.query("SET qserver.spend = on")

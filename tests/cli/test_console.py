@@ -71,6 +71,10 @@ def test_numbers_have_two_digits_of_half_the_length_and_three_where_these_begin_
     assert (text.estimate, text.low, text.high) == shown
 
 
+def test_the_shortest_length_has_decimals_as_well() -> None:
+    assert decimals_of(5e-324) == decimals_of(1e-300)
+
+
 @given(st.floats(1e-6, 1e9))
 def test_half_the_length_has_from_20_to_200_units(half: float) -> None:
     units = Decimal(half).scaleb(decimals_of(2 * half))

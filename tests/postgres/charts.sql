@@ -98,3 +98,15 @@ SELECT sex AS sex, AVG(age) AS "AVG(age)", COUNT(*) AS count FROM public.people 
 SELECT sex AS sex, sum(n) AS "SUM(n)" FROM (SELECT sex, d, COUNT(*) AS n FROM people GROUP BY sex, d) AS virtual_table GROUP BY sex ORDER BY "SUM(n)" DESC LIMIT 1000;
 -- Superset: weeks that end on Sundays
 SELECT DATE_TRUNC('week', DATE_TRUNC('day', d) + INTERVAL '1 day') + INTERVAL '-1 day' AS d, count(*) AS count FROM public.people GROUP BY DATE_TRUNC('week', DATE_TRUNC('day', d) + INTERVAL '1 day') + INTERVAL '-1 day';
+-- Superset: weeks of a virtual dataset of counts by day
+SELECT DATE_TRUNC('week', d) AS d, sum(n) AS "SUM(n)" FROM (SELECT d, sex, COUNT(*) AS n FROM people GROUP BY d, sex) AS virtual_table GROUP BY DATE_TRUNC('week', d) ORDER BY "SUM(n)" DESC LIMIT 1000;
+-- Superset: months of a virtual dataset of counts by week, whose days have another name
+SELECT DATE_TRUNC('month', w) AS w, sum(n) AS "SUM(n)" FROM (SELECT DATE_TRUNC('week', d) AS w, COUNT(*) AS n FROM people GROUP BY 1) AS virtual_table GROUP BY DATE_TRUNC('month', w) ORDER BY "SUM(n)" DESC LIMIT 1000;
+-- Superset: a time range of a virtual dataset
+SELECT sex AS sex, sum(n) AS "SUM(n)" FROM (SELECT d, sex, COUNT(*) AS n FROM people GROUP BY d, sex) AS virtual_table WHERE d >= TO_DATE('2024-03-04', 'YYYY-MM-DD') AND d < TO_DATE('2024-03-18', 'YYYY-MM-DD') GROUP BY sex ORDER BY "SUM(n)" DESC LIMIT 10;
+-- as: SELECT sex, sum(n) FROM (SELECT d, sex, COUNT(*) AS n FROM people GROUP BY d, sex) AS t WHERE d >= '2024-03-04' AND d < '2024-03-18' GROUP BY sex ORDER BY 2 DESC
+-- Superset: weeks in a time range of a virtual dataset of weeks
+SELECT DATE_TRUNC('week', w) AS w, max(n) AS "MAX(n)" FROM (SELECT DATE_TRUNC('week', d) AS w, sex, COUNT(*) AS n FROM people GROUP BY 1, 2) AS virtual_table WHERE w >= TO_TIMESTAMP('2024-03-04 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') AND w < TO_TIMESTAMP('2024-03-18 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') GROUP BY DATE_TRUNC('week', w) ORDER BY "MAX(n)" DESC LIMIT 10;
+-- as: SELECT DATE_TRUNC('week', d) AS w, max(n) FROM (SELECT DATE_TRUNC('week', d) AS d, sex, COUNT(*) AS n FROM people GROUP BY 1, 2) AS t WHERE d >= '2024-03-04' AND d < '2024-03-18' GROUP BY 1
+-- Superset: the month of the year of a virtual dataset
+SELECT EXTRACT(month FROM d) AS m, sum(n) AS "SUM(n)" FROM (SELECT d, COUNT(*) AS n FROM people GROUP BY d) AS virtual_table GROUP BY EXTRACT(month FROM d) ORDER BY 1 LIMIT 10;

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qserver.api.access import Access, OpenAccess
+from qserver.postgres.asking import Shown
 from qserver.postgres.connection import House, converse
 from qserver.postgres.server import Limits
 from qserver.postgres.turns import Turns
@@ -152,10 +153,10 @@ def connected(
     *,
     access: Access | None = None,
     tls: Any = None,
-    wait_s: float = 30.0,
     limits: Limits | None = None,
     address: str = "127.0.0.1",
     turns: Turns | None = None,
+    shown: Shown | None = None,
 ) -> Iterator[RawClient]:
     """A connection that has said nothing yet."""
     limits = limits or Limits()
@@ -165,7 +166,7 @@ def connected(
     stream = Stream(
         theirs, stop, idle_s=limits.idle_s, message_s=limits.message_s, max_bytes=limits.max_bytes
     )
-    house = House(service, access or OpenAccess(), wait_s, tls, turns or Turns())
+    house = House(service, access or OpenAccess(), tls, turns or Turns(), shown or Shown())
     thread = threading.Thread(target=converse, args=(house, stream, address))
     thread.start()
     client = RawClient(ours, stopper, thread)

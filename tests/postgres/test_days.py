@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import asyncpg
@@ -65,6 +65,25 @@ def test_psycopg_reads_days_between_constants_and_arrays(connection: psycopg.Con
         assert rows(counted + same) == young
     two = rows(f"{counted} d IN ('2024-03-01', '2024-03-02')")
     assert rows(f"{counted} d = ANY('{{2024-03-01,2024-03-02}}'::date[])") == two
+
+
+def test_psycopg_reads_the_first_and_the_last_day_and_none_of_nobody(
+    connection: psycopg.Connection,
+) -> None:
+    last = FIRST + timedelta(27)
+
+    def rows(text: str) -> list[tuple[object, ...]]:
+        return connection.execute(text).fetchall()
+
+    text = "SELECT MIN(d), MAX(d), MAX(d) - MIN(d) AS n, COUNT(*) FROM people WHERE "
+    for of, first in (("age < 27", FIRST), ("d >= '2024-03-05'", date(2024, 3, 5))):
+        [(low, high, n, _)] = rows(text + of)
+        assert (low, high, n) == (first, last, (last - first).days)
+    connection.execute("SET qserver.intervals = on")
+    assert rows("SELECT MAX(d) AS b FROM people WHERE age = 29") == [(None, FIRST, last)]
+    cursor = connection.execute("SELECT sex, MIN(d) AS a FROM people GROUP BY sex")
+    assert [column.type_code for column in cursor.description or ()] == [25, *[1082] * 3]
+    assert cursor.fetchall() == [(sex, *[FIRST] * 3) for sex in ("Female", "Male")]
 
 
 def test_psycopg_prices_and_runs_what_is_prepared_and_copies_quoted(

@@ -149,7 +149,7 @@ def test_an_idle_client_is_told_that_the_server_stops(client: RawClient) -> None
 
 def test_one_connection_too_many_is_told_so_and_the_others_go_on(service: Service) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
-    house = House(service, OpenAccess(), 1.0)
+    house = House(service, OpenAccess())
     server = PostgresServer(
         listener, lambda stream, address: converse(house, stream, address), Limits(most=2)
     )

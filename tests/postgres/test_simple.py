@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from qserver.postgres import asking
 from tests.deployment import Deployment
 from tests.postgres.client import RawClient, connected, startup
 from tests.service.test_statements import answered, spent
@@ -28,7 +27,7 @@ def test_what_is_set_at_the_start_holds_and_what_is_wrong_ends_it(town: Deployme
         client.start(options="-c qserver.within=60 --qserver.spend=on -c geqo=off")
         assert client.query("SHOW qserver.within; SHOW qserver.spend").rows == [["60"], ["on"]]
         client.query("RESET ALL")
-        assert client.query("SHOW qserver.within; SHOW qserver.spend").rows == [[""], ["off"]]
+        assert client.query("SHOW qserver.within; SHOW qserver.spend").rows == [["60"], ["off"]]
     with connected(town.service()) as client:
         client.send(startup(options="-c qserver.spend=perhaps"))
         assert client.last()["C"] == "22023"
@@ -79,11 +78,10 @@ def test_a_session_that_spends_measures_and_says_what_it_cost(
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker")
 def test_a_statement_in_steps_says_what_all_of_them_cost(
-    town: Deployment, monkeypatch: pytest.MonkeyPatch
+    town: Deployment,
 ) -> None:
     """Each step is a job that the connection waits for."""
-    monkeypatch.setattr(asking, "_LEAST_WAIT_S", 0.0)
-    with connected(town.service(), wait_s=0.0) as client:
+    with connected(town.service()) as client:
         client.start()
         client.query("SET qserver.spend = on")
         text = "SELECT AVG(age) FROM people WITHIN 0.1 ASSUMING AT LEAST 100"
@@ -256,6 +254,22 @@ def test_a_pool_that_hands_a_connection_on_takes_back_what_may_be_spent(client: 
         client.query("SET qserver.spend = on")
         client.query(text)
         assert client.query("SHOW qserver.spend").rows == [["off"]]
+
+
+def test_reset_goes_back_to_what_the_address_says_but_for_spending(town: Deployment) -> None:
+    with connected(town.service()) as client:
+        client.start(
+            application_name="psql",
+            options="-c qserver.intervals=columns -c qserver.within=9 -c qserver.spend=on",
+        )
+        assert client.query("SHOW qserver.spend").rows == [["on"]]
+        for text in ("DISCARD ALL", "RESET ALL"):
+            client.query("SET qserver.intervals = off; SET qserver.within = 5")
+            client.query("SET application_name = other")
+            client.query(text)
+            shown = ("application_name", "qserver.intervals", "qserver.within", "qserver.spend")
+            told = [client.query(f"SHOW {name}").rows[0][0] for name in shown]
+            assert told == ["psql", "columns", "9", "off"]
 
 
 def test_a_transaction_that_failed_answers_nothing_but_its_end(client: RawClient) -> None:

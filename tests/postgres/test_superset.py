@@ -60,7 +60,7 @@ def frames(tmp_path: Path, store_url: str) -> tuple[Deployment, list[dict[str, A
     town = Deployment.make(tmp_path, store_url, limit="100000", domain=PEOPLE, rows=ROWS)
     answered(town, "SELECT d, age, sex, COUNT(*) FROM people GROUP BY d, age, sex WITHIN 2")
     listener = socket.create_server(("127.0.0.1", 0))
-    house = House(town.service(), OpenAccess(), 30.0)
+    house = House(town.service(), OpenAccess())
     server = PostgresServer(listener, partial(converse, house))
     thread = threading.Thread(target=server.run, kwargs={"grace_s": 60.0})
     thread.start()

@@ -76,7 +76,7 @@ def port(town: Deployment, tmp_path: Path) -> Iterator[Port]:
     access = TokenAccess(book, RateLimiter(store.client), token_rate=0, address_rate=0)
     certificate = Certificate.write(tmp_path, "localhost")
     listener = socket.create_server(("localhost", 0))
-    house = House(town.service(), access, 30.0, certificate.context)
+    house = House(town.service(), access, certificate.context)
     server = PostgresServer(listener, partial(converse, house))
     thread = threading.Thread(target=server.run, kwargs={"grace_s": 60.0})
     thread.start()

@@ -6,20 +6,19 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from qserver.postgres import asking
+from qserver.postgres import answering
 from qserver.postgres import turns as module
+from qserver.postgres.asking import Shown
 from qserver.postgres.catalogue import engine
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.results import table
-from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use, Watch
+from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.query.sql.tables.relations import Names
-from qserver.service.cells import kept
-from qserver.service.service import Service
-from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.postgres.client import TIMEOUT_S, connected
 from tests.service.test_statements import answered
@@ -75,30 +74,41 @@ def test_who_has_gone_waits_for_no_turn() -> None:
     lane.enter(0.0, bool)  # it is free again
 
 
-def test_a_costly_connection_and_a_long_text_have_the_lane_of_the_costly() -> None:
+def test_costly_connections_and_new_ones_have_lanes_of_their_own() -> None:
     turns, costly, light, new = Turns(), Use(), Use(), Use()
     costly.took(10.0)
     light.took(0.01)
-    with taken(turns.short), turns.of(costly, 10), turns.of(costly, 10):
-        assert costly.lane is turns.costly
+    light.took(0.01)
+    with taken(turns.short, turns.first), turns.of(costly, 10):
+        assert turns.costly._free == 0
     assert costly.typical_s is not None
     assert costly.typical_s > 1
     with taken(turns.costly, turns.first), turns.of(light, 10):
-        assert light.lane is turns.short
+        assert turns.short._free == 0
     with taken(turns.costly, turns.short), turns.of(new, 10):
-        assert new.lane is turns.first  # a storm of new ones holds up none that is known
+        assert turns.first._free == 0  # a storm of new ones holds up none that is known
     assert new.typical_s is not None
-    with turns.of(light, LONG_TEXT + 1):
-        assert light.lane is turns.costly
-        with turns.paused(), taken(turns.costly):
-            turns.sleep(0)
-    assert light.lane is None
+    with taken(turns.short), turns.of(light, 36_000):
+        assert turns.costly._free == 0
+
+
+def test_messages_are_read_one_at_a_time_and_long_ones_apart() -> None:
+    turns, one, other = Turns(), Use(), Use()
+    with turns.reading(one, LONG_TEXT + 1), turns.reading(other, 10):
+        assert (one.lane, other.lane) == (turns.texts, turns.words)
+    with turns.reading(one, 10):
+        with turns.of(one, 10), taken(*[turns.words] * module._WORDS):
+            pass  # who asks gives up its turn here, and so does who waits for its client
+        with turns.paused(), taken(*[turns.words] * module._WORDS):
+            pass
+        assert turns.words._free == module._WORDS - 1
+    assert (turns.words._free, turns.texts._free) == (module._WORDS, 1)
 
 
 def test_an_answer_that_is_kept_waits_for_nobody(town: Deployment) -> None:
     answered(town, f"{FREE.format(25)} WITHIN 20")
-    service, turns = town.service(), Turns()
-    with connected(service, turns=turns) as client, connected(service, turns=turns) as other:
+    turns, join = Turns(), partial(connected, town.service(), shown=Shown())
+    with join(turns=turns) as client, join(turns=turns) as other:
         for one in (client, other):
             one.start()
         first = client.query(FREE.format(25))
@@ -114,7 +124,7 @@ def test_rows_of_an_answer_that_is_kept_are_made_once(
     """In each way that they are asked for: rounded for people, without intervals, or in full."""
     answered(town, f"{FREE.format(25)} WITHIN 20")
     service, turns, made = town.service(), Turns(), list[object]()
-    monkeypatch.setattr(asking, "table", lambda *of: made.append(of) or table(*of))
+    monkeypatch.setattr(answering, "table", lambda *of: made.append(of) or table(*of))
     with connected(service, turns=turns) as client:
         client.start()
         whole, again = (client.query(FREE.format(25)) for _ in range(2))
@@ -125,29 +135,6 @@ def test_rows_of_an_answer_that_is_kept_are_made_once(
         client.query("SET qserver.rounded = on")
         assert client.query(FREE.format(25)).rows != [row[:2] for row in whole.rows]
         assert len(made) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # told again
-def test_what_computes_too_long_is_ended_and_the_connection_goes_on(
-    town: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A text whose reading never ends is ended, and another one is read as ever."""
-    watch = Watch(0.01)
-
-    def forever(*_: object, **__: object) -> None:
-        while True:
-            pass
-
-    service = Service(Store.open(town.settings), town.settings, reading=watch.computing)
-    with connected(service) as client:
-        client.start()
-        with monkeypatch.context() as patched:
-            patched.setattr(kept, "parse_statement", forever)
-            reply = client.query(FREE.format(25))
-        assert (reply.error["C"], reply.error["H"]) == ("57014", "Ask its parts.")
-        assert client.query(FREE.format(25)).error["C"] == "55000"
-    assert watch._ends == {}
 
 
 def test_a_new_answer_waits_for_no_costly_one(

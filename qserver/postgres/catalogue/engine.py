@@ -11,13 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from qserver.postgres.calculating import used_s
 from qserver.postgres.catalogue import child
 from qserver.postgres.results import Result
 from qserver.postgres.turns import Lane, Turns
@@ -29,7 +29,6 @@ from qserver.query.sql.tables.relations import Names
 _QUICK_S: Final = 0.1
 """Of the processor, for a statement of a client that looks around; others wait for these."""
 _LOOK_MS: Final = 20
-_CLOCK_OF_PROCESS: Final = 2
 _quick, _long = Lane(2), Lane(2)
 """Those that are at work at once: for two processors. A long one that waits is stopped."""
 
@@ -143,7 +142,7 @@ class Catalogue:
             if self._socket is None:
                 self._open()
             request["names"] = None if self._names == names else json.dumps(asdict(names))
-            self._names, self._quick_until = names, _used_s(self.process) + _QUICK_S
+            self._names, self._quick_until = names, used_s(self.process) + _QUICK_S
             self._send(json.dumps(request).encode())
             for kind, body in self._frames():
                 if kind == child.COLUMNS:
@@ -192,7 +191,7 @@ class Catalogue:
             if self._client.fileno() in ready:
                 raise GoneError
             if not ready:
-                if self.process and _used_s(self.process) > self._quick_until:
+                if self.process and used_s(self.process) > self._quick_until:
                     self._give_way()
                 continue
             part = self._socket.recv(n - len(found))
@@ -213,14 +212,6 @@ class Catalogue:
         self._lane = _long
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._handle, signal.SIGCONT)
-
-
-def _used_s(process: int) -> float:
-    """What a process used of the processor, in seconds; 0 where it has ended."""
-    try:
-        return time.clock_gettime(~process << 3 | _CLOCK_OF_PROCESS)
-    except OSError:
-        return 0.0
 
 
 def _split(body: bytes) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ STOPPING: Final = "57P01"
 NEEDS_SPEND: Final = "55000"
 BUDGET: Final = "53400"
 _INTERNAL: Final = "XX000"
+_LOG = logging.getLogger(__name__)
 
 _STATES: tuple[tuple[type[QServerError], str], ...] = (
     (UnconfirmedError, NEEDS_SPEND),
@@ -103,6 +105,7 @@ def fault_of(exc: Exception, *, text: str = "", place: Callable[[int], int] = in
     if isinstance(exc, PostgresError):
         return exc
     if not isinstance(exc, QServerError):
+        _LOG.error("A statement failed: %s", type(exc).__name__)
         return PostgresError(_INTERNAL, "The server failed. Its log says why.")
     state = next((state for kind, state in _STATES if isinstance(exc, kind)), _INTERNAL)
     message, hint = str(exc), getattr(exc, "hint", "")

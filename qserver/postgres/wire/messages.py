@@ -11,7 +11,8 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from qserver.postgres.wire.faults import STOPPING, TOO_LARGE, PostgresError, violation
@@ -169,6 +170,9 @@ class Stream:
         idle_s: how long a client may be silent between messages, in seconds.
         message_s: how long the rest of a message, or what is sent, may take.
         max_bytes: of a message; a longer one ends the connection.
+
+    Attributes:
+        while_sending: around what waits for the client.
     """
 
     def __init__(
@@ -184,6 +188,7 @@ class Stream:
         self._stop = stop
         self._idle_s, self._message_s, self._max_bytes = idle_s, message_s, max_bytes
         self._out = bytearray()
+        self.while_sending: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 
     @property
     def is_secure(self) -> bool:
@@ -227,7 +232,8 @@ class Stream:
         """Send what has gathered; GoneError."""
         self._socket.settimeout(self._message_s)
         try:
-            self._socket.sendall(self._out)
+            with self.while_sending():
+                self._socket.sendall(self._out)
         except OSError as exc:
             raise GoneError from exc
         finally:

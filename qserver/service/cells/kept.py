@@ -6,8 +6,6 @@ long as nothing has changed that any answer on the dataset depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,8 +18,6 @@ from qserver.query.sql.tables.catalogue import catalogue_statement
 from qserver.service.last_used import LastUsed
 from qserver.service.statement_answers import AnyStatement, StatementAnswer
 from qserver.storage.standings import Stamp
-
-Turn = AbstractContextManager[None]
 
 MOST_KEPT: Final = 64
 """Most statements that are kept: those of a page or two of a dashboard. Not measured."""
@@ -61,32 +57,29 @@ class StatementKey:
 
         An account's price depends on its allowance, which is not in the stamp.
         """
-        is_of_all = not found.charged_nano if isinstance(found, StatementAnswer) else not self.by
+        is_of_all = is_of_nobody(found) if isinstance(found, StatementAnswer) else not self.by
         state = found.version, found.remaining_nano
         is_of_state = state == (self.stamp.n_shown, self.stamp.remaining_nano)
         return is_of_all and is_of_state and len(found.asked.questions) <= _MOST_CELLS
+
+
+def is_of_nobody(found: StatementAnswer) -> bool:
+    """Whether nobody was charged for it: whoever lost less than others may be, at no cost."""
+    sources = {cell.source for cells in found.cells for cell in cells}
+    return not found.charged_nano and sources <= {"history", "exact"}
 
 
 class ReadStatements:
     """Statements as texts were read: that depends on the text and on the domain alone.
 
     So a purchase makes no text be read again. Thread-safe.
-
-    Args:
-        within: around each reading, such as a bound on it.
     """
 
-    def __init__(self, within: Callable[[], Turn] = nullcontext) -> None:
-        self._within = within
+    def __init__(self) -> None:
         self._kept = LastUsed[tuple[str, int, str], tuple[Domain, Statement]](MOST_KEPT)
 
-    def of(
-        self, name: str, domain: Domain, text: str, turn: Callable[[], Turn] = nullcontext
-    ) -> Statement:
+    def of(self, name: str, domain: Domain, text: str) -> Statement:
         """The statement in a text about a dataset, of numbers or of public names.
-
-        Args:
-            turn: within which a text is read that is not kept.
 
         Raises:
             SqlError, CapacityError: as of `parse_statement`.
@@ -95,9 +88,8 @@ class ReadStatements:
         key = name, id(domain), text
         if (found := self._kept.find(key)) is not None:
             return found[1]
-        with turn(), self._within():
-            facts = catalogue_statement(text, domain, dataset=name)
-            statement = facts or parse_statement(text, domain, dataset=name)
+        facts = catalogue_statement(text, domain, dataset=name)
+        statement = facts or parse_statement(text, domain, dataset=name)
         if len(statement.rows) * len(statement.columns) <= _MOST_CELLS:
             self._kept.keep(key, (domain, statement))
         return statement

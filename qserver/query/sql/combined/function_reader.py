@@ -127,9 +127,12 @@ class SeveralReader:
         )
 
     def _of_thresholds(self, node: exp.Expr, p: Fraction) -> Several:
-        values = self._numeric(node)
+        days = self._days(node) if p in (0, 1) else None
+        values = days or self._numeric(node)
         count = product_term({values.axis: values.weights(lambda _: Fraction(1))})
-        of = QuantileOf(p, values.axis, values.size, values.lows, values.highs)
+        of = QuantileOf(
+            p, values.axis, values.size, values.lows, values.highs, is_day=days is not None
+        )
         return Several((Linear((count,)),), Quantile(of))
 
     def _extreme(self, node: exp.Expr) -> Several | None:
@@ -216,6 +219,15 @@ class SeveralReader:
                 node,
                 hint="Nearest: averages of one by groups of the other.",
             )
+
+    def _days(self, node: exp.Expr) -> Values | None:
+        """The first days of an attribute in the order of time; None for anything else."""
+        node = node.unnest()
+        if not isinstance(node, exp.Column) or self._names.level(node) is not None:
+            return None
+        axis = self._names.axis(node)
+        attribute = self._names.domain.attributes[axis]
+        return Values.of_days(attribute, axis) if attribute.is_timed else None
 
     def _numeric(self, node: exp.Expr) -> Values:
         node = node.unnest()

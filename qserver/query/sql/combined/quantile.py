@@ -20,6 +20,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.sql.combined.function import (
     STATED_COUNT,
     Combination,
+    Combined,
     FunctionOfSums,
     KnownPart,
     Order,
@@ -27,6 +28,7 @@ from qserver.query.sql.combined.function import (
 )
 from qserver.query.sql.combined.thresholds import QuantileOf
 
+DAYS_SAID = "MIN and MAX of days are numbers of days: 0 is 1970-01-01."
 MOST_THRESHOLDS = 128
 """Most that are asked at once; of an attribute with more bins some are left out."""
 _STATED_SHARE = Fraction(1, 20)
@@ -72,6 +74,13 @@ class Quantile:
             # Behind the last bin there is no value; from the first one on are all.
             stops = [0, *stops[:-1]]
         return tuple(of.threshold(base, stop) for stop in stops), ByThresholds(of.p, lows, highs)
+
+
+def is_day(cell: object) -> bool:
+    """Whether a cell is the least or the greatest of some days."""
+    if not isinstance(cell, Combined):
+        return False
+    return isinstance(cell.function, Quantile) and cell.function.of.is_day
 
 
 @dataclass(frozen=True)

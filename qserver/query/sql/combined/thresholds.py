@@ -22,6 +22,7 @@ class QuantileOf:
         axis: the attribute's place in the domain.
         size: the number of its values, with those that are no numbers.
         lows, highs: per bin the least and the greatest value in it; the bins come first.
+        is_day: whether values are days since 1970-01-01.
     """
 
     p: Fraction
@@ -29,6 +30,7 @@ class QuantileOf:
     size: int
     lows: tuple[Fraction, ...] = field(hash=False)
     highs: tuple[Fraction, ...] = field(hash=False)
+    is_day: bool = False
 
     @property
     def n_bins(self) -> int:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 
+from qserver.query.calendar.sealed import first_and_last
 from qserver.query.domain import Attribute
 from qserver.query.sql.regions import ProductTerm
 from qserver.query.weights import ScaledWeights, from_runs
+
+EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,13 @@ class Values:
         gap = Fraction(int(attribute.kind == "integer"))
         lows, ends = zip(*pairwise(attribute.edges), strict=True)
         return cls(axis, attribute.size, tuple(lows), tuple(end - gap for end in ends))
+
+    @classmethod
+    def of_days(cls, attribute: Attribute, axis: int) -> Values:
+        """Those of an attribute in the order of time: first days, in days since 1970-01-01."""
+        known = [first_and_last(name) for name in attribute.value_names[: attribute.n_regular]]
+        days = tuple(Fraction((of[0] - EPOCH).days) for of in known if of is not None)
+        return cls(axis, attribute.size, days, days)
 
     @property
     def middle(self) -> Fraction:

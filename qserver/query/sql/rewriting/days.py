@@ -69,6 +69,12 @@ def day_written(node: exp.Expr, names: Names) -> exp.Expr | None:
     return _literal(node)
 
 
+def written_day(node: exp.Expr) -> exp.Expr | None:
+    """The text of a day that is written as a time at midnight, or by a function; None for none."""
+    found = _literal(node)
+    return found if isinstance(found, exp.Literal) else None
+
+
 def _called(node: exp.Expr) -> str:
     return node.name.upper() if isinstance(node, exp.Anonymous) else ""
 

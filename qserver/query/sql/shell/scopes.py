@@ -14,9 +14,11 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import constant
 from qserver.query.sql.logic import made
+from qserver.query.sql.rewriting.days import written_day
 from qserver.query.sql.shaping.items import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
+from qserver.query.sql.shell.days import as_days
 from qserver.query.sql.shell.ordering import is_null
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
@@ -209,9 +211,12 @@ class Scope(ABC):
             raise self.unknown(node)
         if isinstance(node, _ROUNDS):
             self._digits(node)
+        if (day := written_day(node)) is not None:
+            return Value(day)
         parts = {id(part): self.part(part) for part in _expressions(node)}
         if not any(value.is_number for value in parts.values()):
-            return Value(_rebuilt(node, {key: value.node for key, value in parts.items()}))
+            days = as_days(node, [*parts.values()])
+            return Value(_rebuilt(node, dict(zip(parts, days, strict=True))))
         if isinstance(node, exp.Cast | exp.Coalesce | exp.Nullif | _ROUNDS):
             return self._same(node)
         lacks = any(value.may_lack for value in parts.values())

@@ -19,6 +19,7 @@ from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.combined.function import Binning, Combined
 from qserver.query.sql.combined.meaning import Item, Linear, Several
+from qserver.query.sql.combined.quantile import DAYS_SAID, is_day
 from qserver.query.sql.engine.run import run_typed
 from qserver.query.sql.rewriting.select_columns import cast_to
 from qserver.query.sql.shaping.ranks import Rank
@@ -158,7 +159,10 @@ class Tables:
             exactness=exactness if any(one != UNSAID for one in exactness) else (),
             places=_places(relation, groups, place),
             course=_course(groups),
-            remarks=(_UNRANKED,) if unnamed and chooses else (),
+            remarks=(
+                *((_UNRANKED,) if unnamed and chooses else ()),
+                *((DAYS_SAID,) if any(is_day(c) for row in found for c in row.cells) else ()),
+            ),
             units=tuple(units),
             stops=tuple(c.stop for c in numbers),
             kinds=tuple(self._kind(c, rows) for c in groups),

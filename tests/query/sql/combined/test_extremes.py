@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from fractions import Fraction
 
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
+from qserver.query.calendar.units import Periods
+from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.sql.combined.exactness import combined_cells, order_asked
 from qserver.query.sql.combined.function import Combined, KnownPart
-from qserver.query.sql.combined.quantile import ByThresholds, Quantile
+from qserver.query.sql.combined.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.at_most import at_most
@@ -127,3 +130,22 @@ def test_fewer_thresholds_stand_for_more_values_each(p: int) -> None:
 def test_what_is_no_extreme_of_an_attribute_is_refused(item: str, reason: str) -> None:
     with pytest.raises(SqlError, match=reason):
         order_asked(parse_statement(f"SELECT {item} FROM people", DOMAIN, dataset="people"))
+
+
+def test_days_are_numbers_by_their_periods_first_days_and_alone_in_a_cell() -> None:
+    day = Attribute("d", "date", periods=Periods("day", "2024-01-30", 3))
+    week = Attribute("w", "period", periods=Periods("week", "2024-W05", 2))
+    text = "SELECT MIN(d), MAX(w), MAX(d) - MIN(d), COUNT(*) FROM people WITHIN 3"
+    found = parse_statement(text, Domain((day, week)), dataset="people")
+    [row] = found.rows
+    assert [is_day(cell) for cell in row.cells] == [True, True, False, False]
+    assert found.remarks[0] == DAYS_SAID
+    first = (date(2024, 1, 30) - date(1970, 1, 1)).days
+    for cell, days in zip(
+        row.cells, ((first, first + 1, first + 2), (first - 1, first + 6)), strict=False
+    ):
+        assert isinstance(cell, Combined)
+        assert isinstance(cell.function, Quantile)
+        assert cell.function.of.lows == cell.function.of.highs == days
+    with pytest.raises(SqlError, match="`d` has none"):
+        parse_statement("SELECT MEDIAN(d) FROM people", Domain((day, week)), dataset="people")
