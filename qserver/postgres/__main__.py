@@ -32,10 +32,10 @@ def main(descriptor: int) -> None:
         from qserver import telemetry
         from qserver.api.process.opening import access_of, logging_config, open_store, sign_on_of
         from qserver.config import Settings
-        from qserver.postgres.calculating import Calculator
         from qserver.postgres.connection import House, converse
         from qserver.postgres.server import Limits, PostgresServer
-        from qserver.postgres.turns import Turns
+        from qserver.postgres.statements.calculating import Calculator
+        from qserver.postgres.statements.turns import Turns
         from qserver.service.service import Service
 
     settings = Settings.from_environment()

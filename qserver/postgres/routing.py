@@ -9,16 +9,16 @@ from itertools import pairwise
 from typing import Final
 
 from qserver.errors import NotFoundError, QServerError, SqlError
-from qserver.postgres.answering import PRICE
-from qserver.postgres.asking import Asker
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
 from qserver.postgres.commands import command
 from qserver.postgres.copying import copying
-from qserver.postgres.ends import ends_of
 from qserver.postgres.held import Held
-from qserver.postgres.places import types_of
 from qserver.postgres.results import Asked, Plan, Result, given
+from qserver.postgres.statements.answering import PRICE
+from qserver.postgres.statements.asking import Asker
+from qserver.postgres.statements.ends import ends_of
+from qserver.postgres.statements.places import types_of
 from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
 from qserver.postgres.wire.messages import Stream
 from qserver.postgres.wire.texts import Piece, Text

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qserver.api.access import Access, OpenAccess
-from qserver.postgres.asking import Shown
 from qserver.postgres.connection import House, converse
 from qserver.postgres.server import Limits
-from qserver.postgres.turns import Turns
+from qserver.postgres.statements.asking import Shown
+from qserver.postgres.statements.turns import Turns
 from qserver.postgres.wire.messages import Stream
 from qserver.service.service import Service
 

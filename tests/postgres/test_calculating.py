@@ -9,9 +9,9 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from qserver.postgres.calculating import Calculator, serve
 from qserver.postgres.catalogue.child import MOST_SECONDS
-from qserver.postgres.turns import Turns, Use
+from qserver.postgres.statements.calculating import Calculator, serve
+from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.wire.faults import PostgresError
 
 

@@ -10,13 +10,13 @@ from functools import partial
 
 import pytest
 
-from qserver.postgres import answering
-from qserver.postgres import turns as module
-from qserver.postgres.asking import Shown
 from qserver.postgres.catalogue import engine
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.results import table
-from qserver.postgres.turns import LONG_TEXT, Lane, Turns, Use
+from qserver.postgres.statements import answering
+from qserver.postgres.statements import turns as module
+from qserver.postgres.statements.asking import Shown
+from qserver.postgres.statements.turns import LONG_TEXT, Lane, Turns, Use
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.query.sql.tables.relations import Names
 from tests.deployment import Deployment

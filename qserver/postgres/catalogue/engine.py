@@ -17,10 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from qserver.postgres.calculating import used_s
 from qserver.postgres.catalogue import child
 from qserver.postgres.results import Result
-from qserver.postgres.turns import Lane, Turns
+from qserver.postgres.statements.calculating import used_s
+from qserver.postgres.statements.turns import Lane, Turns
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError
 from qserver.postgres.wire.messages import GoneError, Stream
 from qserver.postgres.wire.values import BY_OID, Column

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from qserver.postgres.calculating import Calculator
+from qserver.postgres.statements.calculating import Calculator
 from qserver.postgres.wire.messages import GoneError
 
 _LITTLE_S: Final = 0.03

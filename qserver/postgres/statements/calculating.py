@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from qserver.api.process.opening import STARTING_S, logging_config, open_store
 from qserver.config import Settings
-from qserver.postgres.answering import Answerer
 from qserver.postgres.catalogue.child import MOST_SECONDS
+from qserver.postgres.statements.answering import Answerer
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.service.service import Service
 

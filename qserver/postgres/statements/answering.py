@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qserver import telemetry
 from qserver.errors import QServerError
-from qserver.postgres.places import array_edits, truncated
 from qserver.postgres.results import Asked, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
-from qserver.postgres.times import day_of, days_of
+from qserver.postgres.statements.places import array_edits, truncated
+from qserver.postgres.statements.times import day_of, days_of
 from qserver.postgres.wire.faults import BUDGET, PostgresError, fault_of
 from qserver.postgres.wire.texts import Piece, Text, pieces
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal, quoted

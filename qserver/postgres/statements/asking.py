@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from qserver.postgres.answering import Answerer, Call, Told
-from qserver.postgres.ends import with_ends
-from qserver.postgres.places import types_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.session import Session
-from qserver.postgres.spans import spanned
-from qserver.postgres.turns import Turns, Use
+from qserver.postgres.statements.answering import Answerer, Call, Told
+from qserver.postgres.statements.ends import with_ends
+from qserver.postgres.statements.places import types_of
+from qserver.postgres.statements.spans import spanned
+from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.messages import GoneError
 from qserver.postgres.wire.texts import Text
