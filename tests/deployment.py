@@ -28,6 +28,7 @@ from qserver.storage.store import Store
 from worker.journal.witness import WitnessSettings
 from worker.main_loop import AttachedData
 from worker.owner.attach import MAX_PHI, AttachRequest, attach
+from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 from worker.spending.spend import Spender, Trusted
 
@@ -118,6 +119,17 @@ class Deployment:
         store = SpendingStore.open(settings)
         store.queue.beat(["town"], worker="test", ttl_ms=600_000)
         return cls(settings, registry, meta, data)
+
+    def rotated(self, request: RotateRequest) -> DatasetMeta:
+        """A dataset with other data; nobody waits for workers."""
+        return rotate(
+            request,
+            settings=self.settings,
+            registry=self.registry,
+            progress=lambda _text: None,
+            log=LOG,
+            pause=lambda _s: None,
+        )
 
     def change_seal(self) -> None:
         """Change the first code of the sealed data, as a failing disk might."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from qserver.errors import (
     NotFoundError,
     NoWorkerError,
     StoreCorruptError,
-    StoreError,
     StoreUnavailableError,
     StoreUnsupportedError,
 )
@@ -43,11 +43,11 @@ from qserver.storage.histories import FrozenSnapshots, ModelStore, check_charges
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, all_rounds, job_id, population_of_job
 from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import (
+    ForbiddenError,
     Scripts,
     StoreClient,
     check_server,
     connect,
-    is_forbidden,
 )
 from qserver.storage.server.durability import check_durable
 from qserver.storage.standings import N_REPLIES, Stamp, Standings
@@ -440,11 +440,8 @@ def check_schema(client: StoreClient) -> None:
         StoreUnsupportedError: it was written by another version.
     """
     if not _has_schema(client):
-        try:
+        with contextlib.suppress(ForbiddenError):
             client.set(SCHEMA, str(SCHEMA_VERSION), nx=True)
-        except StoreError as exc:
-            if not is_forbidden(exc):
-                raise
         _has_schema(client)
 
 

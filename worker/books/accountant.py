@@ -28,10 +28,12 @@ from worker.books.lines import BookFaultError, JournalLines, Line, UnknownFactsE
 from worker.books.losses import Known, Losses, sample_loss
 
 _MOST_WORK = 3_000_000
-# Lines that change nobody's loss.
-_HARMLESS = frozenset({"opened", "history-chained", "sealed", "retired"})
-_HARMLESS |= {"measure-set", "claims-set", "expected-set"}
 """Pairs of snapshots that a search may look at: some tenths of a second."""
+
+_HARMLESS = frozenset(
+    ["opened", "history-chained", "measure-set", "expected-set", "claims-set", "sealed", "retired"]
+)
+"""Lines that change nobody's loss."""
 
 
 def heaviest(shares: Mapping[str, int], pairs: Collection[tuple[str, str]]) -> int:

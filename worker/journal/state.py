@@ -152,9 +152,7 @@ class JournalState:
                 self._apply_periods(record)
             case Restored() | Adopted():
                 self._apply_origin(record)
-            case Group():
-                pass  # its records are applied one by one
-            case _:
+            case _ if isinstance(record, LaterWord):
                 self._apply_word(record)
 
     def _apply_origin(self, record: Restored | Adopted) -> None:

@@ -16,7 +16,7 @@ import redis
 from qserver.errors import StoreError, StoreUnavailableError
 from qserver.storage.encoding.sealed import checked, checked_fields, with_seals
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, TOKENS, Keys
-from qserver.storage.server.connection import StoreClient, is_forbidden
+from qserver.storage.server.connection import ForbiddenError, StoreClient
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ def _may(client: StoreClient, command: tuple[str, ...]) -> bool:
         client.execute_command(*command)
     except StoreUnavailableError:
         raise
-    except redis.ResponseError:
+    except ForbiddenError:
+        return False
+    except (redis.ResponseError, StoreError):
         # The command was allowed, and its arguments were wrong.
         return True
-    except StoreError as exc:
-        return not is_forbidden(exc)
     return True

@@ -302,12 +302,8 @@ def translated_errors(where: str) -> Iterator[None]:
         raise ours from exc
 
 
-_FORBIDDEN = "does not let this user do that"
-
-
-def is_forbidden(error: StoreError) -> bool:
-    """Whether the store's own user may not do what was asked."""
-    return _FORBIDDEN in str(error)
+class ForbiddenError(StoreError):
+    """The store's own user may not do what was asked."""
 
 
 def _translate(error: redis.RedisError, where: str) -> StoreError | None:
@@ -327,7 +323,7 @@ def _translate(error: redis.RedisError, where: str) -> StoreError | None:
     if isinstance(error, redis.exceptions.ReadOnlyError):
         return StoreNotDurableError(f"Redis at {where} is a replica. Connect to the primary.")
     if isinstance(error, redis.exceptions.NoPermissionError):
-        return StoreError(f"Redis at {where} {_FORBIDDEN}: {text}.")
+        return ForbiddenError(f"Redis at {where} does not let this user do that: {text}.")
     return _translate_reply(text, where) if isinstance(error, redis.ResponseError) else None
 
 

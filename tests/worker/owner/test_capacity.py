@@ -14,12 +14,12 @@ from qserver.query.partition import product_partition
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import PlannedTable
 from qserver.storage.store import Store
-from tests.deployment import LOG, PEOPLE, ROWS, Deployment, write_people
+from tests.deployment import PEOPLE, ROWS, Deployment, write_people
 from worker.constants import WORKER
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.checks import capacity as module
 from worker.owner.checks.capacity import slot_finding
-from worker.owner.rotate import RotateRequest, rotate
+from worker.owner.rotate import RotateRequest
 from worker.spending.slot import reads_of, slot_of_group, slots_of
 
 pytestmark = [
@@ -135,13 +135,7 @@ def test_without_a_capacity_more_records_than_intervals_allow_for_are_refused(
 
 def turn(town: Deployment, rows: list[tuple[int, str]]) -> None:
     request = RotateRequest("sized", write_people(town.settings.state_dir / "next.csv", rows))
-    rotate(
-        request,
-        settings=town.settings,
-        registry=town.registry,
-        progress=lambda _text: None,
-        log=LOG,
-    )
+    town.rotated(request)
 
 
 def test_a_rotation_keeps_the_capacity_and_refuses_more_records(town: Deployment) -> None:

@@ -24,7 +24,7 @@ from worker.owner.attach import AttachRequest, attach
 from worker.owner.attached_line import demand_of
 from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
-from worker.owner.rotate import RotateRequest, rotate
+from worker.owner.rotate import RotateRequest
 
 pytestmark = [
     pytest.mark.promise(
@@ -48,14 +48,7 @@ def turn(town: Deployment, *, without_demand: bool = False) -> DatasetMeta:
     request = RotateRequest(
         "people", town.data, same_data_other_people=True, without_demand=without_demand
     )
-    return rotate(
-        request,
-        settings=town.settings,
-        registry=town.registry,
-        progress=lambda _text: None,
-        log=LOG,
-        pause=lambda _s: None,
-    )
+    return town.rotated(request)
 
 
 def week(town: Deployment) -> int:

@@ -26,7 +26,7 @@ from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import set_measure
 from worker.owner.checks.audit import examine
 from worker.owner.restore import restore
-from worker.owner.rotate import RotateRequest, rotate
+from worker.owner.rotate import RotateRequest
 
 pytestmark = [
     pytest.mark.promise(
@@ -124,14 +124,7 @@ def test_questions_that_wait_are_measured_as_they_were_quoted(town: Deployment) 
 def test_a_new_file_keeps_the_choice(town: Deployment) -> None:
     choose(town, "only_this")
     request = RotateRequest("people", town.data, same_data_other_people=True)
-    rotate(
-        request,
-        settings=town.settings,
-        registry=town.registry,
-        progress=lambda _text: None,
-        log=LOG,
-        pause=lambda _s: None,
-    )
+    town.rotated(request)
     assert default_of(town) == "only_this"
     choose(town, "auto")
     assert default_of(town) == "auto"

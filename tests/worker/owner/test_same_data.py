@@ -19,7 +19,7 @@ from worker.cli import main
 from worker.journal.records import Attached
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import detach
-from worker.owner.rotate import RotateRequest, rotate
+from worker.owner.rotate import RotateRequest
 from worker.private.content import Content
 
 pytestmark = [
@@ -142,13 +142,7 @@ def test_a_dataset_that_was_detached_is_remembered(town: Deployment) -> None:
 
 def rotate_elsewhere(town: Deployment, *, other_people: bool) -> None:
     request = RotateRequest("data-elsewhere", shuffled(town), same_data_other_people=other_people)
-    rotate(
-        request,
-        settings=town.settings,
-        registry=town.registry,
-        progress=lambda _text: None,
-        log=LOG,
-    )
+    town.rotated(request)
 
 
 def test_a_rotation_is_asked_too(town: Deployment) -> None:
@@ -163,13 +157,7 @@ def test_a_rotation_is_asked_too(town: Deployment) -> None:
 
 def test_a_rotation_may_bring_back_the_populations_own_data(town: Deployment) -> None:
     request = RotateRequest("people", shuffled(town))
-    rotate(
-        request,
-        settings=town.settings,
-        registry=town.registry,
-        progress=lambda _text: None,
-        log=LOG,
-    )
+    town.rotated(request)
 
 
 class TestAttachedByAnEarlierVersion:
