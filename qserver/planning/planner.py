@@ -191,7 +191,7 @@ def _unmet(
     plan = _plan(way.candidate.kind, way.priced, estimate, way.candidate.weights)
     choice = Decision()
     direct = PurchaseOffer(way.priced, way.candidate.weights)
-    by_rows = partial(_by_rows, ways, rule, effort=effort)
+    by_rows = partial(_by_rows, ways, rule, direct, effort=effort)
     if earlier is not None:
         before = partial(
             earlier.offer,
@@ -220,10 +220,23 @@ def _unmet(
 
 
 def _by_rows(
-    ways: RowCandidates, rule: RentOrBuy | None, half_width: float, *, effort: Effort
+    ways: RowCandidates,
+    rule: RentOrBuy | None,
+    direct: PurchaseOffer,
+    half_width: float,
+    *,
+    effort: Effort,
 ) -> PurchaseOffer | None:
-    """The cheapest way by rows alone at another half-width; None if nothing is needed for it."""
+    """The cheapest way by rows alone at a half-width; None if nothing is needed for it.
+
+    Args:
+        direct: that at the half-width that is asked. It counts as if it were searched for again, so
+            that no length leaves more work to others.
+    """
     holdings, asked = ways.holdings, ways.question
+    if half_width == asked.roomy_half_width:
+        _count_rows(ways.estimate, effort)
+        return direct
     length = asked.requirement.length * half_width / asked.roomy_half_width
     if not MIN_LENGTH <= length <= MAX_LENGTH:
         return None
@@ -248,8 +261,7 @@ def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _
     It is never ended early, but its work is counted.
     """
     holdings, estimate = ways.holdings, ways.estimate
-    n_rows = 0 if estimate is None else len(estimate.weights)
-    effort.add(2.0 * PLANNER.evaluation_work + PLANNER.row_of_history_work * n_rows)
+    _count_rows(estimate, effort)
     best = sound("own row", lambda: _best(holdings, None, ways.own_rows()), holdings.on_fault)
     is_free = best is not None and best.priced.price_nano == 0
     most = PLANNER.most_priced_rows if is_free else None
@@ -260,6 +272,11 @@ def _direct(ways: RowCandidates, rule: RentOrBuy | None, *, effort: Effort) -> _
             raise CapacityError(TOO_SHORT)
         best = _Direct(fresh, holdings.priced(fresh.purchase))
     return sound("periods", partial(_by_periods, ways, rule, best), holdings.on_fault) or best
+
+
+def _count_rows(estimate: RowEstimate | None, effort: Effort) -> None:
+    n_rows = 0 if estimate is None else len(estimate.weights)
+    effort.add(2.0 * PLANNER.evaluation_work + PLANNER.row_of_history_work * n_rows)
 
 
 def _best_by_history(

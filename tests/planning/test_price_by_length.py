@@ -9,6 +9,7 @@ import pytest
 
 from qserver.planning.blocks.needed_part import least_whole
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
+from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.query.linear import linear_query
 from qserver.query.primitive import Primitive, primitive
@@ -51,6 +52,23 @@ def test_the_price_never_rises_with_the_length(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("limit", [60_000.0, 100_000.0, PLANNER.question_work])
+def test_no_length_ends_the_search_for_another_one(limit: float) -> None:
+    """Of this stream the work is near its limit; what a length alone takes must not count there."""
+    generator = random.Random(9506)
+    sizes = generator.choice(DOMAINS)
+    snapshot = Snapshot(sizes, rule=RentOrBuy(generator.choice((0.4, 0.6))))
+    for n in range(12):
+        query = random_range(generator, sizes)
+        if n == 11:
+            plans = [
+                snapshot.plan(query, Requirement(50.0 * f, 0.95), Effort(limit)) for f in FACTORS
+            ]
+        snapshot.ask(query, Requirement(50.0 * 2.0 ** generator.choice((0, 0, 0, 1, -1, 2)), 0.95))
+    assert all(longer.price_nano <= shorter.price_nano for shorter, longer in pairwise(plans))
+
+
+@pytest.mark.slow
 def test_a_question_that_history_answers_changes_no_price() -> None:
     generator = random.Random(9410)
     asked, snapshot = Snapshot((24,)), Snapshot((24,))
@@ -76,8 +94,6 @@ def test_the_least_whole_number_does_not_depend_on_the_guess(floor: float) -> No
     for guess in (1, 2, 137, 138, 139, 400, 5000):
         assert least_whole(ratio, low=0, high=guess, most=10_000) == least
     assert least_whole(ratio, low=0, high=10, most=100) is None
-    spent = Effort(limit=1.0, done=2.0)
-    assert least_whole(ratio, low=0, high=10, most=10_000, effort=spent) is None
 
 
 def test_a_class_whose_questions_no_table_answers_has_no_base() -> None:

@@ -87,7 +87,7 @@ class EarlierDemand:
 
         Args:
             direct: the cheapest way by rows alone.
-            by_rows: the same at another half-width of the row.
+            by_rows: the same at any half-width of the row.
         """
         if question.measure == "only_this" or direct.price_nano == 0:
             return None
@@ -104,8 +104,7 @@ class EarlierDemand:
     ) -> PurchaseOffer | None:
         """The part of the base of a class for the asked length, if it is due."""
         then = need.at(self._tightest[octave].half_width_at(need.want.confidence))
-        is_asked = then.want.half_width == need.want.half_width
-        row = direct if is_asked else by_rows(then.want.half_width)
+        row = by_rows(then.want.half_width)
         base = None if row is None else self._base(need.holdings, octave)
         if row is None or base is None or not serves(need.holdings, base, [then.want]):
             return None

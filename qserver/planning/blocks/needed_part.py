@@ -43,7 +43,6 @@ def least_whole(
     low: int,
     high: int,
     most: int,
-    effort: Effort | None = None,
 ) -> int | None:
     """The least whole number above `low` at which a falling function is at most 1, or None.
 
@@ -55,14 +54,12 @@ def least_whole(
         low: a number at which it is taken to be above 1.
         high: a first guess.
         most: the largest number that is tried.
-        effort: once it is spent, the search ends without a result.
     """
-    effort = effort or Effort()
     below, above = inf, ratio(high)
     while above > 1.0:
         low, below = high, above
         high = high + max(1, ceil(high * min(1.0, (1.0 + PLANNER.near) * above - 1.0)))
-        if high > most or effort.is_spent:
+        if high > most:
             return None
         above = ratio(high)
     n = 0
@@ -73,8 +70,6 @@ def least_whole(
             high, above = middle, found
             continue
         low, below = middle, found
-        if effort.is_spent:
-            return None
     return high
 
 
@@ -188,7 +183,7 @@ class Need:
         answered: the same on the lattice used for answering.
         query: the row.
         want: its requirement.
-        effort: counts the work. Once it is spent, searches end.
+        effort: counts the work. It ends no search: its end would depend on the length.
         roundings: ways to write the query as a coarser one and a rest, found when first needed.
     """
 
@@ -387,7 +382,7 @@ class _Useful:
             return half_width(self.raises(part)) / self.want.half_width
 
         most = int(PLANNER.largest * PLANNER.parts)
-        return least_whole(ratio, low=low, high=high, most=most, effort=effort)
+        return least_whole(ratio, low=low, high=high, most=most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -449,7 +444,7 @@ class _Rest:
                 effort.add(PLANNER.evaluation_work)
                 return half_width(n * unit) if n else inf
 
-            return least_whole(ratio, low=low, high=high, most=most, effort=effort)
+            return least_whole(ratio, low=low, high=high, most=most)
 
         n = least(planned, low=0, high=-(-first // unit))
         if n is not None and self.need.answered is not self.need.holdings:

@@ -43,7 +43,7 @@ next ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 
@@ -141,7 +141,7 @@ class RentOrBuy:
         of what the tables leave of the query. The demand is then not needed, and not followed.
 
         Args:
-            by_rows: the cheapest way by rows alone at another half-width of the row.
+            by_rows: the cheapest way by rows alone at any half-width of the row.
             allowed_nano: most that may be spent in all.
             effort: counts the work. Once it is spent, the best offer found so far is taken.
         """
@@ -204,17 +204,21 @@ class _Choice:
 
     def _blocks(self) -> tuple[list[PurchaseOffer], list[PurchaseOffer]]:
         """Blocks that are due, and others, for each class of precision, the tightest first."""
-        due, others = list[PurchaseOffer](), list[PurchaseOffer]()
-        for reference in self._references():
-            row = self._row(reference.need)
-            if row is None or row.price_nano == 0:
-                continue
-            for blocks in reference.blocks(row.priced):
-                offer = self._now(reference, blocks)
-                (due if blocks.is_due else others).append(offer)
-                if blocks.is_due:
-                    break
-        return due, others
+        # All is found before anything is priced for the length that is asked: that work must not
+        # end this search, or a longer length would find less and cost more.
+        found = [(r, blocks) for r in self._references() for blocks in self._wasted(r)]
+        due = [self._now(r, blocks) for r, blocks in found if blocks.is_due]
+        return due, [self._now(r, blocks) for r, blocks in found if not blocks.is_due]
+
+    def _wasted(self, reference: ReferenceQuestion) -> Iterator[NeededBlocks]:
+        """The blocks that a row would waste, down to those that are due."""
+        row = self._row(reference.need)
+        if row is None or row.price_nano == 0:
+            return
+        for blocks in reference.blocks(row.priced):
+            yield blocks
+            if blocks.is_due:
+                return
 
     def _references(self) -> list[ReferenceQuestion]:
         """The question at the reference precision of each class whose base has settled.
@@ -240,9 +244,7 @@ class _Choice:
 
     def _row(self, need: Need) -> PurchaseOffer | None:
         """The cheapest way by rows alone at this precision, if one is needed."""
-        half_width = need.want.half_width
-        is_asked = half_width == self._need.want.half_width
-        row = self._direct if is_asked else self._by_rows(half_width)
+        row = self._by_rows(need.want.half_width)
         return None if row is None else cheaper(row, need.row({}))
 
     def _now(self, reference: ReferenceQuestion, blocks: NeededBlocks) -> PurchaseOffer:
