@@ -43,10 +43,10 @@ from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import ClaimStatus
 from qserver.records.unit import UnitStatus
-from qserver.service.cells.kept import ReadStatements, StatementKey
-from qserver.service.last_used import LastUsed
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.statements import ReadStatements, StatementKey
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
-from qserver.service.quoted.notes import StatementNote
+from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Idempotency, Price
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.standings import Budget, Stamp

@@ -11,7 +11,7 @@ from qserver.errors import BudgetExhaustedError
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.records.answer import JobStatus
-from qserver.service.quoted.notes import StatementNote, digest_of
+from qserver.service.quote_notes import StatementNote, digest_of
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 from tests.deployment import Deployment

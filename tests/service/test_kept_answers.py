@@ -21,9 +21,9 @@ from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.service import ask
-from qserver.service.cells.kept_answers import KeptAnswers
+from qserver.service.cache import smooth as numbers
+from qserver.service.cache.answers import KeptAnswers
 from qserver.service.service import Service
-from qserver.service.smooth import numbers
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 from qserver.storage.store import Store

@@ -16,7 +16,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.history import HistoryTable
-from qserver.service.quoted.notes import StatementNote
+from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog

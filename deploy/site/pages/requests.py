@@ -18,7 +18,8 @@ from qserver.portal import guard
 from qserver.query import domain, linear, partition, question
 from qserver.query.sql import parser, tokens
 from qserver.query.sql.plain import MAX_CHARACTERS
-from qserver.service import history, ledger, models, statement_steps
+from qserver.service import history, ledger, models
+from qserver.service.steps.statement import MOST_STEPS
 
 _DATASET = "/v1/datasets/{dataset}"
 _MODEL = f"{_DATASET}/models/{{model}}"
@@ -102,7 +103,7 @@ def _of_questions() -> Iterator[Bounds]:
         f"most {explain.CURVE_WORK:,.0f}"
     )
     yield Bounds((f"POST {_DATASET}/workload/explain",), many, units, "one plan")
-    ratio = f"as of a workload; {statement_steps.MOST_STEPS} steps for a ratio, which waits apart"
+    ratio = f"as of a workload; {MOST_STEPS} steps for a ratio, which waits apart"
     numbers = f"{parser.MAX_CELLS:,} numbers"
     yield Bounds((f"POST {_DATASET}/sql",), "a body; a statement", ratio, numbers)
 

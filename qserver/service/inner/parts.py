@@ -20,7 +20,7 @@ from qserver.query.sql.tables.unconfirmed import (
     unconfirmed,
     with_default,
 )
-from qserver.service.cells.kept import StatementKey
+from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Price, Service
 from qserver.service.unmeasured.asks import AsksStatements
 from qserver.service.unmeasured.first import not_spending

@@ -15,8 +15,8 @@ from qserver.answering.replica import Replica
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, AnyAnswer, WorkloadAnswer
-from qserver.service.cells.kept import MOST_KEPT
-from qserver.service.last_used import LastUsed
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.statements import MOST_KEPT
 
 _MOST_ANSWERS: Final = 4_096
 

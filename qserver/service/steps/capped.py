@@ -10,9 +10,9 @@ from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.statement import Statement
 from qserver.records.charge import NANO
 from qserver.service.cells.answer_cells import step_of, without_smooth, workload_of
-from qserver.service.quoted.notes import StatementNote, digest_of
+from qserver.service.quote_notes import StatementNote, digest_of
 from qserver.service.service import Price, Service
-from qserver.service.statement_steps import MOST_STEPS, StatementSteps
+from qserver.service.steps.statement import MOST_STEPS, StatementSteps
 
 _ADVICE = (
     "Or add AT MOST and a number of epsilon: the statement is answered in steps, mostly costs far "

@@ -19,9 +19,9 @@ from typing import Final
 
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus, WorkloadAnswer
-from qserver.service.cells.kept import MOST_KEPT, StatementKey
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.statements import MOST_KEPT, StatementKey
 from qserver.service.datasets import OpenDatasets
-from qserver.service.last_used import LastUsed
 from qserver.storage.encoding.requests import Request
 from qserver.storage.store import LookJob, Store
 

@@ -11,9 +11,9 @@ from qserver.answering.smooth import KnownParts, KnownRow, SmoothKnown, SmoothOf
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.query.primitive import Primitive
-from qserver.service.cells.computed import Computed
+from qserver.service.cache.by_version import Computed
+from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
-from qserver.service.last_used import LastUsed
 
 _At = tuple[str, int, int]
 """Snapshot, the version that their sums were read at, and which numbers are drawn together: their

@@ -15,7 +15,7 @@ from qserver.query.sql.clauses import UNSAID, Exactness
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
-from qserver.service.last_used import LastUsed
+from qserver.service.cache.last_used import LastUsed
 from qserver.service.statement_answers import AnyStatement, StatementAnswer
 from qserver.storage.standings import Stamp
 

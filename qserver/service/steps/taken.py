@@ -9,7 +9,7 @@ from qserver.query.question import Workload
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, dearest
 from qserver.service.ask import Idempotency
 from qserver.service.service import Service
-from qserver.service.statement_steps import MOST_STEPS
+from qserver.service.steps.statement import MOST_STEPS
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.combined.exactness import OfSeveral, Place, order_at_once
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
-from qserver.service.cells.search_steps import ROOM
-from qserver.service.order.steps import OrderSteps
 from qserver.service.service import Service
-from qserver.service.smooth.steps import SmoothSteps
+from qserver.service.steps.order import OrderSteps
+from qserver.service.steps.search import ROOM
+from qserver.service.steps.smooth import SmoothSteps
 
 MOST_STEPS = 16
 """After so many the questions that are asked at most are asked."""

@@ -16,8 +16,8 @@ from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.clauses import least_base
 from qserver.query.sql.combined.exactness import OfSeveral, Place, order_asked
 from qserver.query.sql.statement import Statement
-from qserver.service.cells.search_steps import ROOM, SearchSteps
-from qserver.service.order.numbers import Counts
+from qserver.service.cache.order import Counts
+from qserver.service.steps.search import ROOM, SearchSteps
 
 if TYPE_CHECKING:
     from qserver.service.service import Service

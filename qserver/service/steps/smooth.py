@@ -21,7 +21,7 @@ from qserver.query.sql.clauses import least_base
 from qserver.query.sql.combined.exactness import OfSeveral, Place
 from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.statement import Statement
-from qserver.service.cells.search_steps import ROOM, SearchSteps
+from qserver.service.steps.search import ROOM, SearchSteps
 
 if TYPE_CHECKING:
     from qserver.service.service import Service

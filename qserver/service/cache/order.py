@@ -23,9 +23,9 @@ from qserver.answering.told import Grounds, Told
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import Table, next_table, raised
-from qserver.service.cells.computed import MOST_KNOWN
+from qserver.service.cache.by_version import MOST_KNOWN
+from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
-from qserver.service.last_used import LastUsed
 
 _Laws = Laws | GroupsLaws
 _Key = tuple[str, TermAsked]
