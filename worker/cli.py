@@ -92,7 +92,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.checks.population import parse_limit
         from worker.owner.claims import load_claims
-        from worker.private.spark.place import place_of
+        from worker.private.spark_place import place_of
 
     registry = _registry(settings)
     domain = _domain(arguments, registry)

@@ -14,13 +14,13 @@ from qserver.inference.posterior.posterior import CredibleInterval, Stated
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.asking.reading import Reading
-from qserver.query.calendar.sealed import periods_of
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.calendar import PeriodRetiredError
 from qserver.query.linear import total_query
 from qserver.query.looking import Selection
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import MIN_DELTA
+from qserver.query.sealed import periods_of
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claim import ClaimGuardError
 from qserver.records.plan import Planned, PlannedRow

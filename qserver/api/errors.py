@@ -26,7 +26,7 @@ from qserver.errors import (
     RateLimitedError,
     SqlError,
 )
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.calendar import PeriodRetiredError
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import error_from_problem

@@ -18,8 +18,8 @@ from qserver.errors import QueryError
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
 from qserver.ledger.maximum import RowPayment
 from qserver.ledger.neighbours import table_rise_nano
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 
 

@@ -28,7 +28,7 @@ from qserver.errors import (
     SqlError,
 )
 from qserver.portal.question import FormQuestion, form_attributes
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.calendar import PeriodRetiredError
 from qserver.query.domain import Domain
 from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError

@@ -27,7 +27,7 @@ from qserver.postgres.wire.values import (
     encoder,
     formats_of,
 )
-from qserver.query.calendar.sealed import first_and_last
+from qserver.query.sealed import first_and_last
 from qserver.query.sql.combined.quantile import DAYS_SAID, is_day
 from qserver.query.sql.combined.values import EPOCH
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up

@@ -13,12 +13,12 @@ from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
 from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.calendar.sealed import as_of
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Measure, Requirement
+from qserver.query.sealed import as_of
 from qserver.query.sql.parser import query_of
 from qserver.records.account import HERE, Caller
 from qserver.records.answer import (

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import duckdb
 
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
-from qserver.query.partition import product_partition
+from qserver.query.grid import product_partition
 from tests.worker.codes import codes_of
 from worker.private.seal import open_seal
 from worker.private.snapshot import Snapshot, read_snapshot

@@ -13,8 +13,8 @@ from qserver.ledger.loss import cell_shapes
 from qserver.ledger.loss_tables import SumTable, zero_table
 from qserver.ledger.proof import greatest_within
 from qserver.planning.planner import Plan, proven
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
 from qserver.records.charge import NANO, Charge, Relation, TableCharge

@@ -9,7 +9,7 @@ from qserver.postgres.statements.times import days_of
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import BY_NAME
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 
 COLUMNS = {

@@ -17,7 +17,7 @@ from typing import Any
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from tests.deployment import Deployment
 from tests.growing import week

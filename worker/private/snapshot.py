@@ -27,7 +27,7 @@ from worker.private.seal import (
     half_of_memory,
     seal_rows,
 )
-from worker.private.spark.place import SparkCodes
+from worker.private.spark_place import SparkCodes
 from worker.private.tables import Tables, table_from_columns
 from worker.private.truncation import Kept, PersonRule, kept_by_period, kept_records
 from worker.sources.address import Address

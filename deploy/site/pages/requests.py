@@ -15,7 +15,7 @@ from qserver.api.routes.datasets import MAX_LIMIT
 from qserver.config import Settings
 from qserver.planning.constants import PLANNER
 from qserver.portal import guard
-from qserver.query import domain, linear, partition, question
+from qserver.query import domain, grid, linear, question
 from qserver.query.sql import parser, tokens
 from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.service import history, ledger, models
@@ -75,7 +75,7 @@ def _of_the_server() -> Iterator[Bounds]:
     yield Bounds((f"GET {_DATASET}",), line, "the schema", values)
     items = f"{MAX_LIMIT:,} items, {history.MAX_PAGE_RUNS:,} runs"
     yield Bounds((f"GET {_DATASET}/history",), line, "one page", items)
-    item = f"{partition.MAX_TABLE_CELLS:,} values, or {runs}"
+    item = f"{grid.MAX_TABLE_CELLS:,} values, or {runs}"
     yield Bounds((f"GET {_DATASET}/history/{{measurement}}",), line, "one item", item)
     entries = f"{MAX_LIMIT:,} entries, {ledger.MAX_PAGE_CHARACTERS:,} characters"
     yield Bounds(("GET /v1/audit", f"GET {_DATASET}/audit"), line, "one page", entries)

@@ -20,8 +20,8 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.vectors import IntArray
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.normal import LAPLACE_VARIANCE
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery, Term
-from qserver.query.partition import ProductPartition
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement
 

@@ -40,9 +40,8 @@ from qserver.inference.corners.vectors import IntArray
 from qserver.inference.given.finest import Beside, LargeTable
 from qserver.inference.reach import Reach
 from qserver.inference.tables.measured import asked_periods
-from qserver.query.grid import AxisClasses, class_grid
+from qserver.query.grid import AxisClasses, ProductPartition, class_grid, product_partition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 

@@ -42,7 +42,7 @@ from qserver.inference.tables.measured import (
     MeasuredTable,
     lattice_of,
 )
-from qserver.query.partition import ProductPartition
+from qserver.query.grid import ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement

@@ -11,10 +11,10 @@ from typing import Final
 from sqlglot import ParseError, TokenType, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.calendar.sealed import as_of, clipped
-from qserver.query.calendar.units import PeriodNotSealedError
+from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
+from qserver.query.sealed import as_of, clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, read_clauses
 from qserver.query.sql.clauses import chosen as as_chosen

@@ -17,8 +17,8 @@ from qserver.inference.posterior.as_they_are import AsTheyAre
 from qserver.inference.posterior.by_rows import Wanted
 from qserver.inference.posterior.cells_as_rows import NearPeriods
 from qserver.inference.posterior.posterior import Posterior
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query, total_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.dataset import MOST_RECORDS

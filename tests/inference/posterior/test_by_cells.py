@@ -14,8 +14,8 @@ from qserver.inference.posterior.by_rows import CellsAndRows
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, finest_and_others
 from qserver.inference.posterior.posterior import Stated
 from qserver.inference.reach import Reach
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, interval
 from qserver.records.history import AnyMeasurement, TableMeasurement

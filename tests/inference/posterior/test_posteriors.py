@@ -13,8 +13,8 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import law_given
 from qserver.inference.posterior.posterior import GivenPosterior, Stated
 from qserver.inference.rows.play import Play
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.storage.encoding.cursor import Cursor

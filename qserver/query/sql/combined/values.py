@@ -8,8 +8,8 @@ from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 
-from qserver.query.calendar.sealed import first_and_last
 from qserver.query.domain import Attribute
+from qserver.query.sealed import first_and_last
 from qserver.query.sql.regions import ProductTerm
 from qserver.query.weights import ScaledWeights, from_runs
 

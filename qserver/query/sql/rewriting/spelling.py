@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from qserver.query.calendar.units import UNITS
+from qserver.query.calendar import UNITS
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.rewriting.days import day_written, group_by_texts

@@ -12,9 +12,9 @@ from typing import Literal
 from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, InputError
-from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
+from qserver.query.sealed import clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.combined.function import Binning, Combined

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from sqlglot import exp
 
-from qserver.query.calendar.units import Unit, number_of, text_of
+from qserver.query.calendar import Unit, number_of, text_of
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.logic import Truth

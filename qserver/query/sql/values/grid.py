@@ -18,7 +18,7 @@ from typing import Literal
 from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, SqlError
-from qserver.query.calendar.units import UNITS, Unit, first_day
+from qserver.query.calendar import UNITS, Unit, first_day
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, quoted
 from qserver.query.sql.engine.run import Table, run

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.sql.combined.exactness import combined_cells, order_asked

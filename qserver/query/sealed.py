@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 
 from qserver.errors import InputError, QueryError
-from qserver.query.calendar.units import (
+from qserver.query.calendar import (
     EXAMPLES,
     PeriodNotSealedError,
     Periods,
