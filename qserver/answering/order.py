@@ -41,9 +41,9 @@ from qserver.inference.posterior.posterior import Posterior
 from qserver.query.asking.levels import Levels
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.sql.combined.function import KnownPart, Order
-from qserver.query.sql.combined.group_count import LAST_LOOK, Passing
-from qserver.query.sql.combined.thresholds import QuantileOf
+from qserver.query.sql.functions.function import KnownPart, Order
+from qserver.query.sql.functions.group_count import LAST_LOOK, Passing
+from qserver.query.sql.functions.thresholds import QuantileOf
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 

@@ -27,9 +27,9 @@ from qserver.query.sql.cells import (
     is_public,
 )
 from qserver.query.sql.clauses import Exactness
+from qserver.query.sql.shape import PLAIN
 from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.shaping.rounding import Rounding
-from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Bounds, Cell, Row, Statement, Sum
 from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.records.answer import (

@@ -19,7 +19,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.query.labels import Level
 from qserver.query.linear import query_from_document
 from qserver.query.sealed import sealed_domain
-from qserver.query.sql.combined.function import Binning
+from qserver.query.sql.functions.function import Binning
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Ratio
 from qserver.query.structured import parse_query

@@ -17,8 +17,8 @@ from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.clauses import Exactness
 from qserver.query.sql.combined.exactness import are_counts
-from qserver.query.sql.combined.function import Binning
 from qserver.query.sql.combined.smooth import function_cells
+from qserver.query.sql.functions.function import Binning
 from qserver.query.sql.statement import Course, Statement, Sum
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer

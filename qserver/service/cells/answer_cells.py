@@ -15,7 +15,7 @@ from qserver.query.sql.cells import (
     consistent_value,
     has_steps,
 )
-from qserver.query.sql.combined.function import FunctionOfSums
+from qserver.query.sql.functions.function import FunctionOfSums
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import Answer, Offer, dearest
 from qserver.records.statement import joined

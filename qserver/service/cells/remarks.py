@@ -9,7 +9,7 @@ from dataclasses import replace
 from qserver.answering.longer import longer, remark_on
 from qserver.answering.workload import KnownNumber
 from qserver.query.sql.cells import StatementQuestions
-from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.functions.function import Combined
 from qserver.query.sql.statement import Ratio
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer

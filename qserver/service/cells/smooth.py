@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.query.sql.cells import CellQuestions, CellValue, StatementQuestions
 from qserver.query.sql.clauses import least_base
-from qserver.query.sql.combined.function import FunctionOfSums, KnownPart, Smooth
+from qserver.query.sql.functions.function import FunctionOfSums, KnownPart, Smooth
 from qserver.query.sql.tables.intervals import CellInterval, PublicBounds
 from qserver.service.statement_answers import AnsweredCell, CellReading
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.combined.meaning import Item, Several
+from qserver.query.sql.functions.meaning import Item, Several
 from qserver.query.sql.logic import CONDITIONS, branches_of, is_branching
 
 _RECORDS, _GROUPS = "", "groups"

@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from qserver.query.asking.levels import RECORD, Levels
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.function import (
+from qserver.query.sql.functions.function import (
     STATED_COUNT,
     Combination,
     Combined,
@@ -26,7 +26,7 @@ from qserver.query.sql.combined.function import (
     Order,
     Smooth,
 )
-from qserver.query.sql.combined.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import QuantileOf
 
 DAYS_SAID = "MIN and MAX of days are numbers of days: 0 is 1970-01-01."
 MOST_THRESHOLDS = 128

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import QuantileOf
 
 STATED_COUNT = Fraction(100)
 """The half-width of a count that a statement without WITHIN is priced at."""

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import of_two
-from qserver.query.sql.shaping.items import check_parts
+from qserver.query.sql.select.items import check_parts
 from qserver.query.sql.text import SqlText
 
 MOST_ROWS = 10**9

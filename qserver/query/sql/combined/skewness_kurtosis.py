@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
+from qserver.query.sql.functions.function import Combination, KnownPart, Order, Smooth
 
 Kind = Literal["skewness", "kurtosis", "kurtosis_pop"]
 FloatArray = NDArray[np.float64]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
-from qserver.query.sql.combined.function import KnownPart
-from qserver.query.sql.combined.group_count import Passing
-from qserver.query.sql.shaping.shape import Every, Shape
+from qserver.query.sql.functions.function import KnownPart
+from qserver.query.sql.functions.group_count import Passing
+from qserver.query.sql.shape import Every, Shape
 
 MOST_OPEN = 6
 """Most groups in doubt: each doubles the sets."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.function import (
+from qserver.query.sql.functions.function import (
     Combination,
     FunctionOfSums,
     KnownPart,
     Order,
     Smooth,
 )
-from qserver.query.sql.combined.group_count import Passing
-from qserver.query.sql.combined.quantile import ByThresholds, Quantile
+from qserver.query.sql.functions.group_count import Passing
+from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from qserver.errors import CapacityError
 from qserver.query.sql.attributes import is_same
 from qserver.query.sql.clauses import UNSAID, Exactness
-from qserver.query.sql.rewriting.select_columns import written_of
+from qserver.query.sql.select.columns import written_of
 from qserver.query.sql.text import SqlText
 
 # Each part is compared with each item of SELECT.

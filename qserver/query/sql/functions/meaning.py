@@ -9,8 +9,8 @@ from typing import overload
 
 from qserver.errors import CapacityError
 from qserver.query.linear import MAX_TERMS
-from qserver.query.sql.combined.calculated import Moved, Total
-from qserver.query.sql.combined.function import FunctionOfSums
+from qserver.query.sql.functions.calculated import Moved, Total
+from qserver.query.sql.functions.function import FunctionOfSums
 from qserver.query.sql.regions import ProductTerm
 
 
