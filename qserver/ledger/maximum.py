@@ -39,7 +39,7 @@ from qserver.ledger.loss_tables import (
     zero_table,
 )
 from qserver.ledger.neighbours import Units, along, greatest_along
-from qserver.ledger.proof import ShiftedSum, greatest_within
+from qserver.ledger.proof import ShiftedSum, greatest, outside
 from qserver.query.linear import LinearQuery
 from qserver.records.state import State
 
@@ -256,25 +256,29 @@ class Maximum:
         twin.add(refunds[: LIMITS.most_priced])
         return twin.top
 
-    def within(
-        self, payments: Sequence[RowPayment], level: int, *, where: Mapping[int, Indices]
+    def searched_with(
+        self, payments: Sequence[RowPayment], *, enough: int, where: Mapping[int, Indices]
     ) -> int | None:
-        """A bound of at most `level` on the greatest sum with these payments added, in units.
+        """A bound of the greatest sum with these payments added, in units; mostly the sum itself.
 
-        If the bound of `top_with` is too loose, a slower search tries to find a lower one. Changes
-        nothing. None if no bound of at most `level` was found.
+        Where `top_with` is a bound, a slower search finds a lower one. Changes nothing.
 
         Args:
+            enough: a level below which nobody needs to know more.
             where: per axis the values of the cells that matter; an axis left out allows all.
+
+        Returns:
+            None if `top_with` is exact, or if the tables are too large for a search.
         """
-        twin = self.copy()
-        twin.add(payments)
-        if twin.top <= level:
-            return twin.top
-        if twin._dense is not None or twin._narrow:
-            return None
-        tables = [t.restricted_to(where) for t in twin._sum.tables]
-        return greatest_within(tables, level=level)
+        losses = self._losses(payments)
+        if self._dense is not None:
+            layout = self._dense.layout
+            for loss in losses:
+                layout = layout.joined_with(loss.layout)
+            if layout.n_entries <= LIMITS.most_dense:
+                return None
+        tables = [*self._tables, *(SumTable(loss.layout, loss.values) for loss in losses)]
+        return greatest([outside(table, where) for table in tables], enough=enough)
 
     def _top_with_rises(self, payments: Sequence[RowPayment]) -> int:
         losses = self._losses(payments)
