@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.joint.at_once import AskedAtOnce, HeldAtOnce, held_at_once
+from qserver.inference.estimate import CredibleInterval
+from qserver.inference.posterior.at_once import AskedAtOnce, HeldAtOnce, held_at_once
 from qserver.inference.posterior.choice import (
     Law,
     TableReading,
@@ -21,7 +22,7 @@ from qserver.inference.posterior.choice import (
     rule_that_holds,
     table_readings,
 )
-from qserver.inference.posterior.posterior import AnyPosterior, CredibleInterval
+from qserver.inference.posterior.given_posterior import AnyPosterior
 from qserver.query.looking import Ends, Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload

@@ -30,16 +30,11 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
+from qserver.inference.estimate import CredibleInterval, Posterior
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.law.evaluator import Tails, mass_between
 from qserver.inference.law.paper_methods import LatticeMasses, MonteCarlo, lattice_error
-from qserver.inference.posterior.posterior import (
-    AnyPosterior,
-    CredibleInterval,
-    GivenPosterior,
-    Posterior,
-    Stated,
-)
+from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior, Stated
 from qserver.query.asking.reading import LEAST_DRAWS, MOST_DRAWS, Prior, Reading
 from qserver.records.statement import Statement
 

@@ -12,13 +12,14 @@ import numpy as np
 
 from qserver.errors import EvaluationError
 from qserver.inference.arrays import FloatArray
+from qserver.inference.estimate import Posterior, weighted_sum
 from qserver.inference.given.finest import Beside, by_finest
 from qserver.inference.given.known_sums import KnownSums, ManySums, Reduced
 from qserver.inference.given.law_given import law_given, laws_given
 from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.alike import Alike
-from qserver.inference.posterior.posterior import GivenPosterior, Posterior, Stated, weighted_sum
+from qserver.inference.posterior.given_posterior import GivenPosterior, Stated
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.query.linear import LinearQuery

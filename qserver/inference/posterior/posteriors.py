@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 
+from qserver.inference.estimate import RowEstimate
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.alike import Shapes
@@ -32,7 +33,7 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.posterior import RowEstimate, Stated, ToState
+from qserver.inference.posterior.given_posterior import Stated, ToState
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay

@@ -19,10 +19,10 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from qserver.inference.arrays import FloatArray, Places
+from qserver.inference.estimate import Posterior
 from qserver.inference.given.chain import drawn_errors
 from qserver.inference.given.known_sums import KnownSums, Reduced
 from qserver.inference.posterior.by_rows import Together
-from qserver.inference.posterior.posterior import Posterior
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS

@@ -12,7 +12,7 @@ from qserver.inference.given.finest import Beside, by_finest
 from qserver.inference.given.law_given import law_given
 from qserver.inference.posterior.by_rows import CellsAndRows
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, finest_and_others
-from qserver.inference.posterior.posterior import Stated
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.inference.reach import Reach
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import product_partition

@@ -13,7 +13,7 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.known_sums import ManyRows, ManySums, NoisyRows
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.normal import ByBasis, BySums, GivenSums, Sites, WithFree
-from qserver.inference.posterior.posterior import Stated
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

@@ -11,7 +11,7 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import law_given
-from qserver.inference.posterior.posterior import GivenPosterior, Stated
+from qserver.inference.posterior.given_posterior import GivenPosterior, Stated
 from qserver.inference.rows.play import Play
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.partition import ProductPartition, product_partition
