@@ -46,25 +46,12 @@ _NEAREST = 1e-12
 _MOST_PAIRS = 1 << 22
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """How far each W may be from its middle, arrays of shape (m,).
+def farthest_off(known: Reduced, middles: FloatArray, reaches: FloatArray) -> FloatArray | None:
+    """Draws of the most that any W is off its middle, in reaches, shape (8, any); always the same.
 
     Args:
-        middles: of W less its shift.
-        reaches: > 0.
-    """
-
-    middles: FloatArray
-    reaches: FloatArray
-
-    def farthest(self, errors: FloatArray) -> FloatArray:
-        """By draw the most that any W is off, in reaches; errors of shape (any, m)."""
-        return np.asarray((np.abs(errors - self.middles) / self.reaches).max(axis=-1))
-
-
-def farthest_off(known: Reduced, limits: Limits) -> FloatArray | None:
-    """Draws of the most that any W is off its middle, in reaches, shape (8, any); always the same.
+        middles: of W less its shift, shape (m,).
+        reaches: how far each W may be from its middle, > 0, shape (m,).
 
     Returns:
         None where as many draws as it takes would take too long.
@@ -77,7 +64,7 @@ def farthest_off(known: Reduced, limits: Limits) -> FloatArray | None:
     for i in range(-_BEFORE, n):
         errors = chain.step()
         if i >= 0:
-            found[:, i] = limits.farthest(errors)
+            found[:, i] = (np.abs(errors - middles) / reaches).max(axis=-1)
     return found
 
 

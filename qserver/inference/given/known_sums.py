@@ -40,10 +40,9 @@ from qserver.inference.given.normal import (
     ByBasis,
     BySums,
     Cavity,
-    GivenSums,
     NormalLaw,
     Sites,
-    cavity,
+    WithFree,
 )
 
 _RANK = 1e-10
@@ -191,7 +190,7 @@ def with_free(
         mixing=np.pad(found.mixing, ((0, 0), (0, n_free))),
         rest=free[..., small],
         counts=np.insert(found.counts, n_basis, counts[large]),
-        normal=None if normal is None else normal.with_free(n_basis, counts[large]),
+        normal=None if normal is None else WithFree(normal, n_basis, counts[large]),
     )
 
 
@@ -283,17 +282,16 @@ def normal_law(known: Reduced) -> NormalLaw:
     shape = (*known.values.shape[:-1], len(known.counts))
     sites = Sites(np.zeros(shape), np.full(shape, LAPLACE_VARIANCE))
     for _ in range(_SWEEPS if known.n_disagreements else 0):
-        given = _given(known, sites)
-        sites = _moved(sites, cavity(given.mean, given.diagonal, sites, known.counts))
-    return NormalLaw(_given(known, sites), sites, known.counts)
+        sites = _moved(sites, _given(known, sites).cavity)
+    return _given(known, sites)
 
 
-def _given(known: Reduced, sites: Sites) -> GivenSums:
+def _given(known: Reduced, sites: Sites) -> NormalLaw:
     """By whichever matrix is smaller: that of the known sums, or that of the basis."""
     k, r = known.mixing.shape
     if r < k and known.values.ndim == 1:
-        return ByBasis(known.mixing, known.values, sites)
-    return BySums(known.sums, known.values, sites)
+        return ByBasis(known.mixing, known.values, sites, known.counts)
+    return BySums(known.sums, known.values, sites, known.counts)
 
 
 def _moved(sites: Sites, cavity: Cavity) -> Sites:
@@ -312,8 +310,10 @@ _ZERO_OF_ROWS = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyRows:
-    """Rows with noise, modulo public rows.
+class ManyRows:
+    """Rows with noise, modulo public rows, and what they disagree about.
+
+    Thread-safe: what two threads find at once is the same.
 
     Args:
         ids: measurement ids, shape (n,).
@@ -321,8 +321,7 @@ class NoisyRows:
         answers: of these rows, less what public rows have in them, shape (n,).
         scales: Laplace scales of what was measured, > 0, shape (n,).
         units: shape (n,).
-        counts: of each error how many Laplace variables it is the sum of, shape (n,);
-            all 1 where it is left out.
+        counts: of each error how many Laplace variables it is the sum of, shape (n,).
     """
 
     ids: npt.NDArray[np.int64]
@@ -330,39 +329,26 @@ class NoisyRows:
     answers: FloatArray
     scales: FloatArray
     units: FloatArray
-    counts: FloatArray = field(default_factory=lambda: np.zeros(0))
-
-    def __post_init__(self) -> None:
-        if not len(self.counts):
-            object.__setattr__(self, "counts", np.ones(len(self.ids)))
-
-
-class ManyRows:
-    """What rows disagree about. Thread-safe: what two threads find at once is the same."""
-
-    def __init__(self, rows: NoisyRows) -> None:
-        self._rows = rows
-        self.ids = frozenset(rows.ids.tolist())
-        self._known = dict[int | None, _Part]()
+    counts: FloatArray
+    _known: dict[int | None, _Part] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def work(self) -> int:
         """About how many steps finding a basis takes."""
-        n, m = len(self.ids), len(np.unique(self._rows.matrix.indices))
+        n, m = len(self.ids), len(np.unique(self.matrix.indices))
         return n * m * min(n, m)
 
     @cached_property
     def _solved(self) -> tuple[Places, FloatArray, FloatArray]:
         """The rows, those of the basis first; values and mixing of the others as in `Reduced`."""
-        rows = self._rows
-        sizes = rows.scales * rows.units
-        work = _on_independent_corners(rows.matrix) / sizes[:, None]
+        sizes = self.scales * self.units
+        work = _on_independent_corners(self.matrix) / sizes[:, None]
         # Rows of least noise come first: the others then follow with small factors.
         _, upper, order = qr(work.T, mode="economic", pivoting=True)
         rank = work.shape[1]
         mixing = solve_triangular(upper[:rank, :rank], upper[:rank, rank:]).T
         mixing[np.abs(mixing) < _ZERO_OF_ROWS] = 0.0
-        answers = (rows.answers / sizes)[order]
+        answers = (self.answers / sizes)[order]
         values = answers[rank:] - mixing @ answers[:rank]
         return order.astype(np.intp), values, np.asarray(mixing)
 
@@ -376,7 +362,7 @@ class ManyRows:
             order, values, mixing = self._solved
             chosen = [np.flatnonzero((one == label) | (label is None)) for one in self._parts]
             dependent, basis = chosen
-            counts = self._rows.counts[order[np.append(basis, mixing.shape[1] + dependent)]]
+            counts = self.counts[order[np.append(basis, mixing.shape[1] + dependent)]]
             nothing, found = np.zeros(0), mixing[np.ix_(dependent, basis)]
             law = Reduced(nothing, np.zeros(len(counts)), values[dependent], found, nothing, counts)
             self._known[label] = _Part(basis, replace(law, normal=normal_law(law)))
@@ -388,8 +374,8 @@ class ManyRows:
         Of rows that no sum links to any of W nothing is left, where one label has all the others.
         """
         order, values, mixing = self._solved
-        ids, scales = self._rows.ids, self._rows.scales
-        full = np.array([[of.get(i, 0.0) for i in ids.tolist()] for of in weights]) * scales
+        ids = self.ids.tolist()
+        full = np.array([[of.get(i, 0.0) for i in ids] for of in weights]) * self.scales
         basis, others = np.split(full[:, order], [mixing.shape[1]], axis=1)
         on_basis, shift = basis + others @ mixing, others @ values
         labels = set(self._parts[1][on_basis.any(axis=0)].tolist())

@@ -54,10 +54,10 @@ class Parts:
     @classmethod
     def of_several(cls, known: Reduced, normal: NormalLaw) -> list[Parts]:
         """The parts for one W, given each of several histories that differ in answers alone."""
-        covered = np.atleast_2d(normal.given.times(known.weights))
+        covered = np.atleast_2d(normal.times(known.weights))
         rest = np.square(known.rest)
         variances = covered @ known.weights + LAPLACE_VARIANCE * rest.sum()
-        diagonal = np.maximum(normal.given.diagonal, _LEAST)
+        diagonal = np.maximum(normal.diagonal, _LEAST)
         correlation = np.minimum(np.abs(covered) / np.sqrt(diagonal * variances[:, None]), 1.0)
         skewness, kurtosis = normal.shapes
         parts = _SKEWNESS * skewness * correlation**3 + _KURTOSIS * kurtosis * correlation**4
@@ -136,7 +136,7 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
         return tried[0]
     numbers, left_out = parts.that_matter(effort.left_out)
     for size in effort.sizes:
-        drawn = mixture(known, normal, numbers, size=size).along(np.ones(1))
+        drawn = mixture(known, normal, numbers, size=size)
         tried[len(tried)] = drawn.table(left_out=left_out, n_places=effort.n_places)
         if tried[len(tried) - 1].largest_error <= enough:
             break

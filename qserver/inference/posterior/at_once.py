@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.given.chain import N_CHAINS, Limits, farthest_off
+from qserver.inference.given.chain import N_CHAINS, farthest_off
 from qserver.inference.posterior.by_rows import FAULTS_OF_FLOATS, Together
 from qserver.inference.sought import trim
 
@@ -89,7 +89,7 @@ def _held(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
     reaches = np.array(asked.half_widths) - allowances
     if not known.n_disagreements or not (reaches > 0.0).all():
         return None
-    drawn = farthest_off(known, Limits(linear - known.shift - np.array(asked.means), reaches))
+    drawn = farthest_off(known, linear - known.shift - np.array(asked.means), reaches)
     factor = None if drawn is None else _factor(drawn, asked.confidence)
     if drawn is None or factor is None:
         return None
