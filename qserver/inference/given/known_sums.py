@@ -416,6 +416,21 @@ class ManySums:
         return found if len(self.weights) > 1 else found.along(np.ones(1))
 
 
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Estimates of m questions, and the sums of errors that bear on them.
+
+    Args:
+        estimates: in records, shape (m,).
+        allowances: bounds on the errors that lattices and floats add, shape (m,).
+        sums: of the m errors.
+    """
+
+    estimates: FloatArray
+    allowances: FloatArray
+    sums: KnownSums | ManySums
+
+
 def _on_independent_corners(matrix: csr_array) -> FloatArray:
     """The rows on as few corners as tell them apart, shape (n, rank).
 

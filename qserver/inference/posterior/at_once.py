@@ -18,7 +18,8 @@ import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.chain import N_CHAINS, farthest_off
-from qserver.inference.posterior.by_rows import FAULTS_OF_FLOATS, Together
+from qserver.inference.given.known_sums import Together
+from qserver.inference.posterior.by_rows import FAULTS_OF_FLOATS
 from qserver.inference.sought import trim
 
 _STANDARD_ERRORS = 2.0
@@ -84,18 +85,16 @@ def held_at_once(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
 
 def _held(found: Together, asked: AskedAtOnce) -> HeldAtOnce | None:
     known = found.sums.reduced(most_free=np.iinfo(np.intp).max).of_several
-    linear = np.array([one.estimate for one in found.estimates])
-    allowances = np.array([one.allowance for one in found.estimates])
-    reaches = np.array(asked.half_widths) - allowances
+    reaches = np.array(asked.half_widths) - found.allowances
     if not known.n_disagreements or not (reaches > 0.0).all():
         return None
-    drawn = farthest_off(known, linear - known.shift - np.array(asked.means), reaches)
+    drawn = farthest_off(known, found.estimates - known.shift - np.array(asked.means), reaches)
     factor = None if drawn is None else _factor(drawn, asked.confidence)
     if drawn is None or factor is None:
         return None
     within, error = _share_within(drawn, 1.0)
     return HeldAtOnce(
-        tuple((factor.value * reaches + allowances).tolist()),
+        tuple((factor.value * reaches + found.allowances).tolist()),
         factor.error,
         max(0.0, within - error),
         known.n_disagreements,
