@@ -74,12 +74,6 @@ class KnownSums:
         if not len(self.counts):
             object.__setattr__(self, "counts", np.ones(self.weights.shape[-1]))
 
-    @classmethod
-    def nothing(cls, n_together: int = 1) -> KnownSums:
-        """No error, and no sums; of one error W, or of two together."""
-        weights = np.zeros((n_together, 0))
-        return cls(weights if n_together > 1 else weights[0], np.zeros((0, 0)), np.zeros(0))
-
     def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
         """The law of W given the sums, without the errors that are independent of W.
 
@@ -141,11 +135,6 @@ class Reduced:
         """Whether all errors follow from one."""
         is_one = self.mixing.shape[1] == 1 and not self.rest.shape[-1]
         return is_one and bool((self.counts == 1.0).all())
-
-    @property
-    def is_known(self) -> bool:
-        """Whether W is known, as where its rows are public: nothing but the shift is left of it."""
-        return not (self.weights.any() or self.rest.any())
 
     @property
     def of_several(self) -> Reduced:

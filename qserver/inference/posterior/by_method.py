@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -163,24 +163,6 @@ _CLUSTERING_OF_CUT = 4.0
 _N_HALVINGS = 45
 
 
-class WholeLaw(Protocol):
-    """A posterior that can be cut."""
-
-    @property
-    def allowance(self) -> float:
-        """Bound on the error that lattice and floats add."""
-
-    @property
-    def estimate(self) -> float:
-        """The middle of the law."""
-
-    def span(self, probability: float) -> CredibleInterval:
-        """Ends that are passed with about this probability."""
-
-    def tails(self, values: FloatArray) -> Tails:
-        """The tails at values of the query."""
-
-
 class ContradictedPriorError(InputError):
     """The released answers leave next to nothing between the ends of a prior."""
 
@@ -215,7 +197,7 @@ class CutPosterior:
         ContradictedPriorError: the ends leave a probability below 1e-12.
     """
 
-    whole: WholeLaw
+    whole: AnyPosterior
     low: float
     high: float
 
