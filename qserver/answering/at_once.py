@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.estimate import CredibleInterval
-from qserver.inference.posterior.at_once import AskedAtOnce, HeldAtOnce, held_at_once
+from qserver.inference.posterior.at_once import HeldAtOnce, held_at_once
 from qserver.inference.posterior.choice import (
     Law,
     TableReading,
@@ -75,7 +75,7 @@ def _held(
         return None
     means = tuple(n.answer.estimate / float(n.asked.row.multiplier) for n in numbers)
     halves = tuple(n.asked.roomy_half_width for n in numbers)
-    return held_at_once(found, AskedAtOnce(means, halves, confidence))
+    return held_at_once(found, means, halves, confidence)
 
 
 def _as_held(number: AtOnce, half_width: float, held: HeldAtOnce) -> Answer:

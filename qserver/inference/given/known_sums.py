@@ -22,7 +22,7 @@ those of their errors, depend on no question: they are found once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -63,16 +63,24 @@ class KnownSums:
         sums: the known sums' weights, shape (k, n), of any rank.
         values: the known sums, shape (k,); of several histories that differ in them alone, (b, k).
         counts: shape (n,); all 1 where it is left out.
+        inside: finds the law of the errors that are in sums, where their rows know it
+            (`ManyRows.along`). What is above is then of the other errors, and has no sums.
     """
 
     weights: FloatArray
     sums: FloatArray
     values: FloatArray
     counts: FloatArray = field(default_factory=lambda: np.zeros(0))
+    inside: Callable[[], Reduced] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.counts):
             object.__setattr__(self, "counts", np.ones(self.weights.shape[-1]))
+
+    @property
+    def are_none(self) -> bool:
+        """Whether no sum is known."""
+        return self.inside is None and not len(self.values)
 
     def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
         """The law of W given the sums, without the errors that are independent of W.
@@ -80,9 +88,9 @@ class KnownSums:
         Args:
             most_free: most errors outside of all sums that keep their law.
         """
-        inside = np.asarray(self.sums.any(axis=0))
-        found = _solved(self, inside)
-        free, counts = self.weights[..., ~inside], self.counts[~inside]
+        in_sums = np.asarray(self.sums.any(axis=0))
+        found = _solved(self, in_sums) if self.inside is None else self.inside()
+        free, counts = self.weights[..., ~in_sums], self.counts[~in_sums]
         return with_free(found, free, counts, most_free=most_free)
 
     def with_independent(self, weights: FloatArray, counts: FloatArray | None = None) -> KnownSums:
@@ -319,7 +327,9 @@ class ManyRows:
     scales: FloatArray
     units: FloatArray
     counts: FloatArray
-    _known: dict[int | None, _Part] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[int | None, tuple[Places, Reduced]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @cached_property
     def work(self) -> int:
@@ -345,8 +355,11 @@ class ManyRows:
     def _parts(self) -> tuple[Places, Places]:
         return _parts(self._solved[2])
 
-    def _part(self, label: int | None) -> _Part:
-        """The rows of one label, or all."""
+    def _part(self, label: int | None) -> tuple[Places, Reduced]:
+        """The places of the rows of one label, or of all, in the basis, and their errors' law.
+
+        W has none of the errors there.
+        """
         if label not in self._known:
             order, values, mixing = self._solved
             chosen = [np.flatnonzero((one == label) | (label is None)) for one in self._parts]
@@ -354,13 +367,14 @@ class ManyRows:
             counts = self.counts[order[np.append(basis, mixing.shape[1] + dependent)]]
             nothing, found = np.zeros(0), mixing[np.ix_(dependent, basis)]
             law = Reduced(nothing, np.zeros(len(counts)), values[dependent], found, nothing, counts)
-            self._known[label] = _Part(basis, replace(law, normal=normal_law(law)))
+            self._known[label] = basis, replace(law, normal=normal_law(law))
         return self._known[label]
 
     def along(self, weights: Sequence[Mapping[int, float]]) -> Reduced:
         """The law of errors W by weights on these rows, each by measurement id.
 
-        Of rows that no sum links to any of W nothing is left, where one label has all the others.
+        Of one W the arrays have no first axis. Of rows that no sum links to any of W nothing is
+        left, where one label has all the others.
         """
         order, values, mixing = self._solved
         ids = self.ids.tolist()
@@ -368,41 +382,10 @@ class ManyRows:
         basis, others = np.split(full[:, order], [mixing.shape[1]], axis=1)
         on_basis, shift = basis + others @ mixing, others @ values
         labels = set(self._parts[1][on_basis.any(axis=0)].tolist())
-        part = self._part(labels.pop() if len(labels) == 1 else None)
-        on_part = on_basis[:, part.basis]
-        padded = np.pad(on_part, ((0, 0), (0, part.law.n_disagreements)))
-        nothing = np.zeros((len(full), 0))
-        return replace(part.law, shift=shift, weights=padded, rest=nothing)
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Some rows: their places in the basis, and the law of their errors, of which W has none."""
-
-    basis: Places
-    law: Reduced
-
-
-@dataclass(frozen=True, eq=False)
-class ManySums:
-    """One error W or several together, given all that many rows disagree about.
-
-    Args:
-        weights: on these rows by measurement id, of each W.
-        free: weights of further, independent errors in each W, in records, shape (m, l).
-        counts: of each further error how many Laplace variables it is the sum of, shape (l,).
-    """
-
-    rows: ManyRows
-    weights: Sequence[Mapping[int, float]]
-    free: FloatArray
-    counts: FloatArray
-
-    def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
-        """The law of W, as of `KnownSums`; of one by arrays without the first axis."""
-        along = self.rows.along(self.weights)
-        found = with_free(along, self.free, self.counts, most_free=most_free)
-        return found if len(self.weights) > 1 else found.along(np.ones(1))
+        basis_of_part, law = self._part(labels.pop() if len(labels) == 1 else None)
+        padded = np.pad(on_basis[:, basis_of_part], ((0, 0), (0, law.n_disagreements)))
+        found = replace(law, shift=shift, weights=padded, rest=np.zeros((len(full), 0)))
+        return found if len(full) > 1 else found.along(np.ones(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,7 +400,7 @@ class Together:
 
     estimates: FloatArray
     allowances: FloatArray
-    sums: KnownSums | ManySums
+    sums: KnownSums
 
 
 def _on_independent_corners(matrix: csr_array) -> FloatArray:

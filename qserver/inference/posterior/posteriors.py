@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from qserver.inference.estimate import RowEstimate
-from qserver.inference.given.known_sums import KnownSums, ManySums, Together
+from qserver.inference.given.known_sums import KnownSums, Together
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.alike import Shapes
 from qserver.inference.posterior.as_they_are import AsTheyAre
@@ -242,7 +242,7 @@ class Posteriors:
         if self._may_use_rows_alone(ways, (estimate,)):
             with contextlib.suppress(*FAULTS_OF_FLOATS):
                 sums = self._rows.known_sums(estimate.weights)
-                if not ways and isinstance(sums, KnownSums) and not len(sums.values):
+                if not ways and sums.are_none:
                     return Stated(wanted.known, OF_POSTERIOR)
                 ways.append(partial(stated, _as_known([wanted], sums), wanted))
         return ways
@@ -407,7 +407,7 @@ def _uses_cells(estimate: RowEstimate) -> bool:
     return bool(estimate.tables or estimate.beside)
 
 
-def _as_known(wanted: Sequence[Wanted], sums: KnownSums | ManySums) -> Together:
+def _as_known(wanted: Sequence[Wanted], sums: KnownSums) -> Together:
     """The estimates as they are known."""
     estimates = np.array([one.known.estimate for one in wanted])
     return Together(estimates, np.array([one.known.allowance for one in wanted]), sums)

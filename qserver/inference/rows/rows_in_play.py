@@ -12,7 +12,7 @@ import contextlib
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence, Set
-from functools import cache
+from functools import cache, partial
 from threading import Thread
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.bias import Bias, Settled, settled
 from qserver.inference.corners.vectors import CornerNames, CornerVector, IntArray, RowMatrix, Sums
-from qserver.inference.given.known_sums import KnownSums, ManyRows, ManySums
+from qserver.inference.given.known_sums import KnownSums, ManyRows
 from qserver.inference.rows.blue import NEW, Combinations
 from qserver.inference.rows.play import Play, Polished, Work
 from qserver.inference.rows.refinement import Weights
@@ -253,7 +253,7 @@ class RowsInPlay:
         in_play = all(self._play.holds(i) and not self._live[i].is_public for i in asked)
         return asked.union(self._play.in_reach(asked)) if in_play else None
 
-    def known_sums(self, *weights: Weights) -> KnownSums | ManySums:
+    def known_sums(self, *weights: Weights) -> KnownSums:
         """An error by weights on rows, or several, and the known sums of errors that bear on it.
 
         Where too many rows are in reach, the sums are those among the rows that weigh most. The law
@@ -263,10 +263,11 @@ class RowsInPlay:
         found = self._play.known_sums(*_only(weights, inside), counts=self._counts)
         if found is None:
             many = self._many_rows(inside, weights)
+            find = partial(many.along, [dict(pairs) for pairs in weights])
             loads, counts = self._independent(weights, set(many.ids.tolist()))
-            return ManySums(many, [dict(pairs) for pairs in weights], loads, counts)
+            return KnownSums(loads, np.zeros((0, len(counts))), np.zeros(0), counts, find)
         loads, counts = self._independent(weights, inside)
-        return found.with_independent(loads if len(weights) > 1 else loads[0], counts)
+        return found.with_independent(loads, counts)
 
     def known_sums_of(self, weights: Weights, answers: FloatArray) -> KnownSums | None:
         """As `known_sums`, of several histories that differ in answers alone.
@@ -292,7 +293,7 @@ class RowsInPlay:
         rest = list(dict.fromkeys(i for pairs in weights for i, _ in pairs if i not in inside))
         loads = np.array([[of.get(i, 0.0) for i in rest] for of in map(dict, weights)])
         loads *= np.array([live[i].scale for i in rest])
-        return loads, self._counts(np.array(rest, dtype=np.int64))
+        return loads if len(weights) > 1 else loads[0], self._counts(np.array(rest, dtype=np.int64))
 
     def _many_rows(self, inside: Set[int], weights: Sequence[Weights]) -> ManyRows:
         """The rows in reach of these; those that weigh most, if they are too many."""

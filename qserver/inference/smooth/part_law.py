@@ -21,7 +21,7 @@ from scipy.special import gammaincinv
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.estimate import Posterior
 from qserver.inference.given.chain import drawn_errors
-from qserver.inference.given.known_sums import KnownSums, Reduced, Together
+from qserver.inference.given.known_sums import Reduced, Together
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS
@@ -66,7 +66,7 @@ class PartLaw:
         reduced = found.sums.reduced().of_several
         if reduced.n_disagreements:
             errors = drawn_errors(reduced)
-        elif isinstance(found.sums, KnownSums):
+        elif found.sums.inside is None:
             errors = _independent(found.sums.weights, found.sums.counts, seed)
         else:
             errors = _of_reduced(reduced, seed)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.known_sums import ManyRows, ManySums
+from qserver.inference.given.known_sums import ManyRows
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.normal import ByBasis, BySums, NormalLaw, Sites, WithFree
 from qserver.inference.posterior.given_posterior import Stated
@@ -103,7 +103,7 @@ def test_a_row_that_public_rows_give_has_a_known_error() -> None:
     scales = np.array([2.0, 5.0, 4.0])
     answers = np.array([30.0, 10.0, 34.0])
     rows = ManyRows(np.arange(3), matrix, answers, scales, np.ones(3), np.ones(3))
-    found = ManySums(rows, [{0: 0.8, 2: 0.2}], np.zeros((1, 0)), np.zeros(0)).reduced()
+    found = rows.along([{0: 0.8, 2: 0.2}])
     # u_2 = u_0 / 2 + 1, and the error is 1.6 u_0 + 0.8 u_2.
     assert found.values.tolist() == pytest.approx([1.0])
     assert found.weights[0] == pytest.approx(2.0)
