@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -214,7 +215,8 @@ def stated(found: Together, wanted: Wanted) -> Stated:
     """The posterior of the one question of `found`, around the estimate that is known.
 
     Raises:
-        EvaluationError: the law's numerical error is too large to be of use.
+        EvaluationError: the law's numerical error is too large to be of use, or the estimate's
+            allowance is.
     """
     given = found.sums.reduced()
     estimate = WeightedSum(float(found.estimates[0]), float(found.allowances[0]))
@@ -235,7 +237,7 @@ def _around(
     known = wanted.known
     if law is None:
         return Stated(known, OF_POSTERIOR)
-    if not law.largest_error <= _ROUGHEST:
+    if not (law.largest_error <= _ROUGHEST and math.isfinite(estimate.error)):
         raise EvaluationError
     shift += known.estimate - estimate.value
     found = GivenPosterior(known.estimate, law, shift, 1.0, estimate.error)
