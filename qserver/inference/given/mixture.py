@@ -292,7 +292,7 @@ def by_nodes(
     found = []
     for i in range(2):
         nodes = [_nodes(one, n - i) for one, n in zip(others, few.n_nodes, strict=True)]
-        state = _State.of(known, normal, order, histories)
+        state = _State(known, normal, order, histories)
         found.append(state.given([first.every_second(i), *nodes]))
     return [_mixture(rows) for rows in zip(*found, strict=True)]
 
@@ -323,23 +323,13 @@ class _State:
     All arrays have an axis of histories, and then one per error.
     """
 
-    def __init__(
-        self, means: FloatArray, covariances: FloatArray, sites: tuple[FloatArray, FloatArray]
-    ) -> None:
-        # The last one is W, which has no site.
-        n = covariances.shape[-1]
-        self._axes = (slice(None), *(None,) * (n - 1))
-        self._means = [means[:, i][self._axes] for i in range(n)]
-        self._covariances = [[covariances[:, i, j][self._axes] for j in range(n)] for i in range(n)]
-        self._sites = sites
-
-    @classmethod
-    def of(cls, known: Reduced, normal: NormalLaw, order: Places, histories: Places) -> _State:
+    def __init__(self, known: Reduced, normal: NormalLaw, order: Places, histories: Places) -> None:
         covered = np.atleast_2d(normal.times(known.weights))[histories]
         mean = np.atleast_2d(normal.mean)[histories]
         among = normal.among(order)
         among = among if among.ndim == 2 else among[histories]
         variance = covered @ known.weights + LAPLACE_VARIANCE * float(known.rest @ known.rest)
+        # The last one is W, which has no site.
         n, b = len(order), len(covered)
         covariances = np.empty((b, n + 1, n + 1))
         covariances[:, :n, :n] = among
@@ -347,8 +337,10 @@ class _State:
         covariances[:, n, n] = variance
         means = np.column_stack([mean[:, order], mean @ known.weights])
         of_sites = normal.sites.means, normal.sites.variances
-        site_means, sites = (np.atleast_2d(of)[histories][:, order] for of in of_sites)
-        return cls(means, covariances, (site_means, sites))
+        self._sites = [np.atleast_2d(of)[histories][:, order] for of in of_sites]
+        self._axes, every = (slice(None), *(None,) * n), range(n + 1)
+        self._means = [means[:, i][self._axes] for i in every]
+        self._covariances = [[covariances[:, i, j][self._axes] for j in every] for i in every]
 
     def given(self, axes: Sequence[_Axis]) -> list[_Rows]:
         """The laws of W at all combinations of places, by history."""
