@@ -8,9 +8,10 @@ from dataclasses import replace
 from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.estimate import CredibleInterval
 from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, CutPosterior, read
 from qserver.inference.posterior.choice import reading, rule_that_holds
-from qserver.inference.posterior.posterior import CredibleInterval, Stated
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
 from qserver.query.asking.reading import Reading

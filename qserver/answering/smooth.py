@@ -11,7 +11,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.posterior.by_rows import Together
+from qserver.inference.given.known_sums import Together
 from qserver.inference.smooth.looking import Look, look
 from qserver.inference.smooth.number import Number
 from qserver.inference.smooth.part_law import PartLaw

@@ -201,7 +201,7 @@ def test_where_floats_fail_the_union_bound_is_left(
     def fails(*_args: object, **_more: object) -> None:
         raise fault
 
-    monkeypatch.setattr("qserver.inference.joint.at_once.farthest_off", fails)
+    monkeypatch.setattr("qserver.inference.posterior.at_once.farthest_off", fails)
     found = _by_a_joint_bound(engine, ASKED)
     assert found.answer.simultaneous == Simultaneous(0.95, "union")
     assert _laws(found) == {"posterior"}
@@ -212,7 +212,7 @@ def test_draws_are_made_once_for_a_history(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _by_a_joint_bound(engine, ASKED)
-    monkeypatch.setattr("qserver.inference.joint.at_once.farthest_off", None)
+    monkeypatch.setattr("qserver.inference.posterior.at_once.farthest_off", None)
     assert _by_a_joint_bound(engine, ASKED).answer == first.answer
 
 

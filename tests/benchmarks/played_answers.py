@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from qserver.answering.answer import answer_from
 from qserver.inference.engine import RowEstimate
-from qserver.inference.posterior.posterior import AnyPosterior, GivenPosterior, Posterior, Stated
+from qserver.inference.estimate import Posterior
+from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior, Stated
 from qserver.ledger.noise_step import lattice_step
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.holdings import estimate_of

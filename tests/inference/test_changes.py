@@ -10,7 +10,8 @@ from fractions import Fraction
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.posterior import RowEstimate, Stated
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval

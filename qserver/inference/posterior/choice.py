@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from qserver.inference.posterior.posterior import CredibleInterval
+from qserver.inference.estimate import CredibleInterval
 from qserver.query.looking import Ends, Rule, Selection
 
 

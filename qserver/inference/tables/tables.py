@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from qserver.inference.posterior.posterior import RowEstimate
+from qserver.inference.estimate import RowEstimate
 from qserver.inference.tables.answer import (
     Moment,
     WeightChoice,

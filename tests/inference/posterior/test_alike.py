@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.estimate import RowEstimate
 from qserver.inference.posterior.alike import Shapes
-from qserver.inference.posterior.posterior import RowEstimate, Stated
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import Primitive, primitive

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.estimate import Posterior
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.as_they_are import AsTheyAre
-from qserver.inference.posterior.by_rows import Wanted
+from qserver.inference.posterior.by_rows import Wanted, _Least, stated
 from qserver.inference.posterior.cells_as_rows import NearPeriods
-from qserver.inference.posterior.posterior import Posterior
 from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
@@ -77,13 +77,15 @@ def _assert_same(grown: AsTheyAre, anew: AsTheyAre, asked: Sequence[LinearQuery]
         assert (found is None) == (expected is None)
         if found is None or expected is None:
             continue
-        (one,), (other,) = found.estimates, expected.estimates
-        assert one.estimate == pytest.approx(other.estimate, rel=1e-9, abs=1e-9)
-        assert one.allowance == pytest.approx(other.allowance, rel=1e-3)
-        weights, others = dict(one.weights), dict(other.weights)
+        assert found.estimates == pytest.approx(expected.estimates, rel=1e-9, abs=1e-9)
+        assert found.allowances == pytest.approx(expected.allowances, rel=1e-3)
+        one, other = (_Least.of(rows._in_play(), wanted.row) for rows in (grown, anew))
+        assert one is not None
+        assert other is not None
+        weights, others = dict(one.pairs), dict(other.pairs)
         for i in {*weights, *others}:
             assert weights.get(i, 0.0) == pytest.approx(others.get(i, 0.0), abs=1e-9)
-        told, expected_told = found.stated(wanted), expected.stated(wanted)
+        told, expected_told = stated(found, wanted), stated(expected, wanted)
         assert told.statement.disagreements == expected_told.statement.disagreements
         n_disagreeing += told.statement.disagreements > 0
         for confidence in (0.5, 0.95):

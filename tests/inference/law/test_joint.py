@@ -13,7 +13,7 @@ from scipy.stats import beta
 
 from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.joint.joint import (
+from qserver.inference.law.joint import (
     Bet,
     JointErrors,
     Sample,
