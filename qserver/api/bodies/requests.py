@@ -23,23 +23,12 @@ from pydantic_core import PydanticCustomError
 
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
-from qserver.query.asking.reading import (
-    LEAST_DRAWS,
-    LEAST_ERROR,
-    METHODS,
-    MOST_DRAWS,
-    MOST_ERROR,
-    USUAL_ERROR,
-    WANTED,
-    Method,
-    Prior,
-    Reading,
-    prior_of,
-)
+from qserver.query import fields
+from qserver.query.asking.reading import WANTED, Method, Prior, Reading, prior_of
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import MOST_AMONG, RULES, Looking, Rule, Selection
+from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
-from qserver.query.requirement import MIN_DELTA, Measure, Requirement, measure_of
+from qserver.query.requirement import Measure, Requirement
 
 # Marks a reference to a component; the document writes it as `$ref`.
 JSON_REF = "x-component"
@@ -184,12 +173,6 @@ def _number(value: object) -> float:
     return number
 
 
-def _method(value: object) -> object:
-    if value not in METHODS:
-        raise PydanticCustomError("method", "be `auto`, `convolution` or `monte-carlo`")
-    return value
-
-
 def _prior(value: object) -> Prior | None:
     if isinstance(value, Mapping) and isinstance(value.get("between"), list):
         value = {**value, "between": [_plain(end) for end in value["between"]]}
@@ -204,39 +187,41 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, Decimal) else value
 
 
+def one_of(field: fields.Field, *, or_none: bool = False) -> BeforeValidator:
+    """Refuses what is none of a field's choices."""
+
+    def check(value: object) -> object:
+        is_known = isinstance(value, str) and value in field.choices
+        if not is_known and not (or_none and value is None):
+            more = ", or be left out" if or_none else ""
+            raise PydanticCustomError("choice", "{must}", {"must": field.must + more})
+        return value
+
+    return BeforeValidator(check)
+
+
+_CHECKS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"}
+
+
+def of(field: fields.Field, default: Any = ..., *, checked: bool = False, **more: Any) -> Any:
+    """A member of a body as the table of fields has it.
+
+    Args:
+        default: in place of the field's own.
+        checked: whether the bounds are held here; else what is made of the body does so.
+        more: what else pydantic shall know.
+    """
+    if checked:
+        more |= {_CHECKS[name]: bound for name, bound in field.schema.items()}
+    elif field.schema:
+        more["json_schema_extra"] = dict(field.schema)
+    value = field.default if default is ... else default
+    return Field(value, description=field.about or None, **more)
+
+
 Number = Annotated[float, BeforeValidator(_number)]
-ChosenMethod = Annotated[
-    Method,
-    BeforeValidator(_method),
-    Field(
-        description="how probabilities are computed. `auto`: the exact law; `convolution`, "
-        "`monte-carlo`: algorithms 2 and 1 of Xiao and Xiong (2012), which know the law of the "
-        "estimate's error alone where released answers disagree"
-    ),
-]
-LatticeStep = Annotated[
-    Number | None,
-    Field(
-        description="step of the lattice of `convolution`, in the query's units; by default fine "
-        "enough for `error`",
-        json_schema_extra={"exclusiveMinimum": 0},
-    ),
-]
-NumberOfDraws = Annotated[
-    StrictInt | None,
-    Field(
-        description="draws of `monte-carlo`; by default as many as `error` needs",
-        json_schema_extra={"minimum": LEAST_DRAWS, "maximum": MOST_DRAWS},
-    ),
-]
-WantedError = Annotated[
-    Number,
-    Field(
-        description="wanted numerical error of probabilities; `statement.error` has the one "
-        "reached",
-        json_schema_extra={"minimum": LEAST_ERROR, "maximum": MOST_ERROR},
-    ),
-]
+ChosenMethod = Annotated[Method, one_of(fields.METHOD)]
+ChosenMeasure = Annotated[Measure | None, one_of(fields.MEASURE, or_none=True)]
 _PRIOR_SCHEMA: dict[str, Any] = {
     "oneOf": [
         {"type": "null"},
@@ -256,16 +241,7 @@ _PRIOR_SCHEMA: dict[str, Any] = {
         },
     ]
 }
-ChosenPrior = Annotated[
-    Any,
-    BeforeValidator(_prior),
-    WithJsonSchema(_PRIOR_SCHEMA),
-    Field(
-        description="what you hold true of the answer beforehand: it is not negative, the public "
-        "number of records bounds it, or it lies between two ends. The statement is "
-        "then Bayesian, not a frequency"
-    ),
-]
+ChosenPrior = Annotated[Any, BeforeValidator(_prior), WithJsonSchema(_PRIOR_SCHEMA)]
 
 
 class AskedReading(Protocol):
@@ -289,38 +265,7 @@ def _question(value: object) -> object:
     return value
 
 
-def _measure(value: object) -> Measure | None:
-    try:
-        return None if value is None else measure_of(value)
-    except InputError as exc:
-        raise PydanticCustomError("measure", "be `auto` or `only_this`, or be left out") from exc
-
-
-def _rule(value: object) -> object:
-    if value not in RULES:
-        raise PydanticCustomError("rule", "be `largest`, `least` or `any`")
-    return value
-
-
-ChosenMeasure = Annotated[
-    Measure | None,
-    BeforeValidator(_measure),
-    Field(
-        description="`only_this`: nothing is measured for later questions; `auto`: the planner may "
-        "buy tables that these use too; null is the owner's choice for the dataset"
-    ),
-]
-AskedAsOf = Annotated[
-    StrictStr | None,
-    Field(
-        description="last sealed period of the question, where data arrive over time; null for now"
-    ),
-]
 QueryDocument = Annotated[Any, BeforeValidator(_question), WithJsonSchema({JSON_REF: "Query"})]
-
-
-LENGTH_BOUNDS: dict[str, Any] = {"minimum": 1e-9, "maximum": 1e15}
-CONFIDENCE_BOUNDS: dict[str, Any] = {"exclusiveMinimum": 0, "maximum": 1 - MIN_DELTA}
 
 
 class RequestBody(BaseModel):
@@ -345,27 +290,9 @@ class RequestBody(BaseModel):
 class SelectionRequest(RequestBody):
     """A choice among released numbers that were looked at."""
 
-    m: StrictInt = Field(
-        description="number of numbers looked at",
-        json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
-    )
-    rule: Annotated[Rule, BeforeValidator(_rule)] = Field(
-        "largest", description="rule of the choice: the `largest`, the `least`, or `any`"
-    )
-    first: StrictInt = Field(
-        1,
-        description="number of largest or least that are reported and hold at once",
-        json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
-    )
-
-
-ChosenAmong = Annotated[
-    SelectionRequest | None,
-    Field(
-        description="the choice made among released numbers; intervals then hold after it, for "
-        "the same price"
-    ),
-]
+    m: StrictInt = of(fields.AMONG)
+    rule: Annotated[Rule, one_of(fields.RULE)] = of(fields.RULE)
+    first: StrictInt = of(fields.FIRST)
 
 
 def selection_of(asked: SelectionRequest | None) -> Selection | None:
@@ -386,28 +313,18 @@ class QueryRequest(RequestBody):
     }
 
     query: QueryDocument
-    length: Number = Field(
-        description="full length of the interval, in the query's own units",
-        json_schema_extra=LENGTH_BOUNDS,
-    )
-    confidence: Number = Field(
-        description="probability that the interval holds the true answer",
-        json_schema_extra=CONFIDENCE_BOUNDS,
-    )
+    length: Number = of(fields.LENGTH)
+    confidence: Number = of(fields.CONFIDENCE)
 
-    measure: ChosenMeasure = None
-    selected_from: ChosenAmong = None
-    independent: StrictBool = Field(
-        False,
-        description="measure with fresh noise, combined with nothing released before; not together "
-        "with `selected_from`",
-    )
-    method: ChosenMethod = "auto"
-    step: LatticeStep = None
-    draws: NumberOfDraws = None
-    error: WantedError = USUAL_ERROR
-    prior: ChosenPrior = None
-    as_of: AskedAsOf = None
+    measure: ChosenMeasure = of(fields.MEASURE)
+    selected_from: SelectionRequest | None = of(fields.SELECTED_FROM)
+    independent: StrictBool = of(fields.INDEPENDENT)
+    method: ChosenMethod = of(fields.METHOD)
+    step: Number | None = of(fields.STEP)
+    draws: StrictInt | None = of(fields.DRAWS)
+    error: Number = of(fields.ERROR)
+    prior: ChosenPrior = of(fields.PRIOR)
+    as_of: StrictStr | None = of(fields.AS_OF)
 
     def reading(self) -> Reading:
         """How the posterior is read; InputError where that means nothing."""
@@ -444,16 +361,16 @@ class ProbabilityRequest(RequestBody):
 
     query: QueryDocument
     # The defaults mean nothing: what counts is which of the two was given, and null is neither.
-    at_least: Number = Field(0.0, description="asks for P(q >= at_least)")
-    between: Annotated[tuple[Number, Number], WithJsonSchema(PAIR_SCHEMA)] = Field(
-        (0.0, 0.0), description="[a, b] with a <= b; asks for P(a <= q <= b)"
+    at_least: Number = of(fields.AT_LEAST, 0.0)
+    between: Annotated[tuple[Number, Number], WithJsonSchema(PAIR_SCHEMA)] = of(
+        fields.BETWEEN, (0.0, 0.0)
     )
-    method: ChosenMethod = "auto"
-    step: LatticeStep = None
-    draws: NumberOfDraws = None
-    error: WantedError = USUAL_ERROR
-    prior: ChosenPrior = None
-    as_of: AskedAsOf = None
+    method: ChosenMethod = of(fields.METHOD)
+    step: Number | None = of(fields.STEP)
+    draws: StrictInt | None = of(fields.DRAWS)
+    error: Number = of(fields.ERROR)
+    prior: ChosenPrior = of(fields.PRIOR)
+    as_of: StrictStr | None = of(fields.AS_OF)
 
     def reading(self) -> Reading:
         """How the posterior is read; InputError where that means nothing."""
@@ -482,26 +399,14 @@ def _without_defaults(schema: dict[str, Any]) -> None:
         schema["properties"][name].pop("default", None)
 
 
-def _length() -> Any:
-    return Field(0.0, description="full length of the interval", json_schema_extra=LENGTH_BOUNDS)
-
-
-def _confidence() -> Any:
-    return Field(
-        0.0,
-        description="probability that the interval holds the true answer",
-        json_schema_extra=CONFIDENCE_BOUNDS,
-    )
-
-
 class WorkloadQuestion(RequestBody):
     """One question of a workload; what it leaves out is as for all."""
 
     model_config = ConfigDict(json_schema_extra=_without_defaults)
 
     query: QueryDocument
-    length: Number = _length()
-    confidence: Number = _confidence()
+    length: Number = of(fields.LENGTH, 0.0)
+    confidence: Number = of(fields.CONFIDENCE, 0.0)
 
 
 class WorkloadRequest(RequestBody):
@@ -516,17 +421,13 @@ class WorkloadRequest(RequestBody):
     questions: list[WorkloadQuestion] = Field(
         json_schema_extra={"minItems": 1, "maxItems": MAX_QUESTIONS}
     )
-    length: Number = _length()
-    confidence: Number = _confidence()
-    simultaneous: StrictBool = Field(
-        False, description="whether all intervals hold at once, with one confidence"
-    )
-    consistent: StrictBool = Field(
-        False, description="also give the answers of one non-negative table, free"
-    )
-    measure: ChosenMeasure = None
-    selected_from: ChosenAmong = None
-    as_of: AskedAsOf = None
+    length: Number = of(fields.LENGTH, 0.0)
+    confidence: Number = of(fields.CONFIDENCE, 0.0)
+    simultaneous: StrictBool = of(fields.SIMULTANEOUS)
+    consistent: StrictBool = of(fields.CONSISTENT)
+    measure: ChosenMeasure = of(fields.MEASURE)
+    selected_from: SelectionRequest | None = of(fields.SELECTED_FROM)
+    as_of: StrictStr | None = of(fields.AS_OF)
 
     def workload(self, parse: Callable[[object], LinearQuery]) -> Workload:
         """The workload.

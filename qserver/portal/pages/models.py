@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.answering.models.kinds import registry
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import CapacityError, InputError, QServerError
-from qserver.portal import faults, words
+from qserver.portal import words
 from qserver.portal.describe import Heading, describe_axes, describe_terms, model_words
 from qserver.portal.faults import RECORD_FIELDS, Fault, fault_of, learning_fields, model_fields
 from qserver.portal.form_reader import LearnForm, OneQuestion, question_of, read_question
@@ -175,7 +175,6 @@ class ModelPages:
             expected=told if isinstance(told, Expected) else None,
             distribution=told if isinstance(told, DistributionView) else None,
             fault=fault or wrong,
-            labels=faults,
             n=request.args.get("n", f"{_DEFAULT_RECORDS}"),
             seed=request.args.get("seed", ""),
             n_most=MAX_RECORDS,
@@ -228,7 +227,6 @@ class ModelPages:
             quote=quote,
             fault=fault,
             was_changed=was_changed,
-            labels=faults,
             tab="models",
         )
 
