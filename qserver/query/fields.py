@@ -26,7 +26,11 @@ from qserver.query.sql.plain import MAX_CHARACTERS
 NEEDED: Final = ...
 """The default of a field that a request must have."""
 MAX_EPSILON = 1e6
-Kind = Literal["number", "whole", "truth", "text", "texts", "lists", "pair", "json", "prior"]
+MAX_RECORDS = 1_000_000
+"""Most synthetic records of one request."""
+Kind = Literal[
+    "number", "whole", "truth", "text", "texts", "lists", "pair", "json", "prior", "epsilon"
+]
 _QUOTED = re.compile(r"`([^`]*)`")
 
 
@@ -377,11 +381,21 @@ FALLBACK = Field(
     "`length`",
     schema=LENGTH.schema,
 )
-RECORDS = Field("n", "number of records", "whole", default=1000, flag="-n", label="Records")
+RECORDS = Field(
+    "n",
+    "number of records",
+    "whole",
+    {"minimum": 1, "maximum": MAX_RECORDS},
+    1000,
+    flag="-n",
+    label="Records",
+    note=f"at most {MAX_RECORDS:,}",
+)
 SEED = Field(
     "seed S",
-    "the same seed gives the same records of the same model",
+    "the same seed draws the same records of a model",
     "whole",
+    {"minimum": 0, "maximum": 2**48},
     label="Seed",
     note="the same seed, the same records",
 )

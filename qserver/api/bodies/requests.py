@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, isfinite
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -244,21 +244,6 @@ _PRIOR_SCHEMA: dict[str, Any] = {
 ChosenPrior = Annotated[Any, BeforeValidator(_prior), WithJsonSchema(_PRIOR_SCHEMA)]
 
 
-class AskedReading(Protocol):
-    """The fields of a request that say how a posterior is read."""
-
-    method: Method
-    step: float | None
-    draws: int | None
-    error: float
-    prior: Any
-
-
-def reading_of(asked: AskedReading) -> Reading:
-    """The reading that a request names; InputError where it means nothing."""
-    return Reading(asked.method, asked.step, asked.draws, asked.error, asked.prior)
-
-
 def _question(value: object) -> object:
     if not isinstance(value, dict | str):
         raise PydanticCustomError("question", "be an object, or a text of SQL")
@@ -305,7 +290,22 @@ def selection_of(asked: SelectionRequest | None) -> Selection | None:
         raise exc.under("selected_from") from exc
 
 
-class QueryRequest(RequestBody):
+class _Read(RequestBody):
+    """The request whose answer is a reading of a posterior."""
+
+    if TYPE_CHECKING:
+        method: Method
+        step: float | None
+        draws: int | None
+        error: float
+        prior: Any
+
+    def reading(self) -> Reading:
+        """How the posterior is read; InputError where that means nothing."""
+        return Reading(self.method, self.step, self.draws, self.error, self.prior)
+
+
+class QueryRequest(_Read):
     """A question: what to count, how long the interval may be, and how sure."""
 
     inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -325,10 +325,6 @@ class QueryRequest(RequestBody):
     error: Number = of(fields.ERROR)
     prior: ChosenPrior = of(fields.PRIOR)
     as_of: StrictStr | None = of(fields.AS_OF)
-
-    def reading(self) -> Reading:
-        """How the posterior is read; InputError where that means nothing."""
-        return reading_of(self)
 
     def looking(self) -> Looking:
         """What the asker had looked at; InputError where that means nothing."""
@@ -354,7 +350,7 @@ def _exactly_one_bound(schema: dict[str, Any]) -> None:
         schema["properties"][name].pop("default", None)
 
 
-class ProbabilityRequest(RequestBody):
+class ProbabilityRequest(_Read):
     """A question about where the answer lies; exactly one of `at_least` and `between`."""
 
     model_config = ConfigDict(json_schema_extra=_exactly_one_bound)
@@ -371,10 +367,6 @@ class ProbabilityRequest(RequestBody):
     error: Number = of(fields.ERROR)
     prior: ChosenPrior = of(fields.PRIOR)
     as_of: StrictStr | None = of(fields.AS_OF)
-
-    def reading(self) -> Reading:
-        """How the posterior is read; InputError where that means nothing."""
-        return reading_of(self)
 
     def bounds(self) -> Bounds:
         """The interval that is asked about.
