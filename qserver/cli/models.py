@@ -285,10 +285,9 @@ def _add_learn(commands: Commands, runtime: Runtime) -> None:
         metavar="NAME=VALUE",
         help="a field of the request of --kind, as JSON or text",
     )
-    parser.add_argument(
-        "--variable", action="append", default=[], metavar="NAME", help="default: all attributes"
+    add_fields(
+        parser, fields.VARIABLES, fields.EPSILON, fields.ALLOCATION, fields.ORACLE, fields.EXPLAIN
     )
-    add_fields(parser, fields.EPSILON, fields.ALLOCATION, fields.ORACLE, fields.EXPLAIN)
 
 
 def _add_ask(commands: Commands, runtime: Runtime) -> None:
@@ -302,13 +301,10 @@ def _add_ask(commands: Commands, runtime: Runtime) -> None:
 
 
 def _add_propose(commands: Commands, runtime: Runtime) -> None:
-    parser = commands.add_parser(
-        "propose", help="propose a structure under a cap on leaks", description=_PROPOSE
-    )
-    parser.add_argument("dataset", metavar="DATASET")
-    parser.add_argument("model", metavar="MODEL", help="its id")
+    summary = "propose a structure under a cap on leaks"
+    parser = _add(commands, runtime, "propose", summary, run_propose, has_model=True)
+    parser.description = _PROPOSE
     add_fields(parser, *fields.LEAK, *fields.GATE, *fields.STRUCTURE)
-    add_server_options(parser, runtime, run_propose)
 
 
 def run_learn(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -426,7 +422,7 @@ def _structure(args: argparse.Namespace) -> Any:
     edges = [text.split(">") for text in args.edge]
     if any(len(edge) != 2 for edge in edges):
         raise ConfigError("--edge", "have the form PARENT>CHILD")
-    return {"edges": edges} | ({"variables": args.variable} if args.variable else {})
+    return {"edges": edges} | ({"variables": args.variables} if args.variables else {})
 
 
 def _question(args: argparse.Namespace) -> Exchange[Any]:

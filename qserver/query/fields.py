@@ -151,12 +151,11 @@ SELECTED_FROM = Field(
     "json",
     flag="--largest-of",
 )
-AMONG = Field(
+AMONG = _needed(
     "selected_from.m M",
     "number of numbers looked at",
     "whole",
     _AT_LEAST_1,
-    NEEDED,
     flag="--largest-of",
     label="How many numbers you looked at",
     inputs=("among",),
@@ -258,13 +257,12 @@ CONSISTENT = Field(
 WORKLOAD = (SIMULTANEOUS, CONSISTENT, AS_OF)
 EXPLAIN = Field("explain", "show the price; spends nothing", "truth", default=False)
 
-SQL = Field(
+SQL = _needed(
     "sql",
     "SELECT ... FROM the dataset ... WITHIN half-width CONFIDENCE probability; after EXPLAIN its "
     "price",
     "text",
     {"maxLength": MAX_CHARACTERS},
-    NEEDED,
     label=QUERY.label,
     inputs=QUERY.inputs,
 )
@@ -306,12 +304,11 @@ _EDGES = {
     "required": ["edges"],
     "additionalProperties": False,
 }
-NETWORK = Field(
+NETWORK = _needed(
     "network FILE",
     "BIF text, or edges [parent, child]; parameters in it are not used",
     "json",
     {"oneOf": [{"type": "string"}, _EDGES]},
-    NEEDED,
 )
 ALLOCATION = Field(
     "allocation",

@@ -116,6 +116,14 @@ def test_the_choice_of_what_is_measured_reaches_the_service(
     assert workload["workload"].measure == measure
 
 
+def test_an_unknown_member_of_an_object_is_told_with_those_that_there_are(caller: Caller) -> None:
+    gate = {"fpr": 0.1, "max_power": 0.5, "power": 1}
+    body = {"network": {"edges": []}, "records": 10, "gate": gate}
+    problem = assert_problem(caller.post(f"{D}/models/audit", body), 422, "invalid_input")
+    message = "`gate.power` must be left out: the fields are `fpr`, `max_power`, `basis`."
+    assert problem["errors"] == [{"field": "gate.power", "message": message}]
+
+
 @pytest.mark.parametrize("field", sorted(QUESTION))
 def test_a_missing_field_is_named(caller: Caller, field: str) -> None:
     body = {name: value for name, value in QUESTION.items() if name != field}

@@ -7,13 +7,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
 from qserver.answering.models.kinds.kind import ModelKind, ModelWork, WantedError
 from qserver.answering.models.kinds.registry import KINDS
 from qserver.answering.models.price import ModelExplanation, Verdict, Would
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody
-from qserver.api.bodies.requests import Number, QueryDocument, RequestBody, of
+from qserver.api.bodies.requests import Number, QueryDocument, RequestBody, of, without_defaults
 from qserver.api.wire import RecordBody
 from qserver.errors import InputError, RequirementError
 from qserver.models.network.error_bounds import ErrorBounds
@@ -72,10 +72,6 @@ def model_request(kinds: Mapping[str, ModelKind]) -> type[_AnyModelRequest]:
     others = {f.name: _member(f) for f in found_fields if f.default is not fields.NEEDED}
     meanings = "; ".join(f"`{name}`: {kind.face.meaning}" for name, kind in kinds.items())
 
-    def without_null(schema: dict[str, Any]) -> None:
-        for name in needed:
-            schema["properties"][name].pop("default", None)
-
     members: dict[str, Any] = {
         "kind": (str, Field(description=meanings)),
         **needed,
@@ -86,23 +82,17 @@ def model_request(kinds: Mapping[str, ModelKind]) -> type[_AnyModelRequest]:
         "ModelRequest", __base__=_AnyModelRequest, __doc__=_AnyModelRequest.__doc__, **members
     )
     found.kinds = kinds
-    found.model_config["json_schema_extra"] = without_null
+    found.model_config.update(without_defaults(*needed))
     found.model_rebuild(force=True)
     return found
 
 
-_TYPES: Mapping[str, Any] = {
-    "json": Any,
-    "text": str,
-    "whole": int,
-    "number": Number,
-    "lists": list[list[str]],
-}
+_TYPES = {"json": Any, "whole": int, "number": Number, "lists": list[list[str]]}
 
 
 def _member(field: fields.Field) -> tuple[Any, Any]:
     """A member that one kind needs, but others do not."""
-    shape = _TYPES[field.kind]
+    shape: Any = _TYPES.get(field.kind, str)
     if field.schema:
         shape = Annotated[shape, WithJsonSchema(dict(field.schema))]
     default = None if field.default is fields.NEEDED else field.default
@@ -162,19 +152,10 @@ class CheckRequest(RequestBody):
             raise RequirementError("check.fallback_length", "be a length", length) from exc
 
 
-def _one_question(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": [name]} for name in ("marginal", "most_probable", "count")]
-    for name in ("marginal", "most_probable", "count", "check"):
-        schema["properties"][name].pop("default", None)
-
-
 class ModelQuestion(RequestBody):
     """A question to a model; just one of `marginal`, `most_probable` and `count`."""
 
-    model_config = ConfigDict(json_schema_extra=_one_question)
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "check": ("length", "confidence", "fallback_length")
-    }
+    model_config = without_defaults("check", one_of=("marginal", "most_probable", "count"))
 
     marginal: Names = of(fields.MARGINAL)
     most_probable: Names = of(fields.MOST_PROBABLE)

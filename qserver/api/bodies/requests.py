@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -257,7 +257,6 @@ class RequestBody(BaseModel):
     """A JSON object with known fields only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Self:
@@ -269,7 +268,13 @@ class RequestBody(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as exc:
-            raise fields_problem(exc, tuple(cls.model_fields), cls.inner_fields) from exc
+            inner = {
+                name: tuple(part.model_fields)
+                for name, found in cls.model_fields.items()
+                for part in (found.annotation, *get_args(found.annotation))
+                if isinstance(part, type) and issubclass(part, RequestBody)
+            }
+            raise fields_problem(exc, tuple(cls.model_fields), inner) from exc
 
 
 class SelectionRequest(RequestBody):
@@ -308,10 +313,6 @@ class _Read(RequestBody):
 class QueryRequest(_Read):
     """A question: what to count, how long the interval may be, and how sure."""
 
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "selected_from": tuple(SelectionRequest.model_fields)
-    }
-
     query: QueryDocument
     length: Number = of(fields.LENGTH)
     confidence: Number = of(fields.CONFIDENCE)
@@ -344,19 +345,29 @@ class Bounds:
     high: float
 
 
-def _exactly_one_bound(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": ["at_least"]}, {"required": ["between"]}]
-    for name in ("at_least", "between"):
-        schema["properties"][name].pop("default", None)
+def without_defaults(*names: str, one_of: tuple[str, ...] = ()) -> ConfigDict:
+    """The schema of a body in which it counts what was given: null is no value.
+
+    Args:
+        names: fields whose defaults mean nothing.
+        one_of: the same; just one of them must be given.
+    """
+
+    def change(schema: dict[str, Any]) -> None:
+        if one_of:
+            schema["oneOf"] = [{"required": [name]} for name in one_of]
+        for name in (*one_of, *names):
+            schema["properties"][name].pop("default", None)
+
+    return ConfigDict(json_schema_extra=change)
 
 
 class ProbabilityRequest(_Read):
     """A question about where the answer lies; exactly one of `at_least` and `between`."""
 
-    model_config = ConfigDict(json_schema_extra=_exactly_one_bound)
+    model_config = without_defaults(one_of=("at_least", "between"))
 
     query: QueryDocument
-    # The defaults mean nothing: what counts is which of the two was given, and null is neither.
     at_least: Number = of(fields.AT_LEAST, 0.0)
     between: Annotated[tuple[Number, Number], WithJsonSchema(PAIR_SCHEMA)] = of(
         fields.BETWEEN, (0.0, 0.0)
@@ -385,16 +396,10 @@ class ProbabilityRequest(_Read):
         return Bounds(low, high)
 
 
-def _without_defaults(schema: dict[str, Any]) -> None:
-    # What counts is whether they were given; null is no number.
-    for name in ("length", "confidence"):
-        schema["properties"][name].pop("default", None)
-
-
 class WorkloadQuestion(RequestBody):
     """One question of a workload; what it leaves out is as for all."""
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
+    model_config = without_defaults("length", "confidence")
 
     query: QueryDocument
     length: Number = of(fields.LENGTH, 0.0)
@@ -404,11 +409,7 @@ class WorkloadQuestion(RequestBody):
 class WorkloadRequest(RequestBody):
     """Many questions to be answered as one; `length` and `confidence` hold where one has none."""
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "questions": tuple(WorkloadQuestion.model_fields),
-        "selected_from": tuple(SelectionRequest.model_fields),
-    }
+    model_config = without_defaults("length", "confidence")
 
     questions: list[WorkloadQuestion] = Field(
         json_schema_extra={"minItems": 1, "maxItems": MAX_QUESTIONS}

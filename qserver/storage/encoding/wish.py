@@ -44,6 +44,11 @@ class Command:
     words: str
     fields: tuple[Field, ...]
 
+    @property
+    def confirmed_by(self) -> str:
+        """The command that confirms it."""
+        return " ".join([self.program, *self.verb[:-1], "confirm"])
+
 
 _needed = partial(Field, kind="text", default=NEEDED)
 _more = partial(Field, kind="text")
