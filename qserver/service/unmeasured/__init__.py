@@ -1,4 +1,5 @@
 """What a statement of SQL gets without a measurement, and what its steps say together.
 
-`first` answers from history alone, or raises the price. `steps` joins the answers of all steps.
+`without_spending` answers from history alone, or raises the price. `steps` joins the
+answers of all steps.
 """
