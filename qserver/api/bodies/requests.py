@@ -444,6 +444,8 @@ class WorkloadRequest(RequestBody):
                 requirement = self._requirement(asked)
                 found.append(Question(parse(asked.query), requirement, self.measure))
             except InputError as exc:
+                if exc.name == "as_of":  # it is of all
+                    raise
                 raise exc.under(f"questions[{i}]") from exc
             # A short text may mean many terms: it ends before all are read.
             check_terms(found)
