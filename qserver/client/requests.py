@@ -67,7 +67,7 @@ _USUAL = {
 }
 
 
-def _said(**members: Any) -> dict[str, Any]:
+def said(**members: Any) -> dict[str, Any]:
     """The members of a request that say something: earlier servers know nothing of others."""
     return {
         name: dict(value) if isinstance(value, Mapping) else plain(value)
@@ -108,7 +108,7 @@ def query(
 
     Where data arrive over time, `as_of` names the last period to count; by default the last sealed.
     """
-    document = {"query": query, "length": length, "confidence": confidence} | _said(
+    document = {"query": query, "length": length, "confidence": confidence} | said(
         as_of=as_of,
         measure=measure,
         independent=independent,
@@ -160,7 +160,7 @@ def probability(
     if (at_least is None) == (between is None):
         raise ConfigError("at_least", "be given, or else `between`, but not both")
     bound = {"between": list(between)} if between is not None else {"at_least": at_least}
-    read = _said(method=method, step=step, draws=draws, error=error, prior=prior, as_of=as_of)
+    read = said(method=method, step=step, draws=draws, error=error, prior=prior, as_of=as_of)
     call = Call(path_of(dataset, "probability"), {"query": query, **bound, **read})
     return Exchange(call, Probability.from_plain)
 
@@ -195,7 +195,7 @@ def workload(
         "length": length,
         "confidence": confidence,
         "simultaneous": simultaneous,
-        **_said(as_of=as_of, consistent=consistent, measure=measure, selected_from=selected_from),
+        **said(as_of=as_of, consistent=consistent, measure=measure, selected_from=selected_from),
     }
     return Exchange(
         Call(path_of(dataset, "workload"), document),
@@ -235,8 +235,8 @@ def sql(
     """
     if explains(text):
         raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
-    said = _said(measure=measure, as_of=as_of, within=within, confidence=confidence, spend=spend)
-    call = Call(path_of(dataset or dataset_of(text), "sql"), {"sql": text, **said})
+    asked = said(measure=measure, as_of=as_of, within=within, confidence=confidence, spend=spend)
+    call = Call(path_of(dataset or dataset_of(text), "sql"), {"sql": text, **asked})
     return Exchange(call, lambda found: Table.of(found["table"]), answered_again)
 
 
@@ -251,8 +251,10 @@ def price(
 ) -> Exchange[Price]:
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
     # The text goes as it is: a refusal points at places in it.
-    said = _said(measure=measure, as_of=as_of, within=within, confidence=confidence)
-    call = Call(path_of(dataset or dataset_of(text), "sql"), {"sql": text, "explain": True, **said})
+    asked = said(measure=measure, as_of=as_of, within=within, confidence=confidence)
+    call = Call(
+        path_of(dataset or dataset_of(text), "sql"), {"sql": text, "explain": True, **asked}
+    )
     return Exchange(call, lambda found: Price.of(found["price"]), answered_again)
 
 

@@ -199,6 +199,14 @@ def test_a_field_says_in_http_what_the_table_says(name: str) -> None:
     assert others <= {"query", "questions", "questions.query", "kind", "check", "gate", "network"}
 
 
+def test_a_client_sends_what_was_said_though_it_is_zero_and_nothing_as_usual() -> None:
+    text = "SELECT COUNT(*) FROM people"
+    asked = client.sql(text, within=0, measure="auto", spend=True).call.document
+    assert asked == {"sql": text, "within": 0, "measure": "auto"}
+    usual = client.query("people", {"where": {}}, length=5, method="auto", independent=False)
+    assert usual.call.document == {"query": {"where": {}}, "length": 5, "confidence": 0.95}
+
+
 def test_the_names_of_a_refusal_are_those_of_the_face() -> None:
     text = "`draws` must be left out unless `method` is `monte-carlo`"
     flags = {one.name: f"`{one.flag}`" for one in fields.QUESTION}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
@@ -337,14 +336,6 @@ class QueryRequest(_Read):
         return Requirement(length=self.length, confidence=self.confidence)
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The closed interval [low, high]; `high` may be infinite."""
-
-    low: float
-    high: float
-
-
 def without_defaults(*names: str, one_of: tuple[str, ...] = ()) -> ConfigDict:
     """The schema of a body in which it counts what was given: null is no value.
 
@@ -379,8 +370,8 @@ class ProbabilityRequest(_Read):
     prior: ChosenPrior = of(fields.PRIOR)
     as_of: StrictStr | None = of(fields.AS_OF)
 
-    def bounds(self) -> Bounds:
-        """The interval that is asked about.
+    def bounds(self) -> tuple[float, float]:
+        """The closed interval that is asked about; its upper end may be infinite.
 
         Raises:
             InputError: none or both of the two forms, or the ends in the wrong order.
@@ -389,11 +380,11 @@ class ProbabilityRequest(_Read):
         if len(given) != 1:
             raise InputError("at_least", "be given, or else `between`, but not both")
         if "at_least" in given:
-            return Bounds(self.at_least, inf)
+            return self.at_least, inf
         low, high = self.between
         if low > high:
             raise InputError("between", "have low <= high", [low, high])
-        return Bounds(low, high)
+        return low, high
 
 
 class WorkloadQuestion(RequestBody):
