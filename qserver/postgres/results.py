@@ -32,7 +32,7 @@ from qserver.query.sql.combined.quantile import DAYS_SAID, is_day
 from qserver.query.sql.combined.values import EPOCH
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
-from qserver.service.cells.statement_cache import is_of_nobody
+from qserver.service.cells.kept import is_of_nobody
 from qserver.service.cells.table_notes import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of

@@ -36,8 +36,8 @@ from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
+from qserver.service.cells.kept import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.cells.looks import Looks
-from qserver.service.cells.statement_cache import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import ReleasedHistory
 from qserver.service.insight import Insight

@@ -41,14 +41,14 @@ from qserver.service.cells.answer_cells import (
     step_of,
     workload_of,
 )
+from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.longer import with_remark
 from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
 from qserver.service.cells.searched import SearchedCells
-from qserver.service.cells.statement_cache import StatementKey
 from qserver.service.inner.parts import Parts
 from qserver.service.inner.statements import InnerSelects
-from qserver.service.quoted.quote_cap import CappedSteps, at_most_nano
+from qserver.service.quoted.capped import CappedSteps, at_most_nano
 from qserver.service.service import Price, Service
 from qserver.service.statement_answers import (
     AnsweredCell,
@@ -61,8 +61,8 @@ from qserver.service.statement_answers import (
     shaped,
 )
 from qserver.service.statement_steps import StatementSteps
+from qserver.service.unmeasured.first import from_history, refuse_unless_free
 from qserver.service.unmeasured.steps import TakenSteps, with_earlier
-from qserver.service.unmeasured.without_spending import from_history, refuse_unless_free
 from qserver.service.visits import hold_thread, present_visit, read_once, visiting
 
 

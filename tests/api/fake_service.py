@@ -43,7 +43,7 @@ from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import ClaimStatus
 from qserver.records.unit import UnitStatus
-from qserver.service.cells.statement_cache import ReadStatements, StatementKey
+from qserver.service.cells.kept import ReadStatements, StatementKey
 from qserver.service.last_used import LastUsed
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
 from qserver.service.quoted.notes import StatementNote

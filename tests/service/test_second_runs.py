@@ -12,7 +12,7 @@ from qserver.answering import decide
 from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
 from qserver.portal.blueprint import Portal
-from qserver.service.cells import statement_cache
+from qserver.service.cells import kept
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 from qserver.service.visits import Parked, Visit, read_once, visiting
@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(where, name, noted)
 
-    noting(statement_cache, "parse_statement")
+    noting(kept, "parse_statement")
     noting(Service, "parse")
     noting(decide, "estimate_of")
     return found

@@ -37,7 +37,7 @@ from qserver.api.replies import (
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Workload
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
-from qserver.service.cells.statement_cache import MOST_KEPT
+from qserver.service.cells.kept import MOST_KEPT
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 from qserver.service.visits import is_second_run, read_once

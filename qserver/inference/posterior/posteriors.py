@@ -10,6 +10,7 @@ from functools import partial
 from qserver.inference.given.known_sums import KnownSums
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.alike import Shapes
+from qserver.inference.posterior.as_they_are import AsTheyAre
 from qserver.inference.posterior.by_rows import (
     FAULTS_OF_FLOATS,
     ByWeights,
@@ -31,7 +32,6 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.factored_rows import AsTheyAre
 from qserver.inference.posterior.posterior import RowEstimate, Stated, ToState
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights

@@ -63,7 +63,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.records.answer import Answer, CurvePoint, JobStatus
-from qserver.service.cells.statement_cache import StatementKey
+from qserver.service.cells.kept import StatementKey
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements

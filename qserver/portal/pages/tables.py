@@ -24,8 +24,8 @@ from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency
 from qserver.service.cells.answer_cells import workload_of
+from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.remarks import with_known_lengths
-from qserver.service.cells.statement_cache import StatementKey
 from qserver.service.cells.table_notes import looked_numbers
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service

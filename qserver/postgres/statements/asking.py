@@ -21,7 +21,7 @@ from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import BY_NAME, Column, Type
 from qserver.query.sql.tables.relations import columns_of_domain
 from qserver.records.answer import JobStatus
-from qserver.service.cells.statement_cache import MOST_KEPT
+from qserver.service.cells.kept import MOST_KEPT
 from qserver.service.last_used import LastUsed
 from qserver.service.service import Service
 from qserver.service.statements import Statements

@@ -15,7 +15,7 @@ from qserver.answering.replica import Replica
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, AnyAnswer, WorkloadAnswer
-from qserver.service.cells.statement_cache import MOST_KEPT
+from qserver.service.cells.kept import MOST_KEPT
 from qserver.service.last_used import LastUsed
 
 _MOST_ANSWERS: Final = 4_096

@@ -19,7 +19,7 @@ from typing import Final
 
 from qserver.query.question import Workload
 from qserver.records.answer import JobStatus, WorkloadAnswer
-from qserver.service.cells.statement_cache import MOST_KEPT, StatementKey
+from qserver.service.cells.kept import MOST_KEPT, StatementKey
 from qserver.service.datasets import OpenDatasets
 from qserver.service.last_used import LastUsed
 from qserver.storage.encoding.requests import Request

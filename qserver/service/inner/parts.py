@@ -20,10 +20,10 @@ from qserver.query.sql.tables.unconfirmed import (
     unconfirmed,
     with_default,
 )
-from qserver.service.cells.statement_cache import StatementKey
+from qserver.service.cells.kept import StatementKey
 from qserver.service.service import Price, Service
 from qserver.service.unmeasured.asks import AsksStatements
-from qserver.service.unmeasured.without_spending import not_spending
+from qserver.service.unmeasured.first import not_spending
 
 _OF_CHOICE = Fraction(3, 20)
 """Part of what an interval may miss with that the choice of groups has."""

@@ -1,5 +1,4 @@
 """What a statement of SQL gets without a measurement, and what its steps say together.
 
-`without_spending` answers from history alone, or raises the price. `steps` joins the
-answers of all steps.
+`first` answers from history alone, or raises the price. `steps` joins the answers of all steps.
 """

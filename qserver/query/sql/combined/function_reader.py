@@ -15,9 +15,9 @@ from qserver.query.sql.combined.correlation import Correlation
 from qserver.query.sql.combined.meaning import Linear, Several
 from qserver.query.sql.combined.quantile import Quantile
 from qserver.query.sql.combined.regression import Kind, Regression
-from qserver.query.sql.combined.skewness_kurtosis import Kind as OfMoments
-from qserver.query.sql.combined.skewness_kurtosis import Standardised
 from qserver.query.sql.combined.spread import Spread
+from qserver.query.sql.combined.standardised import Kind as OfMoments
+from qserver.query.sql.combined.standardised import Standardised
 from qserver.query.sql.combined.thresholds import QuantileOf
 from qserver.query.sql.combined.values import Values, product_term
 from qserver.query.sql.regions import Functions, ProductTerm

@@ -19,7 +19,7 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
 from qserver.service.ask import Idempotency
-from qserver.service.cells import statement_cache
+from qserver.service.cells import kept
 from qserver.service.insight import Insight
 from qserver.service.service import Service
 from qserver.service.smooth import numbers
@@ -283,7 +283,7 @@ def test_a_text_is_read_once_whatever_is_bought_meanwhile(
         read.append(text)
         return parse_statement(text, *args, **more)
 
-    monkeypatch.setattr(statement_cache, "parse_statement", counted)
+    monkeypatch.setattr(kept, "parse_statement", counted)
     text = "SELECT sex, COUNT(*) FROM people GROUP BY sex WITHIN 40"
     for bought in (text, "SELECT COUNT(*) FROM people WITHIN 30"):
         Statements(service).run("people", bought, wait_s=0)
