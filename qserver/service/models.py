@@ -33,8 +33,6 @@ from qserver.storage.store import Store
 
 _MOST_KEPT = 8
 _LINES_AT_ONCE = 1000
-MAX_RECORDS = 1_000_000
-"""Most synthetic records of one request."""
 MAX_MODELS = 1000
 """Most models of a snapshot: they are kept for as long as it is there."""
 

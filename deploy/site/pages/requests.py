@@ -15,7 +15,7 @@ from qserver.api.routes.datasets import MAX_LIMIT
 from qserver.config import Settings
 from qserver.planning.constants import PLANNER
 from qserver.portal import guard
-from qserver.query import domain, grid, linear, question
+from qserver.query import domain, fields, grid, linear, question
 from qserver.query.sql import parser, tokens
 from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.service import history, ledger, models
@@ -113,7 +113,7 @@ def _of_models() -> Iterator[Bounds]:
     of_all = (f"POST {_DATASET}/models", f"POST {_DATASET}/models/explain")
     of_one = (f"POST {_MODEL}/query", f"POST {_MODEL}/explain")
     counts = f"{network_kind.MAX_ANSWER_CELLS:,} probabilities"
-    drawn = f"{models.MAX_RECORDS:,} records, drawn {network_kind.ROWS_AT_ONCE:,} at a time"
+    drawn = f"{fields.MAX_RECORDS:,} records, drawn {network_kind.ROWS_AT_ONCE:,} at a time"
     listed = f"{models.MAX_MODELS:,} models"
     yield Bounds((f"GET {_DATASET}/models",), line, "one look at the store", listed)
     yield Bounds(of_all, specified, "by [kind](models.md)", "one plan or model")

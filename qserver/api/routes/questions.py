@@ -166,10 +166,10 @@ class QuestionViews(_Keeping):
     def probability(self, dataset: str) -> Response:
         """Give the probability that the answer is at least t, or in [a, b]. Spends nothing."""
         asked = read_request(ProbabilityRequest)
-        bounds, reading = asked.bounds(), asked.reading()
+        (low, high), reading = asked.bounds(), asked.reading()
         query = self._service.parse(dataset, asked.query, at=asked.as_of or "")
         found = self._service.insight.probability(
-            dataset, query, low=bounds.low, high=bounds.high, reading=reading
+            dataset, query, low=low, high=high, reading=reading
         )
         return json_reply(ProbabilityBody.of(found))
 
