@@ -31,7 +31,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from qserver.answering.told import Estimates
+from qserver.answering.estimates import Estimates
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import Posterior

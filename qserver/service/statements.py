@@ -61,10 +61,10 @@ from qserver.service.statement_answers import (
     probability_table,
     shaped,
 )
-from qserver.service.steps.capped import CappedSteps, at_most_nano
+from qserver.service.steps.quote_cap import CappedSteps, at_most_nano
 from qserver.service.steps.statement import StatementSteps
 from qserver.service.steps.taken import TakenSteps, with_earlier
-from qserver.service.unmeasured.first import from_history, refuse_unless_free
+from qserver.service.unmeasured.without_spending import from_history, refuse_unless_free
 from qserver.service.visits import hold_thread, present_visit, read_once, visiting
 
 

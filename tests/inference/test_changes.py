@@ -17,7 +17,7 @@ from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement
 from tests.inference.histories import measured, random_query
-from tests.inference.posterior.test_as_they_are import SIZES, next_measurement
+from tests.inference.posterior.test_factored_rows import SIZES, next_measurement
 
 
 @dataclass(frozen=True)

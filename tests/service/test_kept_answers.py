@@ -12,10 +12,10 @@ import pytest
 
 from qserver.answering import order
 from qserver.answering.decide import to_answer
+from qserver.answering.estimates import Estimates
 from qserver.answering.order import Laws, QuantileAsked, known_laws
 from qserver.answering.replica import Replica
 from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
-from qserver.answering.told import Estimates
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement

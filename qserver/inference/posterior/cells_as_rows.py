@@ -83,7 +83,7 @@ def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
 
 
 def numbered_places(rows: Sequence[Measurement]) -> list[int]:
-    """Which of these rows are taken, in their new order; `as_they_are` follows them one by one.
+    """Which of these rows are taken, in their new order; `factored_rows` follows them one by one.
 
     Of the same row measured twice, as a cell or by itself, only the one with the least noise is
     taken: the other may be the same noise with more added, and then says nothing more. The noise of

@@ -13,7 +13,6 @@ from qserver.inference.estimate import RowEstimate
 from qserver.inference.given.known_sums import KnownSums, Together
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.alike import Shapes
-from qserver.inference.posterior.as_they_are import AsTheyAre
 from qserver.inference.posterior.by_rows import (
     FAULTS_OF_FLOATS,
     Cells,
@@ -34,6 +33,7 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
+from qserver.inference.posterior.factored_rows import AsTheyAre
 from qserver.inference.posterior.given_posterior import Stated, ToState
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights

@@ -17,7 +17,7 @@ from qserver.postgres.catalogue.functions import FUNCTIONS
 from qserver.postgres.wire.faults import NO_TABLE, NOT_SUPPORTED, SYNTAX, PostgresError
 from qserver.postgres.wire.texts import pieces
 from qserver.postgres.wire.values import elements
-from qserver.query.sql.engine.allowed import NAMES, NODES, TYPES, Allowed, check
+from qserver.query.sql.engine.allow_list import NAMES, NODES, TYPES, Allowed, check
 from qserver.query.sql.tables.relations import Names, Relation, relation
 from qserver.text import meant
 

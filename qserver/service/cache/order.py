@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from weakref import ref
 
 from qserver.answering.answer import most_records
+from qserver.answering.estimates import Grounds, Told
 from qserver.answering.order import (
     GroupsLaws,
     Laws,
@@ -19,7 +20,6 @@ from qserver.answering.order import (
     TermKnown,
     known_counts,
 )
-from qserver.answering.told import Grounds, Told
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import Table, next_table, raised

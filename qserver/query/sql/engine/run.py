@@ -21,7 +21,7 @@ from sqlglot import ErrorLevel, UnsupportedError, exp
 
 from qserver.errors import CapacityError, EngineError
 from qserver.query.domain import decimal_text
-from qserver.query.sql.engine.allowed import check
+from qserver.query.sql.engine.allow_list import check
 from qserver.text import printable
 
 
