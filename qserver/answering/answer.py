@@ -14,10 +14,10 @@ from qserver.inference.posterior.choice import reading, rule_that_holds
 from qserver.inference.posterior.given_posterior import Stated
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
+from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Reading
 from qserver.query.calendar import PeriodRetiredError
 from qserver.query.linear import total_query
-from qserver.query.looking import Selection
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import MIN_DELTA

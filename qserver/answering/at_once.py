@@ -23,7 +23,7 @@ from qserver.inference.posterior.choice import (
     table_readings,
 )
 from qserver.inference.posterior.given_posterior import AnyPosterior
-from qserver.query.looking import Ends, Selection
+from qserver.query.asking.looking import Ends, Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer

@@ -24,7 +24,7 @@ from qserver.cli.server import (
     show_reply,
 )
 from qserver.query import fields
-from qserver.query.looking import Selection, chosen_text
+from qserver.query.asking.looking import Selection, chosen_text
 from qserver.records.codec import read
 from qserver.text import ADDS_NOTHING, left_text, most_text, part_text
 from qserver.text import price_text as price_of

@@ -12,9 +12,9 @@ from qserver.cli.console import Console
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError, InputError, QServerError
 from qserver.query import fields
+from qserver.query.asking.looking import RULES, Selection
 from qserver.query.asking.reading import Reading, prior_of
 from qserver.query.fields import Field, told
-from qserver.query.looking import RULES, Selection
 
 if TYPE_CHECKING:
     from qserver.client.clients import SyncDriver

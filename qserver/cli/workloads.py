@@ -32,7 +32,7 @@ from qserver.cli.server import (
 )
 from qserver.errors import ConfigError
 from qserver.query import fields
-from qserver.query.looking import Selection, chosen_text
+from qserver.query.asking.looking import Selection, chosen_text
 from qserver.records.codec import plain, read
 
 _NAME = "FILE|JSON"

@@ -15,10 +15,10 @@ from qserver.answering.models.kinds import registry
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import InputError, QueryError
 from qserver.portal.question import FormQuestion, mark_of, statement_of
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.fields import MAX_EPSILON
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.clauses import Clauses, Exactness

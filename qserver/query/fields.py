@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
+from qserver.query.asking.looking import MOST_AMONG
 from qserver.query.asking.reading import (
     LEAST_DRAWS,
     LEAST_ERROR,
@@ -19,7 +20,6 @@ from qserver.query.asking.reading import (
     MOST_ERROR,
     USUAL_ERROR,
 )
-from qserver.query.looking import MOST_AMONG
 from qserver.query.requirement import MAX_LENGTH, MIN_DELTA, MIN_LENGTH
 from qserver.query.sql.plain import MAX_CHARACTERS
 

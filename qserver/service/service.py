@@ -12,10 +12,10 @@ from qserver.answering.explain import Explained, explain_question, explain_workl
 from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Measure, Requirement
 from qserver.query.sealed import as_of

@@ -17,8 +17,8 @@ from typing import Protocol
 from qserver.errors import NotEstimableError
 from qserver.inference.estimate import CredibleInterval
 from qserver.inference.posterior.choice import rule_that_holds, table_readings
+from qserver.query.asking.looking import Ends, Rule, Selection
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import Ends, Rule, Selection
 from qserver.query.sql.cells import (
     CellQuestions,
     CellValue,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from qserver.answering.workload import KnownNumber
-from qserver.query.looking import Ends
+from qserver.query.asking.looking import Ends
 from qserver.query.requirement import Measure
 from qserver.query.sql.cells import (
     CellQuestions,

@@ -10,8 +10,8 @@ import pytest
 from qserver.answering.workload import AnsweredWorkload, WorkloadCost, answer_workload, offers
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.holdings import estimate_of
+from qserver.query.asking.looking import Selection
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.looking import Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval

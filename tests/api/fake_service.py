@@ -12,11 +12,11 @@ from qserver.answering.answer import public_total
 from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.parser import query_of

@@ -21,10 +21,10 @@ from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

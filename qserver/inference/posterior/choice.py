@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from qserver.inference.estimate import CredibleInterval
-from qserver.query.looking import Ends, Rule, Selection
+from qserver.query.asking.looking import Ends, Rule, Selection
 
 
 class Law(Protocol):

@@ -12,7 +12,7 @@ from qserver.portal.describe import Heading
 from qserver.portal.drawing import MOST_PANELS, OverTime, Scale, Whisker, over_time, whiskers
 from qserver.portal.pages.answers import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
 from qserver.portal.render import csv_text
-from qserver.query.looking import chosen_text
+from qserver.query.asking.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.clauses import Exactness

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from qserver.query.looking import Rule, Selection
+from qserver.query.asking.looking import Rule, Selection
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 _COMPARE: dict[Comparison, Callable[[Fraction, Fraction], bool]] = {

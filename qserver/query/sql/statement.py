@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Literal
 
 from qserver.errors import SqlError
+from qserver.query.asking.looking import NOTHING_SEEN
 from qserver.query.asking.reading import AS_EVER
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN
 from qserver.query.requirement import Measure
 from qserver.query.sql.clauses import UNSAID, Clauses, Exactness
 from qserver.query.sql.functions.function import Binning, Combined

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from qserver.answering.consistency import ConsistentWorkload
-from qserver.query.looking import Ends
+from qserver.query.asking.looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
     CellQuestions,

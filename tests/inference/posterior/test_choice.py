@@ -20,7 +20,7 @@ from scipy.stats import binom
 from qserver.errors import InputError, RequirementError
 from qserver.inference.estimate import Posterior
 from qserver.inference.posterior.choice import TableReading, ends_of, reading, table_readings
-from qserver.query.looking import RULES, Rule, Selection
+from qserver.query.asking.looking import RULES, Rule, Selection
 from tests.sweeps import examples
 
 pytestmark = [
