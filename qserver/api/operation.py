@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from qserver.api.errors import KINDS, STORE_CODES
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import InputError
-from qserver.query.fields import Field
+from qserver.query.request_fields import Field
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}\Z")
 

@@ -29,7 +29,7 @@ from qserver.cli.server import (
     show_reply,
 )
 from qserver.errors import ConfigError
-from qserver.query import fields
+from qserver.query import request_fields as fields
 
 if TYPE_CHECKING:
     from qserver.client import LearntModel

@@ -23,7 +23,7 @@ from qserver.cli.server import (
     selection_of,
     show_reply,
 )
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.asking.looking import Selection, chosen_text
 from qserver.records.codec import read
 from qserver.text import ADDS_NOTHING, left_text, most_text, part_text

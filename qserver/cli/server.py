@@ -11,10 +11,10 @@ from qserver.cli.conditions import where_document
 from qserver.cli.console import Console
 from qserver.cli.runtime import ExitCode, Runtime
 from qserver.errors import ConfigError, InputError, QServerError
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.asking.looking import RULES, Selection
 from qserver.query.asking.reading import Reading, prior_of
-from qserver.query.fields import Field, told
+from qserver.query.request_fields import Field, told
 
 if TYPE_CHECKING:
     from qserver.client.clients import SyncDriver

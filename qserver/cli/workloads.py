@@ -31,7 +31,7 @@ from qserver.cli.server import (
     show_reply,
 )
 from qserver.errors import ConfigError
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.asking.looking import Selection, chosen_text
 from qserver.records.codec import plain, read
 

@@ -26,7 +26,7 @@ from qserver.client.lookups import Budget, History, Job, Posterior, Released, ch
 from qserver.client.results import Answer, DatasetInfo, FromJson, Price, Probability
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Method
 from qserver.query.requirement import Measure

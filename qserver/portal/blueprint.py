@@ -37,7 +37,7 @@ from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.pages.sign_on import SignOnPages
 from qserver.portal.pages.wishes import WishPages
 from qserver.portal.render import page, this_page
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.records.account import Caller
 from qserver.service.service import Service
 

@@ -26,10 +26,10 @@ from qserver.errors import (
     SqlError,
 )
 from qserver.portal.question import FormQuestion, form_attributes
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.calendar import PeriodRetiredError
 from qserver.query.domain import Domain
-from qserver.query.fields import Field, told
+from qserver.query.request_fields import Field, told
 from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError
 

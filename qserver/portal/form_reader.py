@@ -17,9 +17,9 @@ from qserver.errors import InputError, QueryError
 from qserver.portal.question import FormQuestion, mark_of, statement_of
 from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.fields import MAX_EPSILON
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
+from qserver.query.request_fields import MAX_EPSILON
 from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.clauses import Clauses, Exactness
 from qserver.query.sql.parser import parse_statement

@@ -32,8 +32,8 @@ from qserver.errors import InputError, QueryError, RequirementError
 from qserver.query.asking.looking import Looking, Rule, Selection
 from qserver.query.asking.reading import Method, Reading, prior_of
 from qserver.query.domain import Attribute, Domain, decimal_text
-from qserver.query.fields import METHOD, PRIOR
 from qserver.query.numbers import exact_number
+from qserver.query.request_fields import METHOD, PRIOR
 from qserver.query.requirement import (
     MAX_LENGTH,
     MIN_DELTA,

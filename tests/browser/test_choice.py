@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from qserver.portal import words
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store

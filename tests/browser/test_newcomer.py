@@ -8,7 +8,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from qserver.api.errors import KINDS
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from tests.browser.chromium_page import Visit, Visitor
 
 SENTENCE = re.compile(

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from tests.browser.chromium_page import Visit, Visitor
 
 WOMEN = "SELECT COUNT(*) FROM adult WHERE sex = 'Female'"

@@ -26,7 +26,7 @@ from qserver.client import (
 from qserver.client.flows import Call
 from qserver.errors import ConfigError
 from qserver.models.network.bif import read_bif
-from qserver.query.fields import NEEDED
+from qserver.query.request_fields import NEEDED
 from qserver.text import cost_text
 from tests.client.serving import Served, serving
 from tests.deployment import ROWS, Deployment

@@ -16,7 +16,7 @@ from qserver.api.errors import KINDS
 from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.portal.pages.answers import Quote, Stop, worthwhile
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, CurvePoint, JobStatus, ModelAnswer

@@ -20,7 +20,7 @@ from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
 from qserver.client import model_requests
 from qserver.client import requests as client
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from tests.portal.portal_site import PEOPLE, Browser
 
 TABLE = [found for found in vars(fields).values() if isinstance(found, fields.Field)]

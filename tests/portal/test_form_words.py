@@ -20,7 +20,7 @@ from qserver.portal.faults import (
     question_fields,
 )
 from qserver.portal.question import FormQuestion
-from qserver.query import fields as table
+from qserver.query import request_fields as table
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
 from tests.portal.portal_site import HTMX, PEOPLE, Browser

@@ -15,7 +15,7 @@ from qserver.api.bodies.model import model_request
 from qserver.portal.describe import model_words
 from qserver.portal.faults import learning_fields
 from qserver.portal.form_reader import LearnForm
-from qserver.query.fields import NEEDED, Field
+from qserver.query.request_fields import NEEDED, Field
 from tests.portal.portal_site import PEOPLE, Browser
 
 

@@ -31,7 +31,7 @@ from worker.journal.records import Retired, Sealed
 from worker.private.content import Content
 from worker.private.parts import Part, PartFolder
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.seal import fingerprint_of, fingerprint_of_table, open_seal
+from worker.private.seal_file import fingerprint_of, fingerprint_of_table, open_seal
 from worker.private.spark_place import SparkCodes
 from worker.private.tables import RecordTable, table_from_columns
 from worker.sources.address import Address

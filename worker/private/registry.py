@@ -24,7 +24,7 @@ from qserver.records.codec import ALWAYS, plain
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
 from worker.private.parts import PartFolder, sweep_folders
-from worker.private.seal import SUFFIX, NewSeal
+from worker.private.seal_file import SUFFIX, NewSeal
 from worker.private.truncation import PeriodRule, PersonRule
 
 _KEY_BYTES = 32

@@ -19,7 +19,7 @@ from worker.coding.tally import Progress, Tally
 from worker.constants import WORKER
 from worker.private.content import Content, content_of, digest_of
 from worker.private.people import GrowingPeople, People
-from worker.private.seal import (
+from worker.private.seal_file import (
     NewSeal,
     PackedRows,
     fingerprint_of,

@@ -15,7 +15,8 @@ from qserver.api.routes.datasets import MAX_LIMIT
 from qserver.config import Settings
 from qserver.planning.constants import PLANNER
 from qserver.portal import guard
-from qserver.query import domain, fields, grid, linear, question
+from qserver.query import domain, grid, linear, question
+from qserver.query import request_fields as fields
 from qserver.query.sql import parser, tokens
 from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.service import history, ledger, models

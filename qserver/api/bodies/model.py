@@ -28,7 +28,7 @@ from qserver.models.tracing.bound import (
 )
 from qserver.models.tracing.report import Areas, AuditRequest, Curves, Release, TracingReport
 from qserver.models.tracing.structure_proposal import Audit, Proposal
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.domain import MAX_ATTRIBUTES
 from qserver.query.requirement import Requirement
 from qserver.records.answer import ModelAnswer

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.asking.looking import Looking, Rule, Selection
 from qserver.query.asking.reading import WANTED, Method, Prior, Reading, prior_of
 from qserver.query.linear import LinearQuery

@@ -22,7 +22,7 @@ from qserver.api.bodies.requests import JSON_REF, ChosenMeasure, RequestBody, of
 from qserver.api.errors import job_problem
 from qserver.api.wire import Epsilon, RecordBody
 from qserver.inference.posterior.choice import table_readings
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.sql.clauses import Exactness
 from qserver.records.answer import (
     AnyAnswer,

@@ -44,7 +44,7 @@ from qserver.models.network.bif import structure_of_document
 from qserver.models.tracing.bound import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.models.tracing.structure_proposal import proposed_structure
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement

@@ -15,7 +15,7 @@ from qserver.cli.plot import check_svg_path, write_svg
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_fields
 from qserver.errors import ConfigError
-from qserver.query import fields
+from qserver.query import request_fields as fields
 
 if TYPE_CHECKING:
     from qserver.models.network.structure import Structure

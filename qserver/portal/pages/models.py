@@ -23,7 +23,7 @@ from qserver.portal.pages.answers import AnyQuote
 from qserver.portal.pages.ask import NO_TIME_S
 from qserver.portal.question import FormQuestion, is_as_priced
 from qserver.portal.render import CSV_TYPE, download, page
-from qserver.query import fields
+from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
 from qserver.records.answer import JobStatus, ModelAnswer

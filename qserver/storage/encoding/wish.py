@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from qserver.errors import InputError
-from qserver.query.fields import NEEDED, Field
 from qserver.query.numbers import exact_number
+from qserver.query.request_fields import NEEDED, Field
 from qserver.records.account import ROLES
 from qserver.records.codec import plain, read
 

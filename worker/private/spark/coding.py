@@ -13,7 +13,7 @@ from worker.coding.coder import coder_of
 from worker.coding.tally import Tally
 from worker.constants import WORKER
 from worker.private.content import Content, people_digest, records_digest
-from worker.private.seal import fingerprint_of
+from worker.private.seal_file import fingerprint_of
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import coding, keeping
 from worker.private.spark.tables import SortedCodes, SparkTable, check_machines
