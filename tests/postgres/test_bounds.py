@@ -22,6 +22,7 @@ from qserver.postgres.results import Asked, Plan, Result, nothing
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.messages import Stream
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import TEXT, Column, Literal
 from qserver.query.sql.tables.relations import Names, Table
 from tests.sweeps import examples
@@ -111,8 +112,13 @@ def test_a_statement_that_takes_long_ends_with_the_port() -> None:
 
 
 def _empty() -> Held:
-    """Of a connection whose plans keep their texts, as those about a dataset do."""
-    return Held(Session("ada", "q"), lambda text: Plan(nothing, lambda _: Result(text.text)))
+    """Of a connection whose plans keep their texts and parts, as those about a dataset do."""
+    return Held(Session("ada", "q"), _plan)
+
+
+def _plan(text: Text) -> Plan:
+    n_parts = len(text.pieces)
+    return Plan(nothing, lambda _: Result(f"{text.text} {n_parts}"))
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def parsed(text: str) -> exp.Expr:
 
 def _without_schema(text: str) -> str:
     """The text in which functions and operators have no schema, and arrays are of plain types."""
-    parts, found, last = pieces(text), "", 0
+    parts, found, last = list(pieces(text)), "", 0
     words = [part.name.lower() for part in parts]
     for i, part in enumerate(parts):
         after = words[i + 1 : i + 4]

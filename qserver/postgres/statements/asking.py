@@ -47,7 +47,7 @@ class Asker:
 
     Args:
         account: who asks and pays; '' where there are no accounts.
-        use: what the connection took so far.
+        use: what the connection has of the turns.
         turns: of all connections; where it has no processes, answers are found here.
         shown: what was told for nothing, for all connections.
     """
@@ -145,7 +145,7 @@ class Asker:
         )
 
     def _asked(self, method: str, call: Call) -> Any:
-        with self.turns.of(self.use, len(call.text.text)) as process:
+        with self.turns.of(self.use, call.text.text, method) as process:
             if process is not None:
                 return process.ask(method, call)
             return getattr(Answerer(self.service), method)(call)
