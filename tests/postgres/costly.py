@@ -94,13 +94,7 @@ class Costly:
         return [f"t{i}" for i in range(len(parts))]
 
     def _outer_items(self) -> str:
-        items = (
-            "*",
-            "t0.k0, t0.n0",
-            "SUM(t0.n0) AS n0",
-            "t0.k0, t0.n0 / 2 AS n0",
-            "COUNT(*) AS n0",
-        )
+        items = ("*", "t0.k0, t0.n0", "SUM(t0.n0) AS n0", "t0.k0, t0.n0 / 2 AS n0", "COUNT(*)")
         return self._one((*items, "t0.k0, LAG(t0.n0) OVER (ORDER BY t0.k0) AS n0"))
 
     def _select(self, source: str) -> str:
@@ -115,13 +109,11 @@ class Costly:
             text += f" WHERE {self.condition(self._one(_LENGTHS))}"
         if keys:
             places = ", ".join(str(i + 1) for i in range(len(keys)))
-            grouped = self._one(
-                ("{}", "{}", "CUBE ({})", "ROLLUP ({})", "GROUPING SETS (({}), ())")
-            )
+            sets = "GROUPING SETS (({}), ())"
+            grouped = self._one(("{}", "{}", "CUBE ({})", "ROLLUP ({})", sets))
             text += f" GROUP BY {grouped.replace('{}', places)}"
-            text += self._one(
-                ("", "", f" HAVING COUNT(*) > {self._number()}", " ORDER BY n0 LIMIT 5")
-            )
+            having = f" HAVING COUNT(*) > {self._number()}"
+            text += self._one(("", "", having, " ORDER BY n0 LIMIT 5"))
         return text
 
     def condition(self, n: int) -> str:
