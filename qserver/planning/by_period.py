@@ -45,7 +45,7 @@ class PeriodWays:
         """
         runs = periods_of(self.question.row.row, self.axis)
         periods = [period for run in runs for period in run]
-        if not 1 < len(periods) <= PLANNER.most_periods_apart:
+        if not 1 < len(periods) <= PLANNER.most_choices:
             return
         apart = [self._part(range(period, period + 1)) for period in periods]
         if any(abs(part.multiplier) != 1 for part in apart):

@@ -80,7 +80,7 @@ class OwnCells:
         """`partition.cell_of`, remembered."""
         key = (partition.key, row)
         if key not in self._cells:
-            if len(self._cells) >= PLANNER.kept_cells:
+            if len(self._cells) >= PLANNER.entries:
                 self._cells.clear()
             self._cells[key] = partition.cell_of(row)
         return self._cells[key]

@@ -64,7 +64,7 @@ def search_for(questions: Sequence[Question]) -> _Search:
     asked = paid(questions)
     cells = _cells(0, asked)
     assert cells is not None
-    return _Search.of(0, asked, cells)
+    return _Search.of(0, asked, cells, Effort())
 
 
 def variances_by_definition(weights: np.ndarray, cuts: Sequence[int], share: float) -> np.ndarray:

@@ -18,7 +18,7 @@ from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.simultaneous import free_together, plan_together
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
-from qserver.planning.workloads.workload_base import places_of, views_of
+from qserver.planning.workloads.workload_base import places_of, view_of
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
@@ -168,8 +168,8 @@ def test_blocks_of_a_plan_are_found_on_the_lattice_that_answers_are_given_on() -
     """Before they are measured they have as many cells there, and the same partition."""
     snapshot = Snapshot(SIZES)
     now = snapshot.holdings
-    views = views_of(now, banded_workload(), snapshot.rule, Effort())
-    view = next(v for v in views if v is not now)
+    view = view_of(now, banded_workload(), snapshot.rule, Effort())
+    assert view is not now
     blocks = [b for q in banded_workload() if (b := _cell_of(view, q))]
     places = places_of(now, view, blocks)
     assert places is not None

@@ -176,7 +176,7 @@ class BaseProblem:
     def _pruned(self, alphas: FloatArray) -> FloatArray:
         """Drop blocks of negligible information if the price does not rise."""
         raises = alphas - self.floors
-        small = (raises > 0.0) & (raises < PLANNER.negligible_part * raises.sum())
+        small = (raises > 0.0) & (raises < PLANNER.small_part * raises.sum())
         fewer = self.scaled(np.where(small, self.floors, alphas))
         return fewer if self.price(fewer) <= self.price(alphas) * 1.001 else alphas
 
@@ -290,7 +290,7 @@ def best_base(
         begun.append(start)
         effort.add(problem.work)
     generator = np.random.default_rng(len(unit))
-    for _ in range(PLANNER.random_starts):
+    for _ in range(PLANNER.tries):
         if effort.is_spent:
             break
         spread = np.exp(generator.normal(0.0, 1.5, len(unit)))

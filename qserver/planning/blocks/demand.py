@@ -77,13 +77,13 @@ class Demand:
     def _trim(self, holdings: Holdings, octave: int) -> None:
         """If there are too many requirements, keep those nearest to their targets."""
         wants, star = self.wanted.wants, self.stars.get((octave, depth_of(holdings)))
-        if len(wants) <= PLANNER.most_wants:
+        if len(wants) <= PLANNER.most_choices:
             return
         if star is None:
-            self._forget(wants[: -PLANNER.most_wants // 2])
+            self._forget(wants[: -PLANNER.most_choices // 2])
             return
         looser = self.wanted.up_to(octave)
-        kept = set(np.argsort(-uses(holdings, star, looser))[: PLANNER.most_wants // 2].tolist())
+        kept = set(np.argsort(-uses(holdings, star, looser))[: PLANNER.most_choices // 2].tolist())
         self._forget([w for i, w in enumerate(looser) if i not in kept])
 
     def _forget(self, dropped: Sequence[Want]) -> None:

@@ -151,4 +151,4 @@ def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -
     wants = demand.wanted.wants
     if not wants or demand.forgotten(octave) or len(fitting(unbought, wants)) < len(wants):
         return None
-    return fit_star(unbought, wants, effort=Effort(PLANNER.base_work))
+    return fit_star(unbought, wants, effort=Effort(PLANNER.question_work))

@@ -50,8 +50,7 @@ def invested(
     offer, most = need.bought(raises), left * n_asked // (n_asked + 2)
     if offer.price_nano <= most:
         return offer
-    share = min(most, left - direct.price_nano) / offer.price_nano
-    bearable = _scaled(need, raises, share)
+    bearable = _scaled(need, raises, min(most, left - direct.price_nano), offer.price_nano)
     return need.beside(bearable, direct) if bearable else None
 
 
@@ -73,8 +72,17 @@ def _needed(need: Need, scope: Scope) -> Raises | None:
     return need.part(fit_star(need.holdings, fitting(need.holdings, alike), effort=need.effort))
 
 
-def _scaled(need: Need, raises: Raises, share: float) -> Raises:
-    """This share of what is bought above the alphas that are there."""
+def _scaled(need: Need, raises: Raises, aim_nano: int, price_nano: int) -> Raises:
+    """As much of what is bought, above the alphas that are there, as costs this.
+
+    The largest rise takes what rounding down leaves over: beside rows of any length the limit is
+    used up to the same nano-epsilon, so that a shorter length never costs less.
+    """
     before = need.holdings.engine.tables.alpha_nano
-    more = {b: int((a - before.get(b, 0)) * share) for b, a in raises.items()}
+    rises = {b: a - before.get(b, 0) for b, a in raises.items()}
+    more = {b: max(0, rise * aim_nano // price_nano) for b, rise in rises.items()}
+    largest = max(rises, key=lambda b: (rises[b], b))
+    cost = {b: int(need.holdings.cost_of(b)) for b in more}
+    left_over = aim_nano - sum(rise * cost[b] for b, rise in more.items())
+    more[largest] += max(0, left_over) // max(1, cost[largest])
     return {b: before.get(b, 0) + rise for b, rise in more.items() if rise > 0}

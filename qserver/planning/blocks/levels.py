@@ -70,7 +70,7 @@ from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.star import price_left
 from qserver.planning.blocks.wants import Wants
 from qserver.planning.constants import PLANNER
-from qserver.planning.effort import Effort
+from qserver.planning.effort import Effort, work_of_steps
 from qserver.planning.holdings import Holdings
 from qserver.query.grid import axis_classes
 from qserver.query.weights import Weights
@@ -252,11 +252,11 @@ def uneven_chain(
         return None
     n, size = n_parts(cells), len(cells)
     known = {x.tobytes() for x in (cells, np.zeros(size, np.intp), np.arange(size, dtype=np.intp))}
-    if n * len(asked) > PLANNER.uneven_entries:
+    if n * len(asked) > PLANNER.entries:
         return None
     if any(labels.tobytes() not in known for labels in measured(axis)):
         return None
-    parts = _Search.of(axis, asked, cells).best(effort)
+    parts = _Search.of(axis, asked, cells, effort).best()
     return None if parts is None else chain_through(axis, nested_levels(size, [cells, parts]))
 
 
@@ -281,6 +281,7 @@ class _Search:
         squares: sums of their squares, shape (questions,).
         targets: half-widths squared, shape (questions,).
         power: p.
+        effort: counts the work; once it is spent the best so far is taken.
     """
 
     cells: Labels
@@ -288,27 +289,25 @@ class _Search:
     squares: FloatArray
     targets: FloatArray
     power: float
-    n_prices: int = 0
-    work: float = 0.0
+    effort: Effort
 
     @classmethod
-    def of(cls, axis: int, asked: Sequence[PaidQuestion], cells: Labels) -> _Search:
+    def of(cls, axis: int, asked: Sequence[PaidQuestion], cells: Labels, effort: Effort) -> _Search:
         """The search over cells of these values."""
         first = firsts(cells)
         weights = np.array([_on_cells(axis, q, first) for q in asked])
         sums = np.concatenate([np.zeros((len(asked), 1)), np.cumsum(weights, axis=1)], axis=1)
         targets = np.square(np.array([q.half_width for q in asked], dtype=np.float64))
         power = max(1.0, -log(min(1.0 - q.confidence for q in asked)))
-        return cls(cells, sums, np.square(weights).sum(axis=1), targets, power)
+        return cls(cells, sums, np.square(weights).sum(axis=1), targets, power, effort)
 
-    def best(self, effort: Effort) -> Labels | None:
+    def best(self) -> Labels | None:
         """The best partition found, as labels of values; None if cells alone are as good."""
         n = self.sums.shape[1] - 1
         numbers = [k for k in PLANNER.uneven_starts if 2 * k <= n]
         starts = [tuple(n * i // k for i in range(1, k)) for k in numbers]
         alone = self._norm(2.0 * self.squares)
         found = [self._descent(s) for s in starts if self._price(s) < alone]
-        effort.add(self.work)
         if not found:
             return None
         _, cuts = min(found)
@@ -319,7 +318,7 @@ class _Search:
         """The price and the ends, from these on, that no single change improves."""
         n = self.sums.shape[1] - 1
         step, best = max(1, n // PLANNER.uneven_first_step), (self._price(cuts), cuts)
-        while self.n_prices < PLANNER.uneven_prices:
+        while not self.effort.is_spent:
             found = min(((self._price(c), c) for c in _changes(best[1], n, step)), default=best)
             if found[0] < best[0] * (1.0 - PLANNER.noticeable):
                 best = found
@@ -332,8 +331,7 @@ class _Search:
     def _price(self, cuts: Cuts) -> float:
         """Price of these parts with cells below, at the best share; for comparisons only."""
         ends = np.array([0, *cuts, self.sums.shape[1] - 1])
-        self.n_prices += 1
-        self.work += PLANNER.step_work + PLANNER.product_work * len(ends) * len(self.targets)
+        self.effort.add(work_of_steps(1, components=len(ends), blocks=0, targets=len(self.targets)))
         inside = np.square(np.diff(self.sums[:, ends], axis=1))
         return min(self._at_share(s, inside, np.diff(ends)) for s in PLANNER.uneven_shares)
 

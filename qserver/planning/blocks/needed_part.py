@@ -302,7 +302,7 @@ class Need:
         rests = [_Rest(self, r, blocks, raises) for r in self.roundings()]
         found = [r for r in rests if r.is_possible]
         # Only the first few are priced; the others need less noise.
-        shortlist = sorted(found, key=lambda r: r.alpha)[: PLANNER.priced_roundings]
+        shortlist = sorted(found, key=lambda r: r.alpha)[: PLANNER.tries]
         offers = (r.offer() for r in sorted(shortlist, key=_Rest.rough_nano))
         return next((o for o in offers if o is not None), None)
 

@@ -17,7 +17,6 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
 from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.wants import normal_z, octave_of
-from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO, Charge
@@ -234,10 +233,7 @@ class Course:
         return self._rents[octave].with_row(own)
 
     def _add(self, rows: OwnRowsAlone, octave: int | None, own: Own) -> None:
-        # Own rows alone that cost far more than any base decide nothing any more.
-        dearest = max((f.price_nano for f in self._fits), default=inf)
-        is_looser = octave is None or own.octave <= octave
-        if is_looser and rows.spent_nano <= PLANNER.plenty * dearest:
+        if octave is None or own.octave <= octave:
             # The spend is compared with the rows of all questions: as plans are charged.
             rows.add(own, is_settled=octave is None)
 

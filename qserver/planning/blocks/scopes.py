@@ -131,7 +131,7 @@ class Bases:
 
     def _fitted(self, at: At) -> Star:
         # The work does not count for the question that comes first.
-        effort = Effort(PLANNER.base_work)
+        effort = Effort(PLANNER.question_work)
         return self.fit(at, self.demand.wanted, old=self.demand.stars.get(at), effort=effort)
 
     def fit(self, at: At, wanted: Wants, *, old: Star | None, effort: Effort) -> Star:

@@ -82,12 +82,12 @@ def fit_star(
     if warm.any():
         starts.append(problem.revived(problem.scaled(np.maximum(warm, problem.floors))))
     alphas = best_base(problem, starts, effort=effort)
-    for _ in range(PLANNER.calibrations):
+    for _ in range(PLANNER.tries):
         if effort.is_spent or not _calibrate(holdings, wants, problem, alphas):
             break
         problem = _problem(holdings, wants, blocks)
         alphas = problem.solve(problem.revived(alphas))
-        effort.add(problem.work + PLANNER.calibrated_wants * PLANNER.evaluation_work)
+        effort.add(problem.work + PLANNER.tries * PLANNER.evaluation_work)
     there = problem.price(problem.floors)
     most = there + (1.0 + spare) * (problem.price(alphas) - there)
     if spare and there < most < inf and problem.price(alone := _finest_alone(problem)) <= most:
@@ -147,7 +147,7 @@ def useful_blocks(holdings: Holdings, star: Star, want: Want) -> list[BlockKey]:
     """
     problem = _problem(holdings, [want], list(star.alphas))
     shares = problem.shares(np.array(list(star.alphas.values())))
-    useful = [b for b, s in zip(star.alphas, shares, strict=True) if s > PLANNER.useful_share]
+    useful = [b for b, s in zip(star.alphas, shares, strict=True) if s > PLANNER.small_part]
     apart = holdings.lattice.apart  # all blocks are about it
     axes = {axis for component in want.energies for axis, _ in component} - {apart}
     about = {b: {axis for axis, _ in b} - {apart} for b in useful}
@@ -206,7 +206,7 @@ def _calibrate(
     used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
     blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
     # A base that was written down on another lattice may not reach every requirement.
-    reached = np.flatnonzero((use > PLANNER.binding_use) & (use < PLANNER.unmet))
-    binding = reached[np.argsort(-use[reached])[: PLANNER.calibrated_wants]]
+    reached = np.flatnonzero(use < PLANNER.unmet)
+    binding = reached[np.argsort(-use[reached])[: PLANNER.tries]]
     changes = [wants[i].calibrate(blocks) for i in binding]
     return any(abs(c - 1.0) > PLANNER.near for c in changes)

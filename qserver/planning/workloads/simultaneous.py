@@ -39,7 +39,7 @@ from qserver.planning.workloads.workload import (
     simultaneous,
     workload_plan,
 )
-from qserver.planning.workloads.workload_base import Base, answered_base, fitted, views_of, wants_of
+from qserver.planning.workloads.workload_base import Base, answered_base, fitted, view_of, wants_of
 from qserver.query.question import Question
 from qserver.records.history import Estimator
 from qserver.records.statement import Simultaneous
@@ -144,7 +144,7 @@ class _Search:
         with suppress(CapacityError):
             found = self._checked(self._answers({}), nothing)
             kept = [set(tables.kept_at(q.row.key)) for q in self.questions]
-            for at in sorted(set.intersection(*kept), reverse=True)[: PLANNER.joint_checks]:
+            for at in sorted(set.intersection(*kept), reverse=True)[: PLANNER.tries]:
                 earlier = answers_after(self.holdings, self.questions, at)
                 found = found or self._checked(earlier, nothing)
             return found
@@ -154,11 +154,7 @@ class _Search:
         """The base found, at the least scale at which all intervals hold at once."""
         # With too many answers on too many noises only the union bound remains.
         with suppress(CapacityError):
-            found = list[tuple[int, Base]]()
-            views = views_of(self.holdings, self.questions, rule, self.effort)
-            for view in views:
-                if not (found and self.effort.is_spent):
-                    found += self._fitted(view)
+            found = self._fitted(view_of(self.holdings, self.questions, rule, self.effort))
             return self._scaled(min(found, key=lambda f: f[0])[1]) if found else None
         return None
 
@@ -193,7 +189,7 @@ class _Search:
         """The base at the least scale that was certified: up until it is, then down."""
         part, best = self._factor(base, PLANNER.joint_work), None
         delta = 1.0 - self.confidence
-        for _ in range(PLANNER.joint_checks):
+        for _ in range(PLANNER.tries):
             answers = self._answers(base.raises(part), base.holdings)
             if answers is None:
                 break
@@ -207,9 +203,9 @@ class _Search:
             if holds:
                 best = _Found(base.priced(part), answers.estimators, certified)
             # Continue though the effort is spent if none holds yet: the base would be lost.
-            if holds and (self.effort.is_spent or slack < PLANNER.scale_room):
+            if holds and (self.effort.is_spent or slack < PLANNER.small_part):
                 break
-            room = 1.0 + PLANNER.scale_room
+            room = 1.0 + PLANNER.small_part
             part *= min(room, room**0.1 * exp(-slack))
         return best
 

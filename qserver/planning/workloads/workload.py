@@ -25,7 +25,7 @@ from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
 from qserver.planning.workloads.ties import are_about_all
-from qserver.planning.workloads.workload_base import Scaling, best_on, places_of, views_of
+from qserver.planning.workloads.workload_base import Scaling, best_on, places_of, view_of
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import PlanKind
@@ -288,14 +288,14 @@ def _bases(
     rule: RentOrBuy | None,
     effort: Effort,
 ) -> list[Priced]:
-    """Purchases of blocks in place of the rows alone, on every promising lattice."""
+    """Purchases of blocks in place of the rows alone, on the most promising lattice."""
     found, rows = list[Priced | None](), alone.purchase.rows
     if not effort.is_spent and all(holdings.covers(q.row) for q in questions):
-        for view in views_of(holdings, questions, rule, effort):
-            found.append(_whole_blocks(holdings, view, rows, questions, effort))
-            if not effort.is_spent:
-                most_nano = alone.price_nano
-                found.append(best_on(holdings, view, questions, effort, most_nano=most_nano))
+        view = view_of(holdings, questions, rule, effort)
+        found.append(_whole_blocks(holdings, view, rows, questions, effort))
+        if not effort.is_spent:
+            most_nano = alone.price_nano
+            found.append(best_on(holdings, view, questions, effort, most_nano=most_nano))
     return [p for p in found if p is not None]
 
 

@@ -93,7 +93,7 @@ class Scaling:
             low, high = high, high * 1.1
             if high > PLANNER.largest or self.is_dear(low):
                 return None
-        while high - low > PLANNER.scale_room * high and not self.effort.is_spent:
+        while high - low > PLANNER.small_part * high and not self.effort.is_spent:
             middle = 0.5 * (low + high)
             if self.meets(middle, questions):
                 high = middle
@@ -174,27 +174,28 @@ def answered_base(holdings: Holdings, view: Holdings, star: Star) -> Base | None
     return Base(places.holdings, alphas)
 
 
-def views_of(
+def view_of(
     holdings: Holdings, questions: Sequence[Question], rule: RentOrBuy | None, effort: Effort
-) -> list[Holdings]:
-    """The holdings on the lattices that a base may be cheapest on, the best first.
+) -> Holdings:
+    """The holdings on the lattice where a rough base is cheapest.
+
+    To fit a base on every lattice was tried: the batches of `apex` cost the same to 8 digits.
 
     Args:
         rule: its learner offers lattices; None for the present lattice only.
     """
     if rule is None or rule.learner is None:
-        return [holdings]
+        return holdings
     asked = [paid_question(q, kind="blocks", price_nano=0) for q in questions]
     found = rule.views(holdings, asked, effort)
     if len(found) == 1:
-        return found
+        return found[0]
     some = asked[:: -(-len(asked) // PLANNER.sample)]
     left = list[float]()
     for view in found:
         effort.add(PLANNER.evaluation_work * len(some))
         left.append(left_on(view, some, effort))
-    order = sorted(range(len(found)), key=lambda i: (left[i], i))
-    return [found[i] for i in order if left[i] <= PLANNER.view_as_good * left[order[0]]]
+    return found[left.index(min(left))]
 
 
 def wants_of(holdings: Holdings, questions: Sequence[Question], effort: Effort) -> list[Want]:
