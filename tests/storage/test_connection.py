@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
+import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -371,3 +374,26 @@ def test_every_script_of_the_package_is_accepted_by_the_server(redis_client: Sto
     assert set(texts) == {path.stem for path in folder.glob("*.lua")}
     for text in texts.values():
         assert len(redis_client.script_load(text)) == 40
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_a_client_in_a_circle_of_garbage_closes_its_sockets(
+    store_url: str, single: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Garbage is finalized in the order in which it was made; here the socket comes first."""
+    faults = list[object]()
+    monkeypatch.setattr(sys, "unraisablehook", lambda fault: faults.append(fault.exc_value))
+    early = socket.socket(socket.AF_UNIX)
+    client = connect(store_url, role="test", single_connection=single)
+    client.ping()
+    connection: Any = client.connection or client.connection_pool._available_connections[0]
+    connection._sock.close()
+    early.connect(store_url.removeprefix("unix://"))
+    connection._sock = early
+    circle: list[object] = [client]
+    circle.append(circle)
+    dropped = weakref.ref(client)
+    del early, client, connection, circle
+    gc.collect()
+    assert dropped() is None
+    assert faults == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -162,6 +163,8 @@ def connect(
     with translated_errors(where):
         client = _made(url, role, timeout_s, single_connection=single_connection)
     client.where = where
+    # In a circle of garbage the socket may come before the client that would close it.
+    weakref.finalize(client, client.connection_pool.disconnect).atexit = False
     if client.connection is not None:
         connection: Any = client.connection  # its methods have no types
         connection.register_connect_callback(client._count_reconnect)
