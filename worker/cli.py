@@ -156,8 +156,8 @@ def _attach(arguments: argparse.Namespace, run: _Run) -> _Done:
         from qserver.query.requirement import measure_of
         from qserver.records.people import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
+        from worker.owner.changes import load_claims
         from worker.owner.checks.population import parse_limit
-        from worker.owner.claims import load_claims
         from worker.private.spark_place import place_of
 
     domain = _domain(arguments, run.registry)
@@ -359,7 +359,7 @@ def _expect(arguments: argparse.Namespace, run: _Run) -> _Done:
 
 
 def _claims(arguments: argparse.Namespace, run: _Run) -> _Done:
-    from worker.owner.claims import claims_of, known_lines, load_claims, set_claims
+    from worker.owner.changes import claims_of, known_lines, load_claims, set_claims
 
     if arguments.set is None:
         now = claims_of(arguments.name, settings=run.settings)

@@ -35,8 +35,7 @@ from qserver.answering.estimates import Estimates
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import Posterior
-from qserver.inference.order.known import Bracket, Thresholds, crossing
-from qserver.inference.order.quantile import Quantile
+from qserver.inference.order.quantile import Bracket, Quantile, Thresholds, crossing
 from qserver.inference.order.search import State, state_of, step_of
 from qserver.query.asking.levels import Levels
 from qserver.query.linear import LinearQuery

@@ -12,8 +12,7 @@ import numpy as np
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.given.known_sums import Together
-from qserver.inference.smooth.looking import Look, look
-from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.number import Look, Number, look
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.inference.smooth.search import State, size_at_most, state_of
 from qserver.query.linear import LinearQuery

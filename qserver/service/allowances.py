@@ -16,7 +16,7 @@ from qserver.records.account import Allowance, payers_of
 from qserver.records.answer import OwnPrice
 from qserver.records.charge import AnyCharge
 from qserver.service.cache.last_used import LastUsed
-from qserver.service.log_reader import LogReader
+from qserver.service.ledger import LogReader
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 

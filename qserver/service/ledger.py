@@ -1,15 +1,26 @@
-"""Where the budget went: the loss of cells, spending over time, the audit log, who spent what."""
+"""Where the budget went: the loss of cells, spending over time, the audit log, who spent what.
+
+The log of a population is read once, and then only what is new.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
 from qserver.errors import QueryError
-from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas, entries_of
+from qserver.ledger.account_ledger import (
+    ChargeEntry,
+    OwnLedger,
+    attached_metas,
+    entries_of,
+    follow_metas,
+)
 from qserver.ledger.forecast import DAY_S, BurnDown, SpendPoint, forecast, thinned
 from qserver.query.domain import Domain
 from qserver.query.structured import parse_query
@@ -19,8 +30,8 @@ from qserver.records.audit_chain import GENESIS, check_links, digest_of
 from qserver.records.dataset import DatasetMeta
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
-from qserver.service.log_reader import LogReader
 from qserver.storage.accounts import AccountBook
+from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store
 
@@ -257,3 +268,47 @@ def _box(domain: Domain, where: Mapping[str, object] | None) -> dict[int, list[i
     if cells.is_zero:
         raise QueryError("where", "name a set of cells that is not empty")
     return {f.axis: f.weights.dense.nonzero()[0].tolist() for t in cells.terms for f in t.factors}
+
+
+class LogReader:
+    """The own ledger of one account or group, or that of all accounts together. Thread-safe.
+
+    Args:
+        account: whose charges count; those of all accounts for None.
+    """
+
+    def __init__(self, log: AuditLog, population: str, account: str | None = None) -> None:
+        self._log = log
+        self._population = population
+        self._account = account
+        self._metas: dict[str, DatasetMeta] = {}
+        self._ledger = OwnLedger(self._metas)
+        self._n_charges = 0
+        self._n_changes = 0
+        self._charges_head = self._changes_head = GENESIS
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def refreshed(self) -> Iterator[OwnLedger]:
+        """The ledger with all that the log has by now; nobody else uses it meanwhile."""
+        with self._lock:
+            self._read()
+            yield self._ledger
+
+    def _read(self) -> None:
+        news = self._log.news(
+            self._population,
+            n_charges=self._n_charges,
+            n_changes=self._n_changes,
+            accounts=[self._account or ""],
+        )
+        self._changes_head = check_links(
+            news.changes, name="the audit log", prev=self._changes_head
+        )
+        self._charges_head = check_links(news.charges, name="the charges", prev=self._charges_head)
+        with reading("audit log"):
+            follow_metas(self._metas, news.changes)
+            entries = map(ChargeEntry.of, news.charges)
+            self._ledger.extend(entries_of(self._account, entries))
+        self._n_charges += len(news.charges)
+        self._n_changes += len(news.changes)

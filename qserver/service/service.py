@@ -42,13 +42,12 @@ from qserver.service.cache.order import OrderNumbers
 from qserver.service.cache.smooth import SmoothNumbers
 from qserver.service.cache.statements import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.datasets import OpenDatasets
-from qserver.service.history import ReleasedHistory
+from qserver.service.history import Integrity, ReleasedHistory
 from qserver.service.insight import Insight
-from qserver.service.integrity import Integrity
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quote_notes import StatementNotes
-from qserver.service.saving.saved_questions import SavedViews
+from qserver.service.saved_questions import SavedViews
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.encoding.requests import Request
 from qserver.storage.standings import Stamp

@@ -12,7 +12,7 @@ import pytest
 from qserver.answering.models.kinds import wanted_tables
 from qserver.api.process.opening import STARTING_S
 from qserver.cli.processes import Backoff
-from qserver.inference.smooth.looking import SURELY
+from qserver.inference.smooth.number import SURELY
 from qserver.models.marginals import model
 from qserver.planning.constants import PLANNER
 from qserver.postgres.catalogue import child as catalogue

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.inference.order.known import Thresholds
-from qserver.inference.order.quantile import Quantile
+from qserver.inference.order.quantile import Quantile, Thresholds
 from qserver.inference.order.search import (
     Table,
     next_table,

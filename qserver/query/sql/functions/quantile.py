@@ -3,7 +3,7 @@
 Which counts are measured for them depends on released answers (`qserver.inference.order`). So a
 text asks for the number of values alone, and the counts are made of it. Where all intervals must
 hold at once, all counts below values are asked at once, and told by `ByThresholds` as
-`qserver.inference.order.known` has it.
+`qserver.inference.order.quantile` has it.
 """
 
 from __future__ import annotations
