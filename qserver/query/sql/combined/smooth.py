@@ -24,8 +24,8 @@ from qserver.query.sql.combined.exactness import Place, combined_cells, steps_ha
 from qserver.query.sql.functions.function import (
     Combination,
     Combined,
+    FunctionOfSums,
     KnownPart,
-    Order,
     Smooth,
 )
 from qserver.query.sql.functions.meaning import Quotient, Several
@@ -45,7 +45,7 @@ _MAX_KINDS = 1 << 16
 
 
 @dataclass(frozen=True)
-class QuotientOf:
+class QuotientOf(FunctionOfSums):
     """A quotient as middle + part / denominator.
 
     Args:
@@ -55,9 +55,6 @@ class QuotientOf:
 
     middle: Fraction
     bounds: PublicBounds[Fraction] | None
-
-    has_steps = True
-    order: Order | None = None
 
     @property
     def stated_half_width(self) -> Fraction:

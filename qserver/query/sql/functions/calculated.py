@@ -24,7 +24,7 @@ from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 
 
 @dataclass(frozen=True)
-class Moved:
+class Moved(FunctionOfSums):
     """A function without kinks times a factor, plus a number.
 
     Args:
@@ -81,7 +81,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Total:
+class Total(FunctionOfSums):
     """The sum of two functions, whose WITHIN is about the same: both have steps, or neither, and
     both are smooth, or neither,
     and both are told by places in order, or neither.

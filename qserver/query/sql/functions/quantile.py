@@ -24,7 +24,6 @@ from qserver.query.sql.functions.function import (
     FunctionOfSums,
     KnownPart,
     Order,
-    Smooth,
 )
 from qserver.query.sql.functions.thresholds import QuantileOf
 
@@ -35,12 +34,10 @@ _STATED_SHARE = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(FunctionOfSums):
     """A quantile, or the least or the greatest value, as a function of the number of values."""
 
     of: QuantileOf
-
-    smooth: Smooth | None = None
 
     @property
     def has_steps(self) -> bool:
@@ -84,7 +81,7 @@ def is_day(cell: object) -> bool:
 
 
 @dataclass(frozen=True)
-class ByThresholds:
+class ByThresholds(FunctionOfSums):
     """The p-quantile by the counts D at thresholds, all of which are asked at once.
 
     Args:
@@ -96,9 +93,6 @@ class ByThresholds:
     p: Fraction
     lows: tuple[Fraction, ...]
     highs: tuple[Fraction, ...]
-
-    smooth: Smooth | None = None
-    order: Order | None = None
 
     @property
     def has_steps(self) -> bool:
