@@ -37,12 +37,11 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import Posterior
 from qserver.inference.order.quantile import Bracket, Quantile, Thresholds, crossing
 from qserver.inference.order.search import State, state_of, step_of
-from qserver.query.asking.levels import Levels
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.functions.function import KnownPart, Order
 from qserver.query.sql.functions.group_count import LAST_LOOK, Passing
-from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import Levels, QuantileOf
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.corners.bias import Bias
-from qserver.inference.estimate import RowEstimate
+from qserver.inference.estimate import RowEstimate, Sought, copied, trim
 from qserver.inference.given.known_sums import Together
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.live_rows import LiveRows
@@ -29,7 +29,6 @@ from qserver.inference.rows.refinement import (
 )
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
 from qserver.inference.rows.tail import TailProblem
-from qserver.inference.sought import Sought, copied, trim
 from qserver.inference.tables.answer import WeightedRow
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.primitive import Primitive

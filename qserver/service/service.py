@@ -34,7 +34,6 @@ from qserver.records.answer import (
 from qserver.records.charge import AnyCharge
 from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
-from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.looks import Looks
@@ -44,7 +43,7 @@ from qserver.service.cache.statements import MOST_KEPT, ReadStatements, Statemen
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import Integrity, ReleasedHistory
 from qserver.service.insight import Insight
-from qserver.service.ledger import LedgerViews
+from qserver.service.ledger import Allowances, Asker, LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quote_notes import StatementNotes
 from qserver.service.saved_questions import SavedViews

@@ -31,8 +31,8 @@ import numpy as np
 
 from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.precision import Asked
-from qserver.query.asking.levels import RECORD, Levels
+from qserver.query.requirement import Asked
+from qserver.query.sql.functions.thresholds import RECORD, Levels
 
 
 @dataclass(frozen=True, eq=False)

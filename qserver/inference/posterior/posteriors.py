@@ -17,7 +17,7 @@ from threading import Lock
 
 import numpy as np
 
-from qserver.inference.estimate import RowEstimate
+from qserver.inference.estimate import RowEstimate, trim
 from qserver.inference.given.known_sums import KnownSums, Together
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.alike import Shapes
@@ -46,7 +46,6 @@ from qserver.inference.posterior.given_posterior import Stated, ToState
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
-from qserver.inference.sought import trim
 from qserver.inference.tables.measured import asked_periods
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement

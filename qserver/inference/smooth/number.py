@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.precision import Asked
 from qserver.inference.smooth.part_law import PartLaw
+from qserver.query.requirement import Asked
 
 Values = Callable[[FloatArray], FloatArray]
 """From the sums, shape (k, n), to the number, shape (n,): not a number where it has no value."""

@@ -20,7 +20,7 @@ from qserver.inference.order.search import (
     state_of,
     table_at_most,
 )
-from qserver.query.asking.levels import Levels
+from qserver.query.sql.functions.thresholds import Levels
 
 METHODS = (
     "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "hazen", "weibull", "linear",

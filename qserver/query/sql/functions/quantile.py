@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from qserver.query.asking.levels import RECORD, Levels
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.functions.function import (
     STATED_COUNT,
@@ -25,7 +24,7 @@ from qserver.query.sql.functions.function import (
     KnownPart,
     Order,
 )
-from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import RECORD, Levels, QuantileOf
 
 DAYS_SAID = "MIN and MAX of days are numbers of days: 0 is 1970-01-01."
 MOST_THRESHOLDS = 128

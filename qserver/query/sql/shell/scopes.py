@@ -23,13 +23,13 @@ from qserver.query.sql.rewriting.days import written_day
 from qserver.query.sql.select.items import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
-from qserver.query.sql.shell.ordering import is_null
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
 from qserver.query.sql.shell.values import (
     aliased,
     call,
     constant_text,
+    is_null,
     number_of,
     of_all,
     of_rows,
