@@ -68,11 +68,7 @@ class QuantileAsked:
     confidence: float
 
     def number(self, half_width: float, least: float) -> Quantile:
-        """The quantile that is sought.
-
-        Args:
-            least: records that a group is assumed to have.
-        """
+        """The quantile that is sought; `least`: records that a group is assumed to have."""
         of = self.of
         return Quantile(
             float(of.p),

@@ -42,11 +42,7 @@ class SmoothOf:
         return tuple(map(primitive, self.queries))
 
     def number(self, half_width: float, least: float) -> Number:
-        """The number that is sought.
-
-        Args:
-            least: records that a group is assumed to have.
-        """
+        """The number that is sought; `least`: records that a group is assumed to have."""
         smooth, kinks = self.smooth, self.smooth.kinks
         return Number(
             smooth.values,

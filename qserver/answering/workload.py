@@ -378,11 +378,7 @@ def _of_asked_length(number: AtOnce) -> Answer:
 
 
 def _within(number: AtOnce, middle: float, half_width: float) -> Answer:
-    """The answer with an interval around a middle.
-
-    Args:
-        half_width: of the row, in records.
-    """
+    """The answer with an interval around a middle; `half_width`: of the row, in records."""
     if number.estimate is None:
         return number.answer
     multiplier, known = number.asked.row.multiplier, number.estimate.posterior

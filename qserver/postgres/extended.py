@@ -17,11 +17,7 @@ _COUNTED: Final = ("SELECT", "FETCH")
 
 
 class Extended:
-    """Answers the messages of one connection.
-
-    Args:
-        run: does what a plan does.
-    """
+    """Answers the messages of one connection; `run`: does what a plan does."""
 
     def __init__(self, stream: Stream, held: Held, run: Callable[[Plan, Asked], Result]) -> None:
         self._stream, self._held, self._run = stream, held, run

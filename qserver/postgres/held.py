@@ -95,11 +95,7 @@ def _bytes_of(rows: Sequence[bytes]) -> int:
 
 
 class Held:
-    """The prepared statements and portals of one connection.
-
-    Args:
-        plan_of: what a text would do.
-    """
+    """The prepared statements and portals of one connection; `plan_of`: what a text would do."""
 
     def __init__(self, session: Session, plan_of: Callable[[Text], Plan]) -> None:
         self._session, self._plan_of = session, plan_of

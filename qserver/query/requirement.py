@@ -76,11 +76,7 @@ def _is_number(value: object) -> bool:
 
 
 def measure_of(value: object) -> Measure:
-    """The choice that a text names.
-
-    Raises:
-        InputError: it names none.
-    """
+    """The choice that a text names; InputError if it names none."""
     for known in MEASURES:
         if value == known:
             return known

@@ -158,11 +158,7 @@ class Store:
         return found
 
     def meta(self, name: str) -> DatasetMeta:
-        """The public facts of a dataset.
-
-        Raises:
-            NotFoundError: there is none of this name.
-        """
+        """The public facts of a dataset; NotFoundError if there is none of this name."""
         population = self._client.hget(DATASETS, name)
         if population is None:
             raise NotFoundError("dataset", name, among=self.datasets())

@@ -261,11 +261,7 @@ def _check_value(field: Field, value: str) -> None:
 
 
 class Wishes:
-    """The wishes of a store. Thread-safe as its client is.
-
-    Args:
-        wall_clock: Unix time in seconds.
-    """
+    """The wishes of a store. Thread-safe as its client is; `wall_clock`: Unix time in seconds."""
 
     commands = COMMANDS
     """What can be asked for, by kind."""

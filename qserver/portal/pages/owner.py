@@ -74,11 +74,7 @@ def change_line(entry: AuditEntry) -> ChangeLine:
 
 
 def charge_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChargeLine:
-    """A charge in words.
-
-    Args:
-        metas: the facts of every snapshot, by its id.
-    """
+    """A charge in words; `metas`: the facts of every snapshot, by its id."""
     facts = json.loads(entry.text)
     meta = metas.get(facts["snapshot"])
     return ChargeLine(

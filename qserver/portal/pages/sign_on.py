@@ -59,11 +59,7 @@ class _Begun:
 
 
 class SignOnPages:
-    """The way to the provider, and back.
-
-    Args:
-        sign_on: checks what comes back.
-    """
+    """The way to the provider, and back; `sign_on`: checks what comes back."""
 
     def __init__(self, sign_on: SignOn) -> None:
         self._sign_on = sign_on

@@ -184,11 +184,7 @@ _STAMPS: Final = ("TIMESTAMP", "TIMESTAMPTZ")
 
 @dataclass(frozen=True)
 class Days:
-    """A text in which times are days.
-
-    Args:
-        notices: what to know of it, a line each.
-    """
+    """A text in which times are days; `notices`: what to know of it, a line each."""
 
     edits: tuple[Edit, ...] = ()
     notices: tuple[str, ...] = ()

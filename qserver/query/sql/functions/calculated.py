@@ -25,11 +25,7 @@ from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 
 @dataclass(frozen=True)
 class Moved(FunctionOfSums):
-    """A function without kinks times a factor, plus a number.
-
-    Args:
-        factor: not 0.
-    """
+    """A function without kinks times a factor, plus a number; `factor`: not 0."""
 
     of: FunctionOfSums
     factor: Fraction

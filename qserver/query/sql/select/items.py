@@ -103,11 +103,7 @@ def written(node: exp.Expr, source: SqlText) -> str:
 
 
 def items_of(source: SqlText, select: exp.Select) -> Items:
-    """The items of a SELECT.
-
-    Raises:
-        CapacityError: there are too many.
-    """
+    """The items of a SELECT; CapacityError if there are too many."""
     if len(select.expressions) > MOST_ITEMS:
         raise CapacityError(f"SELECT has at most {MOST_ITEMS:,} items. Ask its parts.")
     found = (

@@ -148,11 +148,7 @@ class Core:
         return not one.course
 
     def atom(self, node: exp.Expr) -> int:
-        """The place of an aggregate among the atoms.
-
-        Raises:
-            SqlError: it cannot be answered.
-        """
+        """The place of an aggregate among the atoms; SqlError if it cannot be answered."""
         for i, one in enumerate(self.atoms):
             if one.node == node:
                 return i

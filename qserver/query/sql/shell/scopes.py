@@ -102,11 +102,7 @@ class Scope(ABC):
     # What they have in common.
 
     def value(self, node: exp.Expr) -> Value:
-        """An expression in terms of the engine.
-
-        Raises:
-            SqlError: it cannot be calculated.
-        """
+        """An expression in terms of the engine; SqlError if it cannot be calculated."""
         node = node.unnest()
         if id(node) not in self._known:
             self._known[id(node)] = self._value(node)
