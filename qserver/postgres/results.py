@@ -32,8 +32,8 @@ from qserver.postgres.wire.values import (
     values_of,
 )
 from qserver.query.sealed import first_and_last
+from qserver.query.sql.functions.meaning import EPOCH
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
-from qserver.query.sql.functions.values import EPOCH
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
 from qserver.service.cache.statements import is_of_nobody

@@ -19,10 +19,9 @@ from qserver.query.sql.combined.statistics import (
     Spread,
     Standardised,
 )
-from qserver.query.sql.functions.meaning import Linear, Several
+from qserver.query.sql.functions.meaning import Linear, Several, Values, product_term
 from qserver.query.sql.functions.quantile import Quantile
 from qserver.query.sql.functions.thresholds import QuantileOf
-from qserver.query.sql.functions.values import Values, product_term
 from qserver.query.sql.regions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights
 

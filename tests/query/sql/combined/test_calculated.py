@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.exactness import combined_cells, order_asked
+from qserver.query.sql.combined.smooth import combined_cells, order_asked
 from qserver.query.sql.functions.calculated import Moved, Total, widths_at_once
 from qserver.query.sql.functions.function import Combination, Combined, FunctionOfSums, KnownPart
 from qserver.query.sql.functions.quantile import ByThresholds
