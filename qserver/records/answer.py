@@ -215,8 +215,8 @@ class BothChoices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Explained:
-    """The price of what was asked and the way to find it; nothing was spent.
+class Priced:
+    """The price of what was asked; nothing was spent.
 
     Args:
         kind: `free`; `exact`: public; `fresh`: a new measurement alone; `combined`: together with
@@ -236,12 +236,18 @@ class _Explained:
     most_nano: int
     remaining_nano: int
     affordable: bool
-    rows: tuple[PlanRow, ...]
-    tables: tuple[PlanTable, ...]
     measure: BothChoices
     version: int
     own: OwnPrice | None = None
     protected: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Explained(Priced):
+    """The price of what was asked and the way to find it."""
+
+    rows: tuple[PlanRow, ...]
+    tables: tuple[PlanTable, ...]
 
     @property
     def plan(self) -> tuple[PlanRow | PlanTable, ...]:
