@@ -9,7 +9,7 @@ from typing import Any, Literal
 from qserver.query.asking.looking import Ends, Selection
 from qserver.query.requirement import Measure
 from qserver.records.codec import ALWAYS
-from qserver.records.plan import PlanRow, PlanTable
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.records.statement import OF_ESTIMATOR, ClaimStatus, Law, Simultaneous, Statement
 from qserver.records.unit import SealedPeriods, UnitStatus
 
@@ -246,11 +246,11 @@ class Priced:
 class _Explained(Priced):
     """The price of what was asked and the way to find it."""
 
-    rows: tuple[PlanRow, ...]
-    tables: tuple[PlanTable, ...]
+    rows: tuple[PlannedRow, ...]
+    tables: tuple[PlannedTable, ...]
 
     @property
-    def plan(self) -> tuple[PlanRow | PlanTable, ...]:
+    def plan(self) -> tuple[PlannedRow | PlannedTable, ...]:
         """Rows, then tables, that would be measured or refined."""
         return (*self.rows, *self.tables)
 
