@@ -62,6 +62,8 @@ class QServerError(Exception):
 
     code = "internal"
     usual = ""
+    kept: tuple[str, ...] = ()
+    """The facts that make a refusal anew, and so are kept of one that ended a job."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or self.usual)
@@ -205,6 +207,7 @@ class BudgetExhaustedError(QServerError):
     """The least price of the answer exceeds the budget that remains, both in 1e-9 epsilon."""
 
     code = "budget_exhausted"
+    kept = ("price_nano", "remaining_nano")
 
     def __init__(self, *, price_nano: int, remaining_nano: int) -> None:
         self.price_nano, self.remaining_nano = price_nano, remaining_nano
@@ -240,6 +243,7 @@ class AllowanceExhaustedError(QServerError):
     """
 
     code = "allowance_exhausted"
+    kept = ("price_nano", "remaining_nano", "more_at")
     _whose = "remain of your allowance"
 
     def __init__(self, *, price_nano: int, remaining_nano: int, more_at: int | None = None) -> None:
@@ -294,6 +298,7 @@ class DisclosureGuardError(QServerError):
     """
 
     code = "disclosure_guard"
+    kept = ("price_nano", "loss_nano", "allowed_nano", "cap")
 
     def __init__(self, *, price_nano: int, loss_nano: int, allowed_nano: int, cap: float) -> None:
         self.price_nano, self.cap = price_nano, cap

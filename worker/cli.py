@@ -16,9 +16,10 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         silent = _SILENT.get(arguments.command)
         with telling_if_long(silent, sys.stderr) if silent else nullcontext():
-            return _COMMANDS[arguments.command](arguments, settings)
+            return _Run(arguments, settings).end()
     except QServerError as exc:
         _say(f"{exc.code}: {exc}")
         return STRICT if isinstance(exc, StrictError) else 1
@@ -68,33 +69,98 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _asked(kind: type[T], arguments: argparse.Namespace, **more: object) -> T:
-    """A command's request: its fields are options of the same name, unless they are given here."""
-    made: Any = kind
-    given = vars(arguments)
-    names = [item.name for item in fields(made) if item.name in given]
-    found: T = made(**{name: given[name] for name in names} | more)
-    return found
+@dataclass(frozen=True)
+class _Done:
+    """The outcome of a command.
+
+    Args:
+        found: for `--json`; a dataclass, a list of these, JSON's own values, or JSON as text.
+        words: for people; a text, or its lines.
+    """
+
+    found: Any
+    words: str | Sequence[str]
+    code: int = 0
+
+    @classmethod
+    def of_checks(cls, found: Sequence[Any], of: Callable[[Any], str]) -> _Done:
+        """Findings that are `ok` or not, each with its `text`; `of` says what it is about."""
+        lines = [f"{'ok  ' if f.ok else 'FAIL'} {of(f)}: {f.text}" for f in found]
+        return cls(found, lines, 0 if all(f.ok for f in found) else 1)
+
+    def show(self, *, as_json: bool) -> int:
+        """Print it; the command's exit code."""
+        found, words = self.found, self.words
+        if not as_json:
+            text = words if isinstance(words, str) else "\n".join(words)
+        else:
+            text = found if isinstance(found, str) else json.dumps(_plain(found))
+        _print(text)
+        return self.code
 
 
-def _frame(settings: Settings) -> dict[str, Any]:
-    """What commands that change an attached dataset have in common."""
-    registry = _registry(settings)
-    log = _log(registry, settings)
-    return {"settings": settings, "registry": registry, "progress": _say, "log": log}
+def _plain(found: Any) -> Any:
+    if isinstance(found, list | tuple):
+        return [_plain(one) for one in found]
+    return asdict(found) if is_dataclass(found) and not isinstance(found, type) else found
 
 
-def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
+class _Run:
+    """One run of a command: what was typed, and what commands have in common."""
+
+    def __init__(self, arguments: argparse.Namespace, settings: Settings) -> None:
+        self.arguments, self.settings = arguments, settings
+
+    def end(self) -> int:
+        """Run it to its end; the exit code."""
+        done = _CALLS[self.arguments.command](self.arguments, self)
+        return done.show(as_json=self.arguments.json) if isinstance(done, _Done) else done
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The worker's folder, with the witness that the settings name."""
+        from worker.private.registry import Registry
+
+        return Registry(self.settings.state_dir, witness=self.witness)
+
+    @property
+    def witness(self) -> WitnessSettings | None:
+        """The witness that the settings name."""
+        from worker.journal.witness import WitnessSettings
+
+        required = self.settings.witness_need == "required"
+        folder = Path(self.settings.witness).resolve()
+        return WitnessSettings(folder, required) if self.settings.witness else None
+
+    @property
+    def log(self) -> logging.Logger:
+        """The worker's log."""
+        return _log(self.registry, self.settings)
+
+    @property
+    def owned(self) -> dict[str, Any]:
+        """What every change by the owner needs."""
+        return {"settings": self.settings, "registry": self.registry}
+
+    def asked(self, kind: type[T], **more: object) -> T:
+        """A request: its fields are options of the same name, unless they are given here."""
+        made: Any = kind
+        given = vars(self.arguments)
+        names = [item.name for item in fields(made) if item.name in given]
+        found: T = made(**{name: given[name] for name in names} | more)
+        return found
+
+
+def _attach(arguments: argparse.Namespace, run: _Run) -> _Done:
     with loading():
         from qserver.query.requirement import measure_of
         from qserver.records.people import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
+        from worker.owner.changes import load_claims
         from worker.owner.checks.population import parse_limit
-        from worker.owner.claims import load_claims
         from worker.private.spark_place import place_of
 
-    registry = _registry(settings)
-    domain = _domain(arguments, registry)
+    domain = _domain(arguments, run.registry)
     people = Words(
         protects=arguments.unit,
         records_per_person=arguments.records_per_person,
@@ -102,9 +168,8 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         replaced=arguments.replaced,
         enforced=bool(arguments.person_id),
     ).declared(domain, arguments.neighbours)
-    request = _asked(
+    request = run.asked(
         AttachRequest,
-        arguments,
         data=address_of(arguments),
         domain=domain,
         limit=parse_limit(arguments.limit),
@@ -118,31 +183,30 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         claims=load_claims(arguments.claims),
         place=place_of(arguments.codes, arguments.slot),
     )
-    meta = attach(request, settings=settings, registry=registry, progress=_say)
+    meta = attach(request, **run.owned, progress=_say)
     words = (
         f"Attached {meta.name} (population {meta.population}, snapshot {meta.snapshot}): "
         f"{len(meta.domain.attributes)} attributes, {meta.domain.n_cells:,} cells, "
         f"{meta.relation}, limit {arguments.limit} epsilon."
     )
-    _show(arguments, meta.to_json(), "\n".join([words, *guarantee_lines(meta, request.limit_nano)]))
-    return 0
+    return _Done(meta.to_json(), [words, *guarantee_lines(meta, request.limit_nano)])
 
 
-def _append(arguments: argparse.Namespace, settings: Settings) -> int:
+def _append(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.arrivals.append import AppendRequest, append
 
     data = address_of(arguments) if arguments.data or arguments.source else None
-    done = append(_asked(AppendRequest, arguments, data=data), **_frame(settings))
+    done = append(run.asked(AppendRequest, data=data), **run.owned, progress=_say, log=run.log)
     what = done.first if done.first == done.last else f"{done.first} to {done.last}"
-    words = f"{done.dataset}: {what} {'was sealed before' if done.again else 'is sealed'}."
-    _show(arguments, json.dumps(asdict(done)), words)
-    return 0
+    return _Done(
+        done, f"{done.dataset}: {what} {'was sealed before' if done.again else 'is sealed'}."
+    )
 
 
-def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
+def _retire(_arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.arrivals.append import RetireRequest, retire
 
-    done = retire(_asked(RetireRequest, arguments), **_frame(settings))
+    done = retire(run.asked(RetireRequest), **run.owned, progress=_say, log=run.log)
     how = "were erased before" if done.again else "are erased"
     words = [
         f"{done.dataset}: the records of the periods before {done.first_kept} {how}. Answers about "
@@ -153,29 +217,27 @@ def _retire(arguments: argparse.Namespace, settings: Settings) -> int:
             "How many records each person had in them stays, under keyed digests: the bound on the "
             "records of one person in all needs it."
         )
-    _show(arguments, json.dumps(asdict(done)), "\n".join(words))
-    return 0
+    return _Done(done, words)
 
 
-def _declare(arguments: argparse.Namespace, settings: Settings) -> int:
+def _declare(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.changes import declare_disjoint
 
-    one, other, registry = arguments.dataset, arguments.other, _registry(settings)
-    done = declare_disjoint(arguments.population, one, other, settings=settings, registry=registry)
+    one, other = arguments.dataset, arguments.other
+    done = declare_disjoint(arguments.population, one, other, **run.owned)
     words = (
         f"You declared that nobody in a file that {one} has or had is in another file that {other} "
         f"has or had: {done.n_pairs} pairs of files, {done.n_new} of them new."
     )
-    _show(arguments, json.dumps(asdict(done)), words)
-    return 0
+    return _Done(done, words)
 
 
-def _completion(arguments: argparse.Namespace, _settings: Settings) -> int:
+def _completion(arguments: argparse.Namespace, _run: _Run) -> int:
     sys.stdout.write(completion_script(build_parser(), arguments.shell))
     return 0
 
 
-def _domain_file(arguments: argparse.Namespace, _settings: Settings) -> int:
+def _domain_file(arguments: argparse.Namespace, _run: _Run) -> int:
     from worker.owner.domains.draft import run as run_domain
 
     return run_domain(arguments, show=_print, say=_say)
@@ -195,168 +257,137 @@ def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
     return domain_of_columns(found)
 
 
-def _run(arguments: argparse.Namespace, settings: Settings) -> int:
+def _answer(arguments: argparse.Namespace, run: _Run) -> int:
     with loading():
-        from worker.main_loop import run
+        from worker.main_loop import run as answer
 
-    registry = _registry(settings)
+    registry = run.registry
     if complaint := telemetry.start(os.environ, name="qserver-worker"):
         _say(complaint)
-    log = _log(registry, settings)
-    return run(settings, registry=registry, log=log, say=_say, waits=arguments.wait)
+    return answer(run.settings, registry=registry, log=run.log, say=_say, waits=arguments.wait)
 
 
-def _backup(arguments: argparse.Namespace, settings: Settings) -> int:
+def _backup(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.backups import back_up, kept_lines
 
-    note = back_up(
-        arguments.file.absolute(),
-        settings=settings,
-        registry=_registry(settings),
-        with_data=not arguments.without_data,
-        say=_say,
-    )
-    words = [f"{arguments.file} is PRIVATE and has:", *kept_lines(note)]
-    _show(arguments, json.dumps(asdict(note)), "\n".join(words))
-    return 0
+    file = arguments.file.absolute()
+    note = back_up(file, **run.owned, with_data=not arguments.without_data, say=_say)
+    return _Done(note, [f"{arguments.file} is PRIVATE and has:", *kept_lines(note)])
 
 
-def _restore(arguments: argparse.Namespace, settings: Settings) -> int:
+def _restore(arguments: argparse.Namespace, run: _Run) -> int:
     if arguments.file is not None:
-        return _put_back(arguments, settings)
+        return _put_back(arguments, run)
     from worker.owner.restore import restore
 
-    registry = _registry(settings)
-    complete = restore(
-        settings,
-        registry=registry,
-        accept_loss=arguments.accept_loss,
-        log=_log(registry, settings),
-        say=_print,
-    )
-    return 0 if complete else 1
+    lost = arguments.accept_loss
+    return 0 if restore(**run.owned, accept_loss=lost, log=run.log, say=_print) else 1
 
 
-def _put_back(arguments: argparse.Namespace, settings: Settings) -> int:
+def _put_back(arguments: argparse.Namespace, run: _Run) -> int:
     from worker.owner.backups import PutBack, put_back
 
-    if settings.redis_url or arguments.accept_loss:
+    if run.settings.redis_url or arguments.accept_loss:
         raise ConfigError("file", "be given without --redis-url and --accept-loss")
     done = put_back(
         PutBack(arguments.file, arguments.journals, arguments.nothing_since),
-        settings=settings,
-        witness=_witnesses(settings),
+        settings=run.settings,
+        witness=run.witness,
         log=logging.getLogger("qserver.worker"),
         say=_print,
     )
     return 0 if done else 1
 
 
-def _doctor(arguments: argparse.Namespace, settings: Settings) -> int:
+def _doctor(_arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.checks.audit import examine
 
-    findings = examine(_registry(settings), settings)
-    lines = [f"{'ok  ' if f.ok else 'FAIL'} {f.check}: {f.text}" for f in findings]
-    _show(arguments, json.dumps([asdict(finding) for finding in findings]), "\n".join(lines))
-    return 0 if all(f.ok for f in findings) else 1
+    return _Done.of_checks(examine(run.registry, run.settings), lambda f: str(f.check))
 
 
-def _detach(arguments: argparse.Namespace, settings: Settings) -> int:
+def _detach(arguments: argparse.Namespace, run: _Run) -> int:
     from worker.owner.changes import detach
 
-    held = _registry(settings)
-    detach(arguments.name, settings=settings, registry=held, log=_log(held, settings), say=_say)
-    sys.stdout.write(f"Detached {arguments.name}. What was spent stays spent.\n")
+    detach(arguments.name, **run.owned, log=run.log, say=_say)
+    _print(f"Detached {arguments.name}. What was spent stays spent.")
     return 0
 
 
-def _rotate(arguments: argparse.Namespace, settings: Settings) -> int:
+def _rotate(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.attach import declared_lines
     from worker.owner.rotate import RotateRequest, rotate
 
-    request = _asked(RotateRequest, arguments, data=address_of(arguments))
-    meta = rotate(request, **_frame(settings))
+    request = run.asked(RotateRequest, data=address_of(arguments))
+    meta = rotate(request, **run.owned, progress=_say, log=run.log)
     spent = "does not count for them" if request.disjoint_people else "counts for its people"
     words = (
         f"{meta.name} has snapshot {meta.snapshot} now. The earlier history stays readable; "
         f"what was spent on it {spent}.\nWorkers that run go on with the new data by themselves."
     )
-    _show(arguments, meta.to_json(), "\n".join([words, *declared_lines(meta)]))
-    return 0
+    return _Done(meta.to_json(), [words, *declared_lines(meta)])
 
 
-def _top_up(arguments: argparse.Namespace, settings: Settings) -> int:
+def _top_up(arguments: argparse.Namespace, run: _Run) -> _Done:
     from qserver.records.charge import epsilon_text
     from worker.owner.changes import top_up
     from worker.owner.checks.population import parse_limit
 
-    limit, registry = parse_limit(arguments.to), _registry(settings)
-    done = top_up(arguments.population, limit, settings=settings, registry=registry)
+    done = top_up(arguments.population, parse_limit(arguments.to), **run.owned)
     before, after = epsilon_text(done.before_nano), epsilon_text(done.after_nano)
     words = f"The limit of {done.population} was {before} and is {after} epsilon."
-    _show(arguments, json.dumps({"population": done.population, "limit": after}), words)
-    return 0
+    return _Done({"population": done.population, "limit": after}, words)
 
 
-def _measure(arguments: argparse.Namespace, settings: Settings) -> int:
+def _measure(arguments: argparse.Namespace, run: _Run) -> _Done:
     from qserver.query.requirement import measure_of
     from worker.owner.changes import set_measure
 
-    chosen = measure_of(arguments.measure)
-    done = set_measure(arguments.name, chosen, settings=settings, registry=_registry(settings))
+    done = set_measure(arguments.name, measure_of(arguments.measure), **run.owned)
     words = f"Questions on {done.dataset} that do not say measured {done.before}, and now measure "
-    _show(arguments, json.dumps(asdict(done)), f"{words}{done.after}.")
-    return 0
+    return _Done(done, f"{words}{done.after}.")
 
 
-def _expect(arguments: argparse.Namespace, settings: Settings) -> int:
+def _expect(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.changes import set_expected
 
-    registry = _registry(settings)
-    done = set_expected(arguments.name, arguments.number, settings=settings, registry=registry)
+    done = set_expected(arguments.name, arguments.number, **run.owned)
     was = f"; it was {done.before:,}" if done.before else ""
     words = f"About {done.after:,} questions are expected on {done.dataset}{was}."
     if not done.after:
         words = f"Nothing is said any more of how many questions are expected on {done.dataset}."
-    _show(arguments, json.dumps(asdict(done)), words)
-    return 0
+    return _Done(done, words)
 
 
-def _claims(arguments: argparse.Namespace, settings: Settings) -> int:
-    from worker.owner.claims import claims_of, known_lines, load_claims, set_claims
+def _claims(arguments: argparse.Namespace, run: _Run) -> _Done:
+    from worker.owner.changes import claims_of, known_lines, load_claims, set_claims
 
     if arguments.set is None:
-        now = claims_of(arguments.name, settings=settings)
+        now = claims_of(arguments.name, settings=run.settings)
     else:
-        claims = load_claims(arguments.set)
-        now = set_claims(arguments.name, claims, settings=settings, registry=_registry(settings))
-    _show(arguments, json.dumps(asdict(now)), "\n".join(known_lines(now)))
-    return 0
+        now = set_claims(arguments.name, load_claims(arguments.set), **run.owned)
+    return _Done(now, known_lines(now))
 
 
-def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
+def _witness(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.witness import see_to_witnesses
 
-    found = see_to_witnesses(_registry(settings), accept=arguments.accept)
-    lines = [f"{'ok  ' if f.ok else 'FAIL'} witness of {f.population}: {f.text}" for f in found]
-    _show(arguments, json.dumps([asdict(f) for f in found]), "\n".join(lines))
-    return 0 if all(f.ok for f in found) else 1
+    found = see_to_witnesses(run.registry, accept=arguments.accept)
+    return _Done.of_checks(found, lambda f: f"witness of {f.population}")
 
 
-def _requests(arguments: argparse.Namespace, settings: Settings) -> int:
+def _requests(_arguments: argparse.Namespace, run: _Run) -> _Done:
     from qserver.storage.wishes import Wishes
 
-    found = Wishes.open(settings, role="worker").all("qserver-worker")
+    found = Wishes.open(run.settings, role="worker").all("qserver-worker")
     lines = [f"{one.digest}  {one.words}\n  {one.line}" for one in found] or ["none waits"]
     plain = [{"id": one.digest, "command": one.line, "by": one.by, "at": one.at} for one in found]
-    _show(arguments, json.dumps(plain), "\n".join(lines))
-    return 0
+    return _Done(plain, lines)
 
 
-def _confirm(arguments: argparse.Namespace, settings: Settings) -> int:
+def _confirm(arguments: argparse.Namespace, run: _Run) -> int:
     from qserver.storage.wishes import Wishes
 
-    wishes = Wishes.open(settings, role="worker")
+    wishes = Wishes.open(run.settings, role="worker")
     wish = wishes.one(arguments.digest, "qserver-worker")
     if not arguments.drop:
         _say(f"{wish.words}\n  {wish.line}\nType yes to run it:")
@@ -373,51 +404,24 @@ def _confirm(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:
+def _audit_verify(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.checks.audit import audit
 
-    checks = audit(_registry(settings), settings, file=arguments.file)
-    lines = [f"{'ok  ' if c.ok else 'FAIL'} {c.subject}: {c.text}" for c in checks]
-    _show(arguments, json.dumps([asdict(check) for check in checks]), "\n".join(lines))
-    return 0 if all(check.ok for check in checks) else 1
+    checks = audit(run.registry, run.settings, file=arguments.file)
+    return _Done.of_checks(checks, lambda c: str(c.subject))
 
 
-def _registry(settings: Settings) -> Registry:
-    """The worker's folder, with the witness that the settings name."""
-    from worker.private.registry import Registry
-
-    return Registry(settings.state_dir, witness=_witnesses(settings))
-
-
-def _witnesses(settings: Settings) -> WitnessSettings | None:
-    from worker.journal.witness import WitnessSettings
-
-    required = settings.witness_need == "required"
-    folder = Path(settings.witness).resolve()
-    return WitnessSettings(folder, required) if settings.witness else None
-
-
-def _audit_model(arguments: argparse.Namespace, settings: Settings) -> int:
+def _audit_model(arguments: argparse.Namespace, run: _Run) -> _Done:
     from qserver.storage.store import Store
     from worker.owner.model_audit import TracingRequest, audit_model
 
-    reader = None
-    if arguments.model_id is not None:
-        reader = Store.open(settings, role="worker-reader")
-    request = TracingRequest(
-        name=arguments.name,
-        model=arguments.model if arguments.model_id is None else arguments.model_id,
-        reference=arguments.reference,
-        out=arguments.out,
-        plot=arguments.plot,
-        epsilon=arguments.epsilon,
-        relation=arguments.neighbours,
-    )
-    audit_model(request, registry=_registry(settings), reader=reader)
+    id_ = arguments.model_id
+    reader = Store.open(run.settings, role="worker-reader") if id_ else None
+    request = run.asked(TracingRequest, model=id_ or arguments.model, relation=arguments.neighbours)
+    audit_model(request, registry=run.registry, reader=reader)
     written = [str(p) for p in (request.out, request.plot) if p is not None]
     words = f"Wrote {' and '.join(written)}. PRIVATE: it tells of single people."
-    _show(arguments, json.dumps({"private_files": written}), words)
-    return 0
+    return _Done({"private_files": written}, words)
 
 
 def _log(registry: Registry, settings: Settings) -> logging.Logger:
@@ -434,11 +438,6 @@ def _log(registry: Registry, settings: Settings) -> logging.Logger:
     return log
 
 
-def _show(arguments: argparse.Namespace, document: str, words: str) -> None:
-    """Print the outcome of a command: JSON if the caller asked for it, else words."""
-    sys.stdout.write((document if arguments.json else words) + "\n")
-
-
 def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -449,9 +448,9 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-_COMMANDS = {
+_CALLS: dict[str, Callable[[argparse.Namespace, _Run], _Done | int]] = {
     "attach": _attach,
-    "run": _run,
+    "run": _answer,
     "doctor": _doctor,
     "completion": _completion,
     "domain": _domain_file,

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from qserver.config import Settings
 from qserver.records.dataset import DatasetMeta
 from qserver.records.state import State
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 
 _ROOMS = (
     "answering",

@@ -28,7 +28,7 @@ from qserver.records.answer import (
     WorkloadExplanation,
 )
 from qserver.records.charge import AnyCharge
-from qserver.records.plan import PlannedRow, PlannedTable, PlanRow, PlanTable
+from qserver.records.plan import PlannedTable
 
 E = TypeVar("E")
 P = TypeVar("P", CurvePoint, FactorPoint)
@@ -90,8 +90,8 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         most_nano=price + room_nano(question, price, n_history=replica.n_events),
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        rows=tuple(map(_plan_row, plan.rows)),
-        tables=tuple(map(_plan_table, plan.tables)),
+        rows=plan.rows,
+        tables=plan.tables,
         free=offer(question, plan.estimate, replica.engine),
         curve=falling([_curve_point(replica, question, factor) for factor in _CURVE]),
         measure=choices_of_question(replica, question, plan),
@@ -134,8 +134,8 @@ def explain_workload(
         price_apart_nano=apart,
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        rows=tuple(map(_plan_row, plan.rows)),
-        tables=tuple(map(_plan_table, plan.tables)),
+        rows=plan.rows,
+        tables=plan.tables,
         free=offers(replica.engine, workload, told),
         curve=falling(curve),
         measure=BothChoices(workload.measure or "auto", price, price, ""),
@@ -199,7 +199,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         sample_nano=None if plan.sampled is None else plan.sampled.sample_nano,
         remaining_nano=present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        tables=tuple(map(_plan_table, plan.tables)),
+        tables=plan.tables,
         version=present.n_shown,
         work=_model_work(replica, asked, plan.tables),
         error=foretold_error(replica, asked, plan),
@@ -261,24 +261,3 @@ def _curve_point(replica: Replica, question: Question, factor: float) -> CurvePo
         return CurvePoint(length, None)
     retired = period_retired(plan, replica) is not None
     return CurvePoint(length, None if retired else replica.price_nano(plan))
-
-
-def _plan_row(row: PlannedRow) -> PlanRow:
-    return PlanRow(
-        terms=row.row.to_document(),
-        alpha_nano=row.alpha_nano,
-        key=row.key,
-        refines=row.refines,
-        charge_nano=row.charge_nano,
-    )
-
-
-def _plan_table(table: PlannedTable) -> PlanTable:
-    return PlanTable(
-        axes=table.partition.to_document(),
-        n_cells=table.partition.n_cells,
-        alpha_nano=table.alpha_nano,
-        key=table.key,
-        refines=table.refines,
-        charge_nano=table.charge_nano,
-    )

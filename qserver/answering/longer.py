@@ -34,11 +34,7 @@ _MOST_NAMED = 3
 
 
 def choices_of_question(replica: Replica, question: Question, plan: Plan) -> BothChoices:
-    """The prices of a question under both choices.
-
-    Args:
-        plan: of the question as it was asked.
-    """
+    """The prices of a question under both choices; `plan`: of the question as it was asked."""
     if question.measure == "only_this":
         only, auto = plan, replica.plan(question.with_measure("auto"))
     else:

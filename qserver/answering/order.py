@@ -35,15 +35,13 @@ from qserver.answering.estimates import Estimates
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import Posterior
-from qserver.inference.order.known import Bracket, Thresholds, crossing
-from qserver.inference.order.quantile import Quantile
+from qserver.inference.order.quantile import Bracket, Quantile, Thresholds, crossing
 from qserver.inference.order.search import State, state_of, step_of
-from qserver.query.asking.levels import Levels
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.sql.functions.function import KnownPart, Order
 from qserver.query.sql.functions.group_count import LAST_LOOK, Passing
-from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import Levels, QuantileOf
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 
@@ -70,11 +68,7 @@ class QuantileAsked:
     confidence: float
 
     def number(self, half_width: float, least: float) -> Quantile:
-        """The quantile that is sought.
-
-        Args:
-            least: records that a group is assumed to have.
-        """
+        """The quantile that is sought; `least`: records that a group is assumed to have."""
         of = self.of
         return Quantile(
             float(of.p),

@@ -38,9 +38,9 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Estimator, place_measurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.state import State
-from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import measurements_from_json
 from qserver.storage.encoding.sealed import PAID, reading, sealed
+from qserver.storage.histories import Cursor, Entries
 from qserver.storage.standings import Stamp
 from qserver.storage.store import Changes, Store
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.given.known_sums import Together
-from qserver.inference.smooth.looking import Look, look
-from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.number import Look, Number, look
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.inference.smooth.search import State, size_at_most, state_of
 from qserver.query.linear import LinearQuery
@@ -43,11 +42,7 @@ class SmoothOf:
         return tuple(map(primitive, self.queries))
 
     def number(self, half_width: float, least: float) -> Number:
-        """The number that is sought.
-
-        Args:
-            least: records that a group is assumed to have.
-        """
+        """The number that is sought; `least`: records that a group is assumed to have."""
         smooth, kinks = self.smooth, self.smooth.kinks
         return Number(
             smooth.values,

@@ -37,11 +37,7 @@ class Parameter:
 
 
 def read_parameters(request: Request, *known: Parameter) -> dict[str, str]:
-    """The query parameters by name.
-
-    Raises:
-        InputError: one is unknown, or comes twice.
-    """
+    """The query parameters by name; InputError if one is unknown, or comes twice."""
     if not request.environ.get("QUERY_STRING"):
         return {}
     names = [parameter.name for parameter in known]
@@ -59,11 +55,7 @@ def read_parameters(request: Request, *known: Parameter) -> dict[str, str]:
 def integer_parameter(
     values: Mapping[str, str], name: str, *, default: int, least: int, most: int
 ) -> int:
-    """An integer parameter within its bounds.
-
-    Raises:
-        InputError: not an integer, or out of bounds.
-    """
+    """An integer parameter within its bounds; InputError if it is none, or out of them."""
     text = values.get(name)
     if text is None:
         return default

@@ -124,11 +124,7 @@ class RecordBody(BaseModel):
 
     @classmethod
     def of(cls, record: object, **more: object) -> Self:
-        """The record as JSON has it.
-
-        Args:
-            more: fields that the record lacks.
-        """
+        """The record as JSON has it; `more`: fields that the record lacks."""
         return cls.model_validate(_Joined(record, more) if more else record)
 
 

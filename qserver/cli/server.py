@@ -111,11 +111,7 @@ def add_fields(
 
 
 def _read_as(field: Field, usual: Any, *, may_lack: bool) -> dict[str, Any]:
-    """How argparse reads a field.
-
-    Args:
-        usual: what stands for it where it is left out.
-    """
+    """How argparse reads a field; `usual`: what stands for it where it is left out."""
     if field.kind == "truth":
         return {"action": "store_false" if field.default else "store_true"}
     if field.flags:

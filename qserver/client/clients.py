@@ -25,11 +25,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class SyncDriver:
-    """Carries out an exchange in the caller's thread.
-
-    Args:
-        sleep: waits for so many seconds.
-    """
+    """Carries out an exchange in the caller's thread; `sleep`: waits for so many seconds."""
 
     http: HttpClient
     patience: Patience

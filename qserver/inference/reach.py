@@ -47,11 +47,7 @@ class Boxes:
 
 
 class Reach:
-    """What questions meet in one history.
-
-    Args:
-        measurements: all live rows and tables.
-    """
+    """What questions meet in one history; `measurements`: all live rows and tables."""
 
     def __init__(self, measurements: Iterable[AnyMeasurement]) -> None:
         everything = tuple(measurements)

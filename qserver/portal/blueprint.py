@@ -31,11 +31,9 @@ from qserver.portal.pages.ask import AskPages
 from qserver.portal.pages.datasets import DatasetPages, HistoryPages
 from qserver.portal.pages.jobs import JobPages
 from qserver.portal.pages.models import ModelPages
-from qserver.portal.pages.owner import OwnerPages
+from qserver.portal.pages.owner import OwnerPages, WishPages
 from qserver.portal.pages.saved_questions import SavedPages
-from qserver.portal.pages.sign_in import SignInPages
-from qserver.portal.pages.sign_on import SignOnPages
-from qserver.portal.pages.wishes import WishPages
+from qserver.portal.pages.sign_on import SignInPages, SignOnPages
 from qserver.portal.render import page, this_page
 from qserver.query import request_fields as fields
 from qserver.records.account import Caller

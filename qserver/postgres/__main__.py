@@ -33,7 +33,8 @@ def main(descriptor: int) -> None:
         from qserver.api.process.opening import access_of, logging_config, open_store, sign_on_of
         from qserver.config import Settings
         from qserver.postgres.connection import House, converse
-        from qserver.postgres.server import Limits, PostgresServer
+        from qserver.postgres.limits import Limits
+        from qserver.postgres.server import PostgresServer
         from qserver.postgres.statements.calculating import Calculator
         from qserver.postgres.statements.turns import Turns
         from qserver.service.service import Service

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from qserver.api.access import Access, Credentials
 from qserver.errors import AccessError, QServerError
-from qserver.postgres.extended import Extended, send_rows, tag_of
+from qserver.postgres.held import Extended, send_rows, tag_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
 from qserver.postgres.session import Session

@@ -13,9 +13,8 @@ from qserver.errors import NotFoundError, QServerError, SqlError
 from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.chosen import chosen
 from qserver.postgres.commands import command
-from qserver.postgres.copying import copying
 from qserver.postgres.held import Held
-from qserver.postgres.results import Asked, Plan, Result, given
+from qserver.postgres.results import Asked, Plan, Result, copying, given
 from qserver.postgres.statements.answering import PRICE
 from qserver.postgres.statements.asking import Asker
 from qserver.postgres.statements.ends import ends_of

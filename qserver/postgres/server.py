@@ -10,28 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from qserver.postgres.limits import Limits
 from qserver.postgres.wire import messages
 from qserver.postgres.wire.faults import TOO_MANY, PostgresError
 from qserver.postgres.wire.messages import Stream
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds on connections.
-
-    Args:
-        most: connections at a time.
-        most_of_one: of them from one address that is not this machine's.
-        idle_s: how long one may be silent, in seconds.
-        message_s: how long the rest of a message, or sending an answer, may take.
-        max_bytes: of a message.
-    """
-
-    most: int = 64
-    most_of_one: int = 32
-    idle_s: float = 3600.0
-    message_s: float = 30.0
-    max_bytes: int = 1 << 20
 
 
 @dataclass
@@ -81,14 +63,7 @@ class PostgresServer:
             return
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        limits = self.limits
-        stream = Stream(
-            client,
-            self._stop,
-            idle_s=limits.idle_s,
-            message_s=limits.message_s,
-            max_bytes=limits.max_bytes,
-        )
+        stream = Stream(client, self._stop, self.limits)
         if self._is_full(address[0]):
             _refuse(stream, client)
             return

@@ -256,6 +256,7 @@ class PeriodRetiredError(QServerError):
     """
 
     code = "period_retired"
+    kept = ("attribute", "first_kept")
 
     def __init__(self, *, attribute: str, first_kept: str) -> None:
         self.attribute, self.first_kept = attribute, first_kept

@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from qserver.errors import DomainError
 
 MAX_LEVELS = 16
@@ -175,3 +177,10 @@ class Cells:
 
 PLAIN = Cells()
 """Blanks at the ends alone do not count."""
+
+
+def code_dtype(size: int) -> type[np.uint8] | type[np.uint16] | type[np.uint32]:
+    """The smallest unsigned type that holds the codes of `size` values."""
+    if size <= 1 << 8:
+        return np.uint8
+    return np.uint16 if size <= 1 << 16 else np.uint32

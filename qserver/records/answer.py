@@ -9,7 +9,7 @@ from typing import Any, Literal
 from qserver.query.asking.looking import Ends, Selection
 from qserver.query.requirement import Measure
 from qserver.records.codec import ALWAYS
-from qserver.records.plan import PlanRow, PlanTable
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.records.statement import OF_ESTIMATOR, ClaimStatus, Law, Simultaneous, Statement
 from qserver.records.unit import SealedPeriods, UnitStatus
 
@@ -215,8 +215,8 @@ class BothChoices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Explained:
-    """The price of what was asked and the way to find it; nothing was spent.
+class Priced:
+    """The price of what was asked; nothing was spent.
 
     Args:
         kind: `free`; `exact`: public; `fresh`: a new measurement alone; `combined`: together with
@@ -236,15 +236,21 @@ class _Explained:
     most_nano: int
     remaining_nano: int
     affordable: bool
-    rows: tuple[PlanRow, ...]
-    tables: tuple[PlanTable, ...]
     measure: BothChoices
     version: int
     own: OwnPrice | None = None
     protected: str | None = None
 
+
+@dataclass(frozen=True, kw_only=True)
+class _Explained(Priced):
+    """The price of what was asked and the way to find it."""
+
+    rows: tuple[PlannedRow, ...]
+    tables: tuple[PlannedTable, ...]
+
     @property
-    def plan(self) -> tuple[PlanRow | PlanTable, ...]:
+    def plan(self) -> tuple[PlannedRow | PlannedTable, ...]:
         """Rows, then tables, that would be measured or refined."""
         return (*self.rows, *self.tables)
 

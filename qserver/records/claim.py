@@ -79,9 +79,6 @@ def known_at_most(loss_nano: int) -> float:
     return math.tanh(loss_nano / NANO / 2)
 
 
-FACTS = ("claim", "width", "before", "after", "cap")
-
-
 class ClaimGuardError(QServerError):
     """The answer would let a claim be known better than the dataset's owner allows.
 
@@ -95,6 +92,7 @@ class ClaimGuardError(QServerError):
     """
 
     code = "claim_guard"
+    kept = ("claim", "width", "before", "after", "cap")
 
     def __init__(
         self, *, claim: str, width: float, before: float, after: float, cap: float
@@ -113,7 +111,7 @@ class ClaimGuardError(QServerError):
     @property
     def facts(self) -> dict[str, Any]:
         """The public facts, by name."""
-        return {name: getattr(self, name) for name in FACTS}
+        return {name: getattr(self, name) for name in self.kept}
 
 
 MIN_P, MAX_P = 1e-6, 1 - 1e-6

@@ -79,11 +79,7 @@ def _check_values(domain: Domain) -> None:
 
 @dataclass(frozen=True)
 class Declared:
-    """What is protected of a person.
-
-    Args:
-        records_per_person: k, most records that count together.
-    """
+    """What is protected of a person; `records_per_person`: k, most records that count together."""
 
     unit: Unit
     records_per_person: int

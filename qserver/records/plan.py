@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from qserver.errors import InputError
 from qserver.query.grid import ProductPartition
@@ -186,40 +186,3 @@ class Sampled:
 
 
 Planned = PlannedRow | PlannedTable
-
-
-@dataclass(frozen=True)
-class PlanRow:
-    """A row that a plan measures or refines.
-
-    Args:
-        alpha_nano: 1 / scale afterwards, in epsilon per record.
-        refines: id of the history row that is refined; None if new.
-        charge_nano: rise of alpha: the cost of the row.
-    """
-
-    terms: list[list[object]]
-    alpha_nano: int
-    key: str
-    refines: int | None
-    charge_nano: int
-
-
-@dataclass(frozen=True)
-class PlanTable:
-    """A table that a plan measures or refines: every cell of a product of partitions.
-
-    Args:
-        axes: [axis, stops, part of each run] per attribute that it splits.
-        n_cells: number of cells.
-        alpha_nano: 1 / scale afterwards, in epsilon per record.
-        refines: id of the table that is refined; None if new.
-        charge_nano: rise of alpha: the cost to each cell.
-    """
-
-    axes: list[list[Any]]
-    n_cells: int
-    alpha_nano: int
-    key: str
-    refines: int | None
-    charge_nano: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, cast
 
 from qserver.errors import (
     AllowanceExhaustedError,
@@ -31,7 +31,7 @@ from qserver.errors import (
 )
 from qserver.query.calendar import PeriodRetiredError
 from qserver.records.answer import Offer
-from qserver.records.claim import FACTS, ClaimGuardError
+from qserver.records.claim import ClaimGuardError
 
 
 @dataclass(frozen=True)
@@ -47,37 +47,29 @@ class Problem:
         return json.dumps({"code": self.code, "message": self.message, "facts": dict(self.facts)})
 
 
-_ALLOWANCE = ("price_nano", "remaining_nano", "more_at")
-_REFUSED = (BudgetExhaustedError, DisclosureGuardError, ClaimGuardError, PeriodRetiredError)
-_Refused = (
-    type[BudgetExhaustedError]
-    | type[DisclosureGuardError]
-    | type[ClaimGuardError]
-    | type[PeriodRetiredError]
+_REFUSED: tuple[type[QServerError], ...] = (
+    AllowanceExhaustedError,
+    AtMostError,
+    BudgetExhaustedError,
+    ClaimGuardError,
+    DisclosureGuardError,
+    PaceExceededError,
+    PeriodRetiredError,
 )
-_FACTS: Mapping[_Refused, tuple[str, ...]] = {
-    BudgetExhaustedError: ("price_nano", "remaining_nano"),
-    AtMostError: ("price_nano", "remaining_nano"),
-    DisclosureGuardError: ("price_nano", "loss_nano", "allowed_nano", "cap"),
-    ClaimGuardError: FACTS,
-    PeriodRetiredError: ("attribute", "first_kept"),
-}
-
 _CONSTANT = (BooksError, ClosedError, UnanswerableError)
 """What ends a job before anything is charged, in constant text."""
 
 
 def problem_from_error(error: QServerError) -> Problem:
     """The public part of an error that ended a job; an unforeseen one becomes constant text."""
+    facts: dict[str, Any] = {name: getattr(error, name) for name in error.kept}
     if isinstance(error, _REFUSED):
-        facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS[type(error)]}
-        if isinstance(error.free, tuple):
-            facts["free_each"] = [_plain_offer(offer) for offer in error.free]
-        else:
-            facts["free"] = _plain_offer(error.free)
+        free = getattr(error, "free", ...)
+        if isinstance(free, tuple):
+            facts["free_each"] = [_plain_offer(offer) for offer in free]
+        elif free is not ...:
+            facts["free"] = _plain_offer(free)
         return Problem(error.code, str(error), facts)
-    if isinstance(error, AllowanceExhaustedError):
-        return Problem(error.code, str(error), {name: getattr(error, name) for name in _ALLOWANCE})
     if isinstance(error, InputError):
         return Problem(error.code, str(error), {"name": error.name, "condition": error.condition})
     if isinstance(error, CapacityError | EvaluationError | NotFoundError | SnapshotReplacedError):
@@ -89,17 +81,14 @@ def problem_from_error(error: QServerError) -> Problem:
 def error_from_problem(problem: Mapping[str, Any]) -> QServerError:
     """The error that `problem_from_error` wrote."""
     code, facts = problem.get("code"), problem.get("facts") or {}
-    for refused, names in _FACTS.items():
+    for refused in _REFUSED:
         if code == refused.code:
-            error = refused(**{name: facts[name] for name in names})
+            error: Any = refused(**{name: facts[name] for name in refused.kept})
             if "free_each" in facts:
                 error.free = tuple(plain and Offer(*plain) for plain in facts["free_each"])
-            else:
+            elif "free" in facts:
                 error.free = facts["free"] and Offer(*facts["free"])
-            return error
-    for allowance_kind in (AllowanceExhaustedError, PaceExceededError):
-        if code == allowance_kind.code:
-            return allowance_kind(**{name: facts[name] for name in _ALLOWANCE})
+            return cast("QServerError", error)
     for kind in (
         CapacityError,
         EvaluationError,

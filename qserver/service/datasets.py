@@ -53,11 +53,7 @@ class OpenDatasets:
         self._open: dict[str, OpenDataset] = {}
 
     def get(self, name: str) -> OpenDataset:
-        """The dataset's replica.
-
-        Raises:
-            NotFoundError: there is none of this name.
-        """
+        """The dataset's replica; NotFoundError if there is none of this name."""
         with self._lock:
             found = self._open.get(name)
         if found is not None:

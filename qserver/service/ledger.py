@@ -1,26 +1,40 @@
-"""Where the budget went: the loss of cells, spending over time, the audit log, who spent what."""
+"""Where the budget went: the loss of cells, spending over time, the audit log, who spent what.
+
+The log of a population is read once, and then only what is new. The price of a question on the
+asker's own ledger is told before asking; the worker decides later, from a log that it verified.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
-from qserver.errors import QueryError
-from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, attached_metas, entries_of
+from qserver.errors import AllowanceExhaustedError, QueryError
+from qserver.ledger.account_ledger import (
+    ChargeEntry,
+    OwnLedger,
+    attached_metas,
+    check_allowance,
+    entries_of,
+    follow_metas,
+)
 from qserver.ledger.forecast import DAY_S, BurnDown, SpendPoint, forecast, thinned
 from qserver.query.domain import Domain
 from qserver.query.structured import parse_query
-from qserver.records.account import Account, Allowance
-from qserver.records.answer import LedgerReport
+from qserver.records.account import Account, Allowance, payers_of
+from qserver.records.answer import LedgerReport, OwnPrice
 from qserver.records.audit_chain import GENESIS, check_links, digest_of
+from qserver.records.charge import AnyCharge
 from qserver.records.dataset import DatasetMeta
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
-from qserver.service.log_reader import LogReader
 from qserver.storage.accounts import AccountBook
+from qserver.storage.audit import AuditLog
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store
 
@@ -257,3 +271,118 @@ def _box(domain: Domain, where: Mapping[str, object] | None) -> dict[int, list[i
     if cells.is_zero:
         raise QueryError("where", "name a set of cells that is not empty")
     return {f.axis: f.weights.dense.nonzero()[0].tolist() for t in cells.terms for f in t.factors}
+
+
+class LogReader:
+    """The own ledger of one account or group, or that of all accounts together. Thread-safe.
+
+    Args:
+        account: whose charges count; those of all accounts for None.
+    """
+
+    def __init__(self, log: AuditLog, population: str, account: str | None = None) -> None:
+        self._log = log
+        self._population = population
+        self._account = account
+        self._metas: dict[str, DatasetMeta] = {}
+        self._ledger = OwnLedger(self._metas)
+        self._n_charges = 0
+        self._n_changes = 0
+        self._charges_head = self._changes_head = GENESIS
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def refreshed(self) -> Iterator[OwnLedger]:
+        """The ledger with all that the log has by now; nobody else uses it meanwhile."""
+        with self._lock:
+            self._read()
+            yield self._ledger
+
+    def _read(self) -> None:
+        news = self._log.news(
+            self._population,
+            n_charges=self._n_charges,
+            n_changes=self._n_changes,
+            accounts=[self._account or ""],
+        )
+        self._changes_head = check_links(
+            news.changes, name="the audit log", prev=self._changes_head
+        )
+        self._charges_head = check_links(news.charges, name="the charges", prev=self._charges_head)
+        with reading("audit log"):
+            follow_metas(self._metas, news.changes)
+            entries = map(ChargeEntry.of, news.charges)
+            self._ledger.extend(entries_of(self._account, entries))
+        self._n_charges += len(news.charges)
+        self._n_changes += len(news.changes)
+
+
+_MAX_KEPT = 256
+
+
+@dataclass(frozen=True)
+class Asker:
+    """An account that asks a population."""
+
+    account: str
+    population: str
+
+
+class Allowances:
+    """The own ledgers of the accounts that asked recently. Thread-safe.
+
+    Args:
+        wall_clock: Unix time in seconds.
+    """
+
+    def __init__(self, store: Store, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self._log = store.audit
+        self._book = AccountBook(store.client)
+        self._wall_clock = wall_clock
+        self._readers = LastUsed[Asker, LogReader](_MAX_KEPT)
+
+    def price(self, asker: Asker, snapshot: str, charges: Sequence[AnyCharge]) -> OwnPrice | None:
+        """The price of the charges for the asker, or None if only the budget bounds the asker.
+
+        An account's first price reads the whole log of charges, later ones only what is new.
+        """
+        if not asker.account:
+            return None
+        payers = payers_of(asker.account)
+        prices = [self._price(Asker(name, asker.population), snapshot, charges) for name in payers]
+        found = [price for price in prices if price is not None]
+        # What bounds most: one that cannot pay, else its own.
+        return next((price for price in found if not price.affordable), next(iter(found), None))
+
+    def _price(self, asker: Asker, snapshot: str, charges: Sequence[AnyCharge]) -> OwnPrice | None:
+        """The price on one ledger: that of the account, or of its group."""
+        allowance = self._book.allowance(asker.account, asker.population)
+        if allowance == Allowance():
+            return None
+        reader = self._readers.get(
+            asker, lambda: LogReader(self._log, asker.population, asker.account)
+        )
+        with reader.refreshed() as ledger:
+            at = int(self._wall_clock())
+            after = ledger.spent_after(snapshot, charges)
+            return _own_price(ledger, allowance, spent_after_nano=after.spent_nano, at=at)
+
+
+def _own_price(
+    ledger: OwnLedger, allowance: Allowance, *, spent_after_nano: int, at: int
+) -> OwnPrice:
+    spent = ledger.spent_nano
+    affordable, more_at = True, None
+    try:
+        check_allowance(ledger, allowance, spent_after_nano=spent_after_nano, at=at)
+    except AllowanceExhaustedError as exc:
+        affordable, more_at = False, exc.more_at
+    return OwnPrice(
+        price_nano=spent_after_nano - spent,
+        affordable=affordable,
+        more_at=more_at,
+        spent_nano=spent,
+        today_nano=spent - ledger.spent_at(at - DAY_S),
+        limit_nano=allowance.limit_nano,
+        pace_nano=allowance.pace_nano,
+    )

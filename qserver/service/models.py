@@ -23,10 +23,10 @@ from qserver.query.linear import LinearQuery
 from qserver.query.question import ModelAsked
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.dataset import DatasetMeta
-from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import Asking, Idempotency, narrowed
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
+from qserver.service.ledger import Allowances, Asker
 from qserver.service.visits import is_second_run
 from qserver.storage.histories import ModelRecord
 from qserver.storage.store import Store

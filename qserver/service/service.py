@@ -34,7 +34,6 @@ from qserver.records.answer import (
 from qserver.records.charge import AnyCharge
 from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
-from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.looks import Looks
@@ -42,13 +41,12 @@ from qserver.service.cache.order import OrderNumbers
 from qserver.service.cache.smooth import SmoothNumbers
 from qserver.service.cache.statements import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.datasets import OpenDatasets
-from qserver.service.history import ReleasedHistory
+from qserver.service.history import Integrity, ReleasedHistory
 from qserver.service.insight import Insight
-from qserver.service.integrity import Integrity
-from qserver.service.ledger import LedgerViews
+from qserver.service.ledger import Allowances, Asker, LedgerViews
 from qserver.service.models import ModelService
 from qserver.service.quote_notes import StatementNotes
-from qserver.service.saving.saved_questions import SavedViews
+from qserver.service.saved_questions import SavedViews
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.encoding.requests import Request
 from qserver.storage.standings import Stamp

@@ -33,11 +33,9 @@ from qserver.query.sql.shaping.rounding import Rounding
 from qserver.query.sql.statement import Bounds, Cell, Row, Statement, Sum
 from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.records.answer import (
-    BothChoices,
     DatasetStatus,
     FactorPoint,
-    OwnPrice,
-    PlanKind,
+    Priced,
     Probability,
     Source,
 )
@@ -106,38 +104,24 @@ class StatementAnswer:
         return self.asked.questions[0].as_of if self.asked.questions else ""
 
 
-@dataclass(frozen=True)
-class StatementExplanation:
+@dataclass(frozen=True, kw_only=True)
+class StatementExplanation(Priced):
     """What a statement would cost; nothing was spent.
 
     Args:
-        most_nano: most that may be charged: if released answers disagree and the interval is
-            longer than asked, refining may cost up to this.
         price_apart_nano: sum of the prices of its questions if each was asked alone; None for one
             question, or if there was no time to plan them all.
         known: per group and column what is known at no cost, or None.
-        measure: prices of both choices of `measure`.
         curve: prices of shorter and longer intervals, all by one factor.
-        own: the asker's own allowance; None where only the budget bounds it.
         is_most: whether `price` is an upper bound: averages and quotients are measured in steps,
             which nearly always cost far less, and never more.
-        protected: whose loss the price is, in words, if the domain has periods; else None.
     """
 
     asked: StatementQuestions
-    kind: PlanKind
-    price_nano: int
-    most_nano: int
     price_apart_nano: int | None
-    remaining_nano: int
-    affordable: bool
     known: tuple[tuple[CellInterval | None, ...], ...]
-    version: int
-    measure: BothChoices
     curve: tuple[FactorPoint, ...] = ()
-    own: OwnPrice | None = None
     is_most: bool = False
-    protected: str | None = None
 
     @property
     def of_whole_table(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
 from qserver.answering.workload import KnownNumber
@@ -28,6 +28,7 @@ from qserver.records.answer import (
     FactorPoint,
     JobStatus,
     Offer,
+    Priced,
     WorkloadAnswer,
     WorkloadExplanation,
 )
@@ -500,19 +501,11 @@ class Statements:
             return searched.cell(cell, known).value.interval
 
         return StatementExplanation(
-            questions,
-            found.kind,
-            found.price_nano,
-            found.most_nano,
-            apart,
-            found.remaining_nano,
-            found.affordable,
-            by_cell(questions, known_of),
-            found.version,
-            found.measure,
-            curve,
-            found.own,
-            protected=found.protected,
+            **{item.name: getattr(found, item.name) for item in fields(Priced)},
+            asked=questions,
+            price_apart_nano=apart,
+            known=by_cell(questions, known_of),
+            curve=curve,
         )
 
 

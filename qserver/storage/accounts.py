@@ -34,11 +34,7 @@ from qserver.storage.store import check_schema
 
 
 class AccountBook:
-    """The accounts of one store.
-
-    Args:
-        wall_clock: Unix time in seconds.
-    """
+    """The accounts of one store; `wall_clock`: Unix time in seconds."""
 
     def __init__(self, client: StoreClient, *, wall_clock: Callable[[], float] = time.time) -> None:
         self._client = client

@@ -67,11 +67,7 @@ class AuditExport:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> AuditExport:
-        """The log that `to_lines` wrote.
-
-        Raises:
-            ConfigError: it is not such a file.
-        """
+        """The log that `to_lines` wrote; ConfigError if it is not such a file."""
         changes: list[str] = []
         ledgers: list[LedgerFacts] = []
         charges: dict[str, list[str]] = {}

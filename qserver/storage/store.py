@@ -25,7 +25,6 @@ from qserver.records.history import AnyMeasurement, Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.storage.audit import AuditLog
 from qserver.storage.constants import STORE
-from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import (
     JobRecord,
     State,
@@ -39,7 +38,14 @@ from qserver.storage.encoding.jobs import (
 )
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import ADVICE, PAID, read_meta, reading, sealed, unsealed
-from qserver.storage.histories import FrozenSnapshots, ModelStore, check_charges, check_history
+from qserver.storage.histories import (
+    Cursor,
+    Entries,
+    FrozenSnapshots,
+    ModelStore,
+    check_charges,
+    check_history,
+)
 from qserver.storage.keys import DATASETS, SCHEMA, Keys, all_rounds, job_id, population_of_job
 from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import (
@@ -158,11 +164,7 @@ class Store:
         return found
 
     def meta(self, name: str) -> DatasetMeta:
-        """The public facts of a dataset.
-
-        Raises:
-            NotFoundError: there is none of this name.
-        """
+        """The public facts of a dataset; NotFoundError if there is none of this name."""
         population = self._client.hget(DATASETS, name)
         if population is None:
             raise NotFoundError("dataset", name, among=self.datasets())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from qserver.query.domain_file import domain_from_document
+from qserver.query.grid import product_partition
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.records.history import HistoryRow, HistoryTable
+from qserver.records.plan import PlannedTable
 from qserver.records.statement import Simultaneous, Statement
 
 DOMAIN = domain_from_document(
@@ -19,6 +22,10 @@ DOMAIN = domain_from_document(
     }
 )
 WIDE_CELLS = 2**53 + 1
+PLANNED = PlannedTable(
+    product_partition(DOMAIN.sizes, {1: [0, 1, 1]}), 5_000_000, Fraction(1, 4), 3, 4_000_000
+)
+"""Whether `sex` is its first value, in place of a table that has them with more noise."""
 FREE = Answer(
     estimate=120.5,
     low=70.25,

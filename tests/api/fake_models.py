@@ -15,9 +15,9 @@ from qserver.errors import NotFoundError
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.query.linear import LinearQuery
 from qserver.records.answer import JobStatus, ModelAnswer, OwnPrice
-from qserver.records.plan import PlanTable
 from qserver.service.ask import Idempotency
 from qserver.service.models import ModelStatus
+from tests.api.fake_answers import PLANNED
 
 OWN_PRICE = OwnPrice(
     price_nano=50_000_000,
@@ -81,7 +81,7 @@ class FakeModels:
             sample_nano=None,
             remaining_nano=1_234_567,
             affordable=False,
-            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            tables=(PLANNED,),
             version=7,
             error=ErrorBounds(2, 1, 10, 12.5, 90.25, 12.5, 3610.0),
             own=OWN_PRICE,

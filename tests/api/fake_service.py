@@ -40,7 +40,7 @@ from qserver.records.answer import (
 )
 from qserver.records.charge import Standing
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
-from qserver.records.plan import PlanRow, PlanTable
+from qserver.records.plan import PlannedRow
 from qserver.records.statement import ClaimStatus
 from qserver.records.unit import UnitStatus
 from qserver.service.cache.last_used import LastUsed
@@ -50,7 +50,7 @@ from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Idempotency, Price
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.standings import Budget, Stamp
-from tests.api.fake_answers import DOMAIN, FREE, MANY, WIDE_CELLS, released
+from tests.api.fake_answers import DOMAIN, FREE, MANY, PLANNED, WIDE_CELLS, released
 from tests.api.fake_models import LEARNT, OWN_PRICE, FakeModels
 
 
@@ -266,7 +266,7 @@ class FakeService:
             remaining_nano=1_234_567,
             affordable=False,
             rows=(),
-            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            tables=(PLANNED,),
             free=(Offer(-3.5, 300.25, 0.95), None),
             curve=(FactorPoint(0.5, None), FactorPoint(1.0, 60_000_001)),
             measure=BothChoices("auto", 60_000_001, 60_000_001, ""),
@@ -309,10 +309,8 @@ class FakeService:
             most_nano=60_000_001,
             remaining_nano=1_234_567,
             affordable=False,
-            rows=(
-                PlanRow(query.to_document(), 60_000_001, "k", refines=None, charge_nano=60_000_001),
-            ),
-            tables=(PlanTable([[1, [1, 2], [0, 1]]], 2, 5_000_000, "table:k", 3, 1_000_000),),
+            rows=(PlannedRow(query, "k", 60_000_001, Fraction(1, 4)),),
+            tables=(PLANNED,),
             free=Offer(-3.5, 300.25, 0.95),
             curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),
             measure=BothChoices(

@@ -19,7 +19,7 @@ from qserver.query.structured import parse_query
 from qserver.records.answer import Answer, JobState, JobStatus
 from qserver.records.problem import problem_from_error
 from tests.api.calls import ASK, QUERY, QUESTION, Caller
-from tests.api.fake_answers import DOMAIN, FREE, MEASURED, WIDE_CELLS
+from tests.api.fake_answers import DOMAIN, FREE, MEASURED, PLANNED, WIDE_CELLS
 from tests.api.fake_service import FakeService
 
 JOB = JobStatus("j1", "queued", "adult")
@@ -154,9 +154,9 @@ def test_explain_shows_price_plan_offer_and_curve_in_epsilon(caller: Caller) -> 
     rows = found.pop("plan")
     assert [(row["alpha"], row["key"]) for row in rows] == [
         (0.060000001, "k"),
-        (0.005, "table:k"),
+        (0.005, PLANNED.key),
     ]
-    assert rows[1]["table"] == [[1, [1, 2], [0, 1]]]
+    assert rows[1]["table"] == [[1, [1, 3], [0, 1]]]
     assert (rows[1]["n_cells"], rows[1]["refines"], rows[1]["charge"]) == (2, 3, 0.001)
     assert rows[0]["terms"] == parse_query(QUERY, DOMAIN).to_document()
     assert found == {

@@ -25,7 +25,7 @@ from qserver.cli.processes import (
     python_command,
 )
 from qserver.config import Settings
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 from tests.deployment import Deployment

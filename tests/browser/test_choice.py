@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from qserver.portal import words
 from qserver.query import request_fields as fields
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
 from tests.browser.chromium_page import Visitor

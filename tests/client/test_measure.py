@@ -10,7 +10,7 @@ import pytest
 from qserver.cli.main import main
 from qserver.client import QuestionProblemError
 from qserver.query.requirement import Measure
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.store import Store
 from tests.client.serving import Served, client_of, serving
 from tests.deployment import Deployment

@@ -12,11 +12,11 @@ import pytest
 from qserver.answering.models.kinds import wanted_tables
 from qserver.api.process.opening import STARTING_S
 from qserver.cli.processes import Backoff
-from qserver.inference.smooth.looking import SURELY
+from qserver.inference.smooth.number import SURELY
 from qserver.models.marginals import model
 from qserver.planning.constants import PLANNER
 from qserver.postgres.catalogue import child as catalogue
-from qserver.postgres.server import Limits
+from qserver.postgres.limits import Limits
 from qserver.query.asking.reading import LEAST_ERROR, MOST_ERROR, USUAL_ERROR
 from qserver.query.requirement import DEFAULT_PHI
 from qserver.query.sql.engine import child as engine

@@ -19,8 +19,7 @@ from tests.growing import Growing, week
 from tests.worker.crashes import Crash, crashing
 from tests.worker.learn_models import learn
 from worker.owner.attach import AttachRequest, attach
-from worker.owner.changes import declare_disjoint, set_measure, top_up
-from worker.owner.claims import set_claims
+from worker.owner.changes import declare_disjoint, set_claims, set_measure, top_up
 from worker.owner.rotate import RotateRequest, rotate
 
 QUESTIONS: dict[str, list[tuple[dict[str, Any], float]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qserver.query.requirement import Measure
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.store import Store
 from tests.portal.portal_site import AGE, HTMX, PEOPLE, Browser, answered
 from worker.owner.changes import set_measure

@@ -12,7 +12,7 @@ from typing import Any
 
 from qserver.api.access import Access, OpenAccess
 from qserver.postgres.connection import House, converse
-from qserver.postgres.server import Limits
+from qserver.postgres.limits import Limits
 from qserver.postgres.statements.asking import Shown
 from qserver.postgres.statements.turns import Turns
 from qserver.postgres.wire.messages import Stream
@@ -159,13 +159,10 @@ def connected(
     shown: Shown | None = None,
 ) -> Iterator[RawClient]:
     """A connection that has said nothing yet."""
-    limits = limits or Limits()
     ours, theirs = socket.socketpair()
     stop, stopper = socket.socketpair()
     ours.settimeout(TIMEOUT_S)
-    stream = Stream(
-        theirs, stop, idle_s=limits.idle_s, message_s=limits.message_s, max_bytes=limits.max_bytes
-    )
+    stream = Stream(theirs, stop, limits or Limits())
     house = House(service, access or OpenAccess(), tls, turns or Turns(), shown or Shown())
     thread = threading.Thread(target=converse, args=(house, stream, address))
     thread.start()

@@ -11,7 +11,8 @@ import pytest
 
 from qserver.api.access import OpenAccess
 from qserver.postgres.connection import House, converse
-from qserver.postgres.server import Limits, PostgresServer
+from qserver.postgres.limits import Limits
+from qserver.postgres.server import PostgresServer
 from qserver.postgres.wire.messages import Stream
 from qserver.service.service import Service
 from tests.api.calls import n_segments

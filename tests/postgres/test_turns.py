@@ -12,6 +12,7 @@ import pytest
 
 from qserver.postgres.catalogue import engine
 from qserver.postgres.catalogue.engine import Catalogue
+from qserver.postgres.limits import Limits
 from qserver.postgres.results import table
 from qserver.postgres.statements import answering
 from qserver.postgres.statements import turns as module
@@ -172,7 +173,9 @@ def test_long_statements_of_the_catalogue_leave_the_places_of_quick_ones(
     """All places of the long ones are taken, and of quick ones there are fewer than statements."""
     pairs = [socket.socketpair() for _ in range(6)]
     stop, stopper = socket.socketpair()
-    streams = [Stream(ours, stop, idle_s=60, message_s=60, max_bytes=1000) for ours, _ in pairs]
+    streams = [
+        Stream(ours, stop, Limits(idle_s=60, message_s=60, max_bytes=1000)) for ours, _ in pairs
+    ]
     catalogues = [Catalogue(stream) for stream in streams]
 
     def long(catalogue: Catalogue) -> None:

@@ -32,9 +32,9 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.encoding.jobs import answer_from_json
 from qserver.storage.encoding.requests import Request
+from qserver.storage.histories import Cursor
 from qserver.storage.server.connection import StoreClient, connect
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Changes, Store, check_schema

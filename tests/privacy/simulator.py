@@ -22,8 +22,7 @@ from unittest import mock
 
 from qserver.answering import checkpoint
 from qserver.answering.checkpoint import CheckpointFolder
-from qserver.service.allowances import Allowances
-from qserver.service.ledger import LedgerViews
+from qserver.service.ledger import Allowances, LedgerViews
 from qserver.storage.saved_questions import SavedQuestions
 from qserver.storage.server.connection import StoreClient, connect
 from tests.deployment import Deployment, Relation

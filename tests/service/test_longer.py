@@ -13,7 +13,7 @@ from qserver.answering.longer import told, told_of_all
 from qserver.answering.replica import Replica
 from qserver.api.bodies.workload import WorkloadAnswerBody
 from qserver.client.tables import Table
-from qserver.inference.smooth import looking
+from qserver.inference.smooth import number as looking
 from qserver.portal.pages.tables import known_view
 from qserver.postgres.results import Asked, table
 from qserver.postgres.session import Session

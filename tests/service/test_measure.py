@@ -9,7 +9,7 @@ import pytest
 
 from qserver.query.requirement import MEASURES, Requirement
 from qserver.records.answer import JobStatus
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.sweeps import share

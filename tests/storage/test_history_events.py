@@ -25,10 +25,10 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
-from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.encoding.jobs import measurement_json, measurements_from_json
 from qserver.storage.encoding.requests import Request, Reservation
 from qserver.storage.encoding.sealed import sealed_fields
+from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.spend import SpendingStore

@@ -19,9 +19,14 @@ from qserver.errors import (
     StoreUnavailableError,
     StoreUnsupportedError,
 )
-from qserver.storage.server.connection import StoreClient, check_server, connect, public_address
+from qserver.storage.server.connection import (
+    SentinelAddress,
+    StoreClient,
+    check_server,
+    connect,
+    public_address,
+)
 from qserver.storage.server.durability import check_failover
-from qserver.storage.server.sentinel import SentinelAddress
 from tests.faults import failovers
 from tests.faults.sentinels import Node, free_ports, wait_until
 from tests.postgres.certificate import Certificate

@@ -25,7 +25,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
 from qserver.storage.charging import Charging, Lease
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.keys import SCHEMA, Keys
 from qserver.storage.queue import Ended, Outcome
 from qserver.storage.server.connection import StoreClient

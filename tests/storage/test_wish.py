@@ -11,7 +11,7 @@ from qserver.cli.console import Console
 from qserver.cli.main import build_parser as server_parser
 from qserver.cli.runtime import Runtime
 from qserver.errors import InputError
-from qserver.storage.encoding.wish import COMMANDS, Wish
+from qserver.storage.wishes import COMMANDS, Wish
 from worker.parser import build_parser as worker_parser
 
 TOP_UP = {"population": "town", "to": "5"}

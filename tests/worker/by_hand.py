@@ -19,7 +19,7 @@ from qserver.records.charge import AnyCharge, Charge, TableCharge
 from qserver.records.history import AnyMeasurement, Measurement
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.store import Changes, Store
 from tests.deployment import PEOPLE, ROWS, Deployment
 from worker.spending.group import answers

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from qserver.errors import PrivateDataError
 from qserver.query.domain import Attribute, Domain
+from qserver.query.labels import code_dtype
 from worker.coding.names import (
     Codes,
     ColumnCodes,
@@ -46,7 +47,6 @@ from worker.coding.names import (
     words_of,
 )
 from worker.coding.tally import Tally
-from worker.coding.width import code_dtype
 from worker.sources.source import Days, no_values_in_errors
 
 

@@ -86,11 +86,7 @@ class JournalState:
         return next(reversed(self.reserved), None)
 
     def check(self, record: Record) -> None:
-        """Pass if `record` may come next.
-
-        Raises:
-            JournalError: a rule of this class would be broken.
-        """
+        """Pass if `record` may come next; JournalError if a rule of this class would be broken."""
         if (self.population is None) != isinstance(record, Opened):
             _refuse("`Opened` must be the first record, and only the first")
         match record:

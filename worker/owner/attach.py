@@ -25,6 +25,7 @@ from worker.owner.arrivals.append import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import read_part
 from worker.owner.attached_line import DemandOf, attached_record, demand_of_dataset, public_row
+from worker.owner.changes import check_claims, claim_lines
 from worker.owner.checks.capacity import MAX_CAPACITY, check_capacity, check_slot
 from worker.owner.checks.population import (
     MAX_LIMIT,
@@ -32,7 +33,6 @@ from worker.owner.checks.population import (
     check_store_remembers,
     snapshots_so_far,
 )
-from worker.owner.claims import check_claims, claim_lines
 from worker.owner.same_data import ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.read import read_where_it_stays

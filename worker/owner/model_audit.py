@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.answering.plots.chart import svg_of
-from qserver.answering.plots.tracing import tracing_chart
+from qserver.answering.plots.figures import tracing_chart
 from qserver.errors import ConfigError, InputError, NetworkError, PrivateDataError
 from qserver.models.network.bif import read_bif
 from qserver.models.network.network import Network

@@ -13,8 +13,8 @@ from typing import Any
 
 from qserver.errors import NotFoundError, StoreBehindError, StoreCorruptError
 from qserver.records.audit_chain import check_links
-from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.encoding.sealed import checked_fields, unsealed
+from qserver.storage.histories import Cursor
 from qserver.storage.keys import ACCOUNTS, TOKENS, Keys
 from qserver.storage.owner import Forgotten
 from qserver.storage.spend import SpendingStore

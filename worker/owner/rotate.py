@@ -39,9 +39,9 @@ from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.append import JournalledParts, present_entry, state_of, wait_for_minute
 from worker.owner.arrivals.part import Arrived, Arriving, read_part
 from worker.owner.attached_line import attached_record, demand_of, public_row
+from worker.owner.changes import claims_in_force
 from worker.owner.checks.capacity import check_capacity
 from worker.owner.checks.population import check_store_remembers, holding, snapshots_so_far
-from worker.owner.claims import claims_in_force
 from worker.owner.same_data import ask_for_other_people
 from worker.private.people import other_type
 from worker.private.read import read_where_it_stays

@@ -142,11 +142,7 @@ class GrowingTable:
         return table
 
     def _take_in(self, part: Part) -> None:
-        """Add the periods of a part.
-
-        Raises:
-            MeasurementError: one has more records than its capacity.
-        """
+        """Add the periods of a part; MeasurementError if one has more records than its capacity."""
         order = np.argsort(part.codes[self._axis], kind="stable")
         begins = np.searchsorted(
             part.codes[self._axis][order], np.arange(part.start, part.stop + 1)

@@ -182,11 +182,7 @@ class Registry:
         return {name: RegistryEntry(**fields) for name, fields in found.items()}
 
     def entry(self, name: str) -> RegistryEntry:
-        """One attached dataset.
-
-        Raises:
-            NotFoundError: there is none of this name.
-        """
+        """One attached dataset; NotFoundError if there is none of this name."""
         found = self.entries().get(name)
         if found is None:
             raise NotFoundError("attached dataset", name)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from qserver.errors import MeasurementError, PrivateDataError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
-from worker.coding.width import code_dtype
+from qserver.query.labels import code_dtype
 from worker.constants import WORKER
 from worker.journal.files import sync_folder
 from worker.private.tables import RecordTable

@@ -139,11 +139,7 @@ class Kept:
 
     @classmethod
     def together(cls, parts: Sequence[Kept], mask: NDArray[np.bool_]) -> Kept:
-        """What was found of different persons.
-
-        Args:
-            mask: of the records of all of them.
-        """
+        """What was found of different persons; `mask`: of the records of all of them."""
         return cls(
             mask,
             n_over_period=sum(part.n_over_period for part in parts),

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from worker.sources.adbc import batches_of, connected, driver_module, words
 from worker.sources.address import Address, resolved
-from worker.sources.databases import quoted, relation, select
 from worker.sources.source import (
     BY_QUERY,
     Column,
@@ -20,6 +19,9 @@ from worker.sources.source import (
     is_exact,
     named,
     no_values_in_errors,
+    quoted,
+    relation,
+    select,
     type_name,
 )
 

@@ -14,8 +14,17 @@ import pyarrow as pa
 from qserver.errors import PrivateDataError
 from worker.constants import WORKER
 from worker.sources.address import Address
-from worker.sources.databases import one_statement, quoted, relation, select
-from worker.sources.source import BY_QUERY, Column, Days, named, no_values_in_errors
+from worker.sources.source import (
+    BY_QUERY,
+    Column,
+    Days,
+    named,
+    no_values_in_errors,
+    one_statement,
+    quoted,
+    relation,
+    select,
+)
 
 _NAME = "The SQLite file"
 _ABOUT_SQL = ("no such table", "no such column", "near ", "incomplete input", "no such function")

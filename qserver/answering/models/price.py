@@ -8,7 +8,7 @@ from typing import Literal
 from qserver.answering.models.kinds.kind import ModelWork, WantedError
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.records.answer import OwnPrice, PlanKind
-from qserver.records.plan import PlanTable
+from qserver.records.plan import PlannedTable
 
 Verdict = Literal["confirmed", "contradicted"]
 Would = Literal["tell", "confirm", "contradict", "check"]
@@ -39,7 +39,7 @@ class ModelExplanation:
     sample_nano: int | None
     remaining_nano: int
     affordable: bool
-    tables: tuple[PlanTable, ...]
+    tables: tuple[PlannedTable, ...]
     version: int
     work: ModelWork | None = None
     error: ErrorBounds | None = None

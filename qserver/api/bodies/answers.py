@@ -35,6 +35,8 @@ from qserver.api.bodies.requests import (
 from qserver.api.wire import FromNano, RecordBody, wire_integer, wire_value
 from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Prior
+from qserver.query.grid import ProductPartition
+from qserver.query.linear import LinearQuery
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import (
     Answer,
@@ -49,7 +51,7 @@ from qserver.records.answer import (
 )
 from qserver.records.charge import Relation
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
-from qserver.records.plan import PlanRow, PlanTable
+from qserver.records.plan import PlannedRow, PlannedTable
 from qserver.records.statement import ClaimStatus, Statement
 from qserver.records.unit import SealedPeriods, UnitStatus
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
@@ -192,18 +194,20 @@ PriceOfFactor = Annotated[
 ]
 
 
-class PlanRowBody(RecordBody, record=PlanRow, shows="terms alpha key refines charge"):
+class PlanRowBody(RecordBody, record=PlannedRow, shows="terms=row alpha key refines charge"):
     """A row that would be measured, or a row of the history that would be refined."""
 
-    terms: Terms
+    terms: Annotated[Terms, BeforeValidator(LinearQuery.to_document)]
 
 
 class PlanTableBody(
-    RecordBody, record=PlanTable, shows="table=axes n_cells alpha key refines charge"
+    RecordBody,
+    record=PlannedTable,
+    shows="table=partition n_cells=partition.n_cells alpha key refines charge",
 ):
     """A table that would be measured, or a table of the history that would be refined."""
 
-    table: Axes
+    table: Annotated[Axes, BeforeValidator(ProductPartition.to_document)]
 
 
 class OwnPriceBody(

@@ -151,11 +151,7 @@ class DatasetViews(Views):
 
 
 def measurement_id(text: str) -> int:
-    """The id in a path.
-
-    Raises:
-        NotFoundError: no measurement can have it.
-    """
+    """The id in a path; NotFoundError if no measurement can have it."""
     if not (text.isascii() and text.isdigit()) or len(text) > _MAX_ID_DIGITS:
         raise NotFoundError("measurement", text[:80])
     return int(text)

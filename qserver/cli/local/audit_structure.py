@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         report = structural_report(_request(args, _structure(args)))
     if args.plot is not None:
         from qserver.answering.plots.chart import svg_of
-        from qserver.answering.plots.tracing import tracing_chart
+        from qserver.answering.plots.figures import tracing_chart
 
         write_svg(args.plot, svg_of(tracing_chart(report)))
     if args.json:

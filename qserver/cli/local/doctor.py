@@ -17,7 +17,7 @@ from qserver.client.http import HttpClient
 from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.records.charge import epsilon_text
-from qserver.service.integrity import Integrity
+from qserver.service.history import Integrity
 from qserver.storage.operation.facts import forbidden_powers, read_gauges
 from qserver.storage.server.connection import connect, public_address
 from qserver.storage.server.embedded_store import server_binary

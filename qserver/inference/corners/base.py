@@ -193,11 +193,7 @@ class Core(ABC):
 def core_of(
     rows: IntArray, matrix: csr_array, scales: FloatArray, factor: FloatArray | None = None
 ) -> Core:
-    """The solver for a part, by its size.
-
-    Args:
-        factor: of a large dense part, if it is known.
-    """
+    """The solver for a part, by its size; `factor`: of a large dense part, if it is known."""
     if min(matrix.shape) <= _SMALL and matrix.shape[0] < 10 * _SMALL:
         return SmallCore(rows, matrix, scales)
     return LargeCore(rows, matrix, scales, factor)

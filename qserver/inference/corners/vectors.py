@@ -37,11 +37,7 @@ from qserver.records.state import State, bytes_of_rows, rows_of_bytes
 
 
 class Edges:
-    """Numbers of edges.
-
-    Args:
-        saved: from `state`, for reading only.
-    """
+    """Numbers of edges; `saved`: from `state`, for reading only."""
 
     def __init__(self, saved: State | None = None) -> None:
         nothing = np.zeros(0, dtype=np.int64)

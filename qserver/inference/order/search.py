@@ -17,8 +17,7 @@ from typing import Literal
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.order.known import Bracket, Thresholds, crossing
-from qserver.inference.order.quantile import Quantile
+from qserver.inference.order.quantile import Bracket, Quantile, Thresholds, crossing
 
 ROUGH = 16.0
 """Rate of the first table times the records. As all numbers here by simulation on ages and hours of

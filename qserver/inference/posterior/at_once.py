@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
+from qserver.inference.estimate import trim
 from qserver.inference.given.chain import N_CHAINS, farthest_off
 from qserver.inference.given.known_sums import Together
 from qserver.inference.posterior.by_rows import FAULTS_OF_FLOATS
-from qserver.inference.sought import trim
 
 _STANDARD_ERRORS = 2.0
 _LEAST_BEYOND = 20

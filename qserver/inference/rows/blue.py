@@ -140,11 +140,7 @@ def orthonormal(directions: FloatArray, scales: FloatArray) -> FloatArray:
 
 
 def noise_of(measurements: Sequence[Measurement], *, room: float) -> Noise:
-    """Noise of these measurements.
-
-    Args:
-        room: for floats, in records per unit of weight.
-    """
+    """Noise of these measurements; `room`: for floats, in records per unit of weight."""
     return Noise(
         np.array([m.id for m in measurements], dtype=np.int64),
         np.array([m.scale for m in measurements], dtype=np.float64),

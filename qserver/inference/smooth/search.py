@@ -17,8 +17,7 @@ from typing import Literal
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.smooth.looking import Drawn, Look, gradient, look
-from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.number import Drawn, Look, Number, gradient, look
 from qserver.inference.smooth.part_law import PartLaw
 
 ROUGH = 12.0

@@ -27,7 +27,7 @@ from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
 from qserver.records.answer import JobStatus, ModelAnswer
-from qserver.records.plan import PlanTable
+from qserver.records.plan import PlannedTable
 from qserver.service.models import ModelStatus, csv_lines
 from qserver.service.service import Service
 
@@ -272,8 +272,9 @@ class ModelPages:
         return Expected(Heading(text, said), words.number(number, 1 if abs(number) < 100 else 0))
 
 
-def _table_words(table: PlanTable, domain: Domain) -> str:
-    text = f"{describe_axes(table.axes, domain)}, for {words.price(table.charge_nano)}"
+def _table_words(table: PlannedTable, domain: Domain) -> str:
+    axes = describe_axes(table.partition.to_document(), domain)
+    text = f"{axes}, for {words.price(table.charge_nano)}"
     return text if table.refines is None else f"{text}, since history has it with more noise"
 
 

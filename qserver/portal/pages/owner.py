@@ -1,4 +1,7 @@
-"""The owner's pages: datasets, accounts with what each spent, and the audit log. No rows."""
+"""The owner's pages: datasets, accounts with what each spent, and the audit log. No rows.
+
+What owners ask for by its forms are commands that they confirm elsewhere. Nothing runs here.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, g, redirect, request
+from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.errors import AccessError
 from qserver.portal import words
 from qserver.portal.describe import describe_axes, describe_terms
+from qserver.portal.guard import FORM_FIELD
 from qserver.portal.render import CSV_TYPE, csv_text, download, page
 from qserver.records.answer import DatasetStatus
 from qserver.records.dataset import DatasetMeta
@@ -69,11 +74,7 @@ def change_line(entry: AuditEntry) -> ChangeLine:
 
 
 def charge_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChargeLine:
-    """A charge in words.
-
-    Args:
-        metas: the facts of every snapshot, by its id.
-    """
+    """A charge in words; `metas`: the facts of every snapshot, by its id."""
     facts = json.loads(entry.text)
     meta = metas.get(facts["snapshot"])
     return ChargeLine(
@@ -310,3 +311,30 @@ def _log_view(
     older = urlencode({"after": max(-1, after - _PAGE_SIZE)}) if after >= 0 else ""
     newer = "" if found.next_after is None else urlencode({"after": found.next_after})
     return LogView(place, n_entries, tuple(reversed(lines)), older, newer)
+
+
+_PLACE = "/owner/requests"
+
+
+class WishPages:
+    """The page of an owner's requests, on one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def add_to(self, routes: Blueprint) -> None:
+        """Add the routes, each for owners alone."""
+        routes.get(_PLACE)(owners_only(self.show_wishes))
+        routes.post(f"{_PLACE}/<kind>")(owners_only(self.add_wish))
+
+    def show_wishes(self) -> str:
+        """What waits, and a form of each command."""
+        wishes = self._service.wishes
+        return page("wishes.html", waiting=wishes.all(), commands=wishes.commands)
+
+    def add_wish(self, kind: str) -> BaseResponse:
+        """Keep what a form asks for; InputError names the field that is wrong."""
+        given = {k: v.strip() for k, v in request.form.items() if k != FORM_FIELD}
+        values = {name: value for name, value in given.items() if value}
+        wish = self._service.wishes.add(kind, values, by=g.caller.account)
+        return redirect(f"/portal{_PLACE}#{wish.digest}", 303)

@@ -1,4 +1,4 @@
-"""Signing in at a provider of OpenID Connect: the code flow with PKCE.
+"""Signing in with an API token, or at a provider of OpenID Connect by the code flow with PKCE.
 
 The browser keeps what this sign-in may end with: a state, a nonce and the code's verifier, in a
 cookie that scripts cannot read. So the server keeps nothing, and an answer of the provider counts
@@ -14,14 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from flask import Blueprint, make_response, redirect, request
+from flask import Blueprint, g, make_response, redirect, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.api.gate import SIGN_ON_PATHS, TOKEN_COOKIE, caller_of_token
 from qserver.api.sign_on import SignOn
-from qserver.errors import AccessError, UnauthenticatedError
-from qserver.portal.guard import is_https, set_cookie
-from qserver.portal.pages.sign_in import forget_browser
+from qserver.errors import AccessError, RateLimitedError, UnauthenticatedError
+from qserver.portal.guard import (
+    FORM_COOKIE,
+    JOBS_COOKIE,
+    PAID_COOKIE,
+    STEPS_COOKIE,
+    check_origin,
+    is_https,
+    new_form_cookie,
+    set_cookie,
+)
 from qserver.portal.render import page
 
 _COOKIE = "qserver_sign_on"
@@ -51,11 +59,7 @@ class _Begun:
 
 
 class SignOnPages:
-    """The way to the provider, and back.
-
-    Args:
-        sign_on: checks what comes back.
-    """
+    """The way to the provider, and back; `sign_on`: checks what comes back."""
 
     def __init__(self, sign_on: SignOn) -> None:
         self._sign_on = sign_on
@@ -153,3 +157,61 @@ def _refused(said: str) -> BaseResponse:
     )
     _keep(response, "")
     return response
+
+
+_MAX_TOKEN = 200
+
+
+class SignInPages:
+    """The pages of signing in and out.
+
+    Args:
+        sign_on: the address at which a sign-in with a provider begins, or ''.
+    """
+
+    def __init__(self, sign_on: str) -> None:
+        self._sign_on = sign_on
+
+    def add_to(self, routes: Blueprint) -> None:
+        """Add the routes."""
+        routes.get("/sign-in")(self.show_sign_in)
+        routes.post("/sign-in")(self.sign_in)
+        routes.post("/sign-out")(self.sign_out)
+
+    def show_sign_in(self) -> str:
+        """The form that asks for a token."""
+        return self._form("", is_wrong=False)
+
+    def sign_in(self) -> BaseResponse:
+        """Keep the token in the browser, if it is in force."""
+        token = request.form.get("token", "").strip()[:_MAX_TOKEN]
+        try:
+            check_origin(request)
+            caller_of_token(token)
+        except AccessError as exc:
+            is_wrong = not isinstance(exc, RateLimitedError)
+            said = "This token is not valid." if is_wrong else str(exc)
+            return make_response(self._form(said, is_wrong=is_wrong), 401)
+        response = redirect("/portal/", 303)
+        set_cookie(response, request, TOKEN_COOKIE, token)
+        forget_browser(response)
+        return response
+
+    def _form(self, refused: str, *, is_wrong: bool) -> str:
+        return page("sign_in.html", refused=refused, is_wrong=is_wrong, sign_on=self._sign_on)
+
+    def sign_out(self) -> BaseResponse:
+        """Forget the token."""
+        response = redirect("/portal/sign-in", 303)
+        set_cookie(response, request, TOKEN_COOKIE, "")
+        forget_browser(response)
+        return response
+
+
+def forget_browser(response: BaseResponse) -> None:
+    """Another form cookie, and no jobs of whoever was here before."""
+    g.form_cookie = new_form_cookie()
+    set_cookie(response, request, FORM_COOKIE, g.form_cookie)
+    set_cookie(response, request, JOBS_COOKIE, "")
+    set_cookie(response, request, PAID_COOKIE, "")
+    set_cookie(response, request, STEPS_COOKIE, "")

@@ -15,8 +15,7 @@ from qserver import telemetry
 from qserver.errors import QServerError
 from qserver.postgres.results import Asked, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
-from qserver.postgres.statements.places import array_edits, truncated
-from qserver.postgres.statements.times import day_of, days_of
+from qserver.postgres.statements.places import array_edits, day_of, days_of, truncated
 from qserver.postgres.wire.faults import BUDGET, PostgresError, fault_of
 from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal, quoted

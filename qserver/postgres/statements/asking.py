@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from qserver import telemetry
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.session import Session
 from qserver.postgres.statements.answering import Answerer, Call, Told
 from qserver.postgres.statements.ends import with_ends
 from qserver.postgres.statements.places import types_of
-from qserver.postgres.statements.spans import spanned
 from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
 from qserver.postgres.wire.messages import GoneError
@@ -160,3 +161,34 @@ class Asker:
                 return
             self.sleep(pause)
             pause = min(pause * _PAUSE_GROWTH, _LONGEST_PAUSE_S)
+
+
+_DONE = "00000"
+_GONE = "gone"
+
+
+@contextmanager
+def spanned(dataset: str, *, slot_ms: int) -> Iterator[str]:
+    """A span over what is done within, by its traceparent; '' where traces are off.
+
+    It says the dataset and the state that the client is told (SQLSTATE), and nothing of the text.
+    PostgreSQL's clients have no `traceparent`, so each statement begins a trace.
+
+    Args:
+        dataset: that there is; a name that a client made up may be anything.
+        slot_ms: the publication slot, in milliseconds.
+    """
+    span = telemetry.begin("SQL", parent="", kind="SERVER", slot_ms=slot_ms)
+    if span is None:
+        yield ""
+        return
+    state = _GONE
+    try:
+        with telemetry.under(span.traceparent):
+            yield span.traceparent
+        state = _DONE
+    except PostgresError as exc:
+        state = exc.state
+        raise
+    finally:
+        span.end({"qserver.dataset": dataset, "db.response.status_code": state})

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
+from qserver.postgres.limits import Limits
 from qserver.postgres.wire.faults import STOPPING, TOO_LARGE, PostgresError, violation
 from qserver.postgres.wire.values import Column
 
@@ -167,26 +168,13 @@ class Stream:
 
     Args:
         stop: readable once the server shall stop.
-        idle_s: how long a client may be silent between messages, in seconds.
-        message_s: how long the rest of a message, or what is sent, may take.
-        max_bytes: of a message; a longer one ends the connection.
 
     Attributes:
         while_sending: around what waits for the client.
     """
 
-    def __init__(
-        self,
-        client: socket.socket,
-        stop: socket.socket,
-        *,
-        idle_s: float,
-        message_s: float,
-        max_bytes: int,
-    ) -> None:
-        self._socket = client
-        self._stop = stop
-        self._idle_s, self._message_s, self._max_bytes = idle_s, message_s, max_bytes
+    def __init__(self, client: socket.socket, stop: socket.socket, limits: Limits) -> None:
+        self._socket, self._stop, self._limits = client, stop, limits
         self._out = bytearray()
         self.while_sending: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 
@@ -198,7 +186,7 @@ class Stream:
     def secure(self, context: ssl.SSLContext) -> None:
         """Speak TLS from now on; GoneError where that fails."""
         # Nothing is read ahead, so no byte sent before TLS counts as said within it.
-        self._socket.settimeout(self._message_s)
+        self._socket.settimeout(self._limits.message_s)
         try:
             self._socket = context.wrap_socket(self._socket, server_side=True)
         except (OSError, ValueError) as exc:
@@ -217,9 +205,9 @@ class Stream:
         """
         if deadline is None:
             self._await()
-            deadline = time.monotonic() + self._message_s
+            deadline = time.monotonic() + self._limits.message_s
         letter = self._exactly(1, deadline)
-        return letter, self._body(self._exactly(4, deadline), deadline, most=self._max_bytes)
+        return letter, self._body(self._exactly(4, deadline), deadline, most=self._limits.max_bytes)
 
     def send(self, *messages: bytes) -> None:
         """Gather messages; they leave with `flush`, or when there are many."""
@@ -230,7 +218,7 @@ class Stream:
 
     def flush(self) -> None:
         """Send what has gathered; GoneError."""
-        self._socket.settimeout(self._message_s)
+        self._socket.settimeout(self._limits.message_s)
         try:
             with self.while_sending():
                 self._socket.sendall(self._out)
@@ -262,7 +250,7 @@ class Stream:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         poll.register(self._stop, select.POLLIN)
-        ready = {fd for fd, _ in poll.poll(self._idle_s * 1000)}
+        ready = {fd for fd, _ in poll.poll(self._limits.idle_s * 1000)}
         if self._stop.fileno() in ready:
             raise PostgresError(STOPPING, "The server stops.", ends=True)
         if not ready:

@@ -132,11 +132,7 @@ class Names:
 
 
 def label_mask(attribute: Attribute, node: exp.Literal, source: SqlText) -> int:
-    """The mask of the value with this name.
-
-    Raises:
-        SqlError: the attribute has none.
-    """
+    """The mask of the value with this name; SqlError if the attribute has none."""
     index = attribute.index_of_name(node.this)
     if index is not None:
         return 1 << index

@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
+MOST_KNOWN = 4_096
+"""A table of 1,000 numbers is among the known ones as a whole."""
 
 
 class LastUsed(Generic[_K, _V]):

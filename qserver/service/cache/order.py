@@ -23,8 +23,7 @@ from qserver.answering.order import (
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import Table, next_table, raised
-from qserver.service.cache.by_version import MOST_KNOWN
-from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.last_used import MOST_KNOWN, LastUsed
 from qserver.service.datasets import OpenDatasets
 
 _Laws = Laws | GroupsLaws

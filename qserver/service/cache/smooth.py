@@ -11,8 +11,7 @@ from qserver.answering.smooth import KnownParts, KnownRow, SmoothKnown, SmoothOf
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.query.primitive import Primitive
-from qserver.service.cache.by_version import Computed
-from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.last_used import MOST_KNOWN, LastUsed
 from qserver.service.datasets import OpenDatasets
 
 _At = tuple[str, int, int]
@@ -21,7 +20,7 @@ draws depend on all of them."""
 _Key = tuple[_At, SmoothOf, float]
 
 
-_Cache = Computed[_Key, SmoothKnown]
+_Cache = LastUsed[_Key, SmoothKnown]
 _Parts = dict[float, KnownParts]
 _MOST_STATEMENTS = 8
 """Most statements whose draws are kept: a thousand sums have 4,000 each, 32 MB. Not measured."""
@@ -79,7 +78,7 @@ class SmoothView:
                 return SmoothKnown.unknown(len(one.queries), self._of(one).size_at_least(one))
             return SmoothKnown.of(one.number(float("inf"), 0.0), law, missed=allowed)
 
-        return self._cache.of((self._at, one, allowed), computed)
+        return self._cache.get((self._at, one, allowed), computed)
 
 
 class SmoothNumbers:
@@ -91,8 +90,8 @@ class SmoothNumbers:
 
     def __init__(self, datasets: OpenDatasets) -> None:
         self._datasets = datasets
-        self._cache: _Cache = Computed()
-        self._parts: Computed[tuple[str, int, Sequence[SmoothOf]], _Parts] = Computed(
+        self._cache: _Cache = LastUsed(MOST_KNOWN)
+        self._parts: LastUsed[tuple[str, int, Sequence[SmoothOf]], _Parts] = LastUsed(
             _MOST_STATEMENTS
         )
         self._read = LastUsed[tuple[str, Sequence[SmoothOf]], _Read](_MOST_STATEMENTS)
@@ -127,7 +126,7 @@ class SmoothNumbers:
 
         key = snapshot, version, ones
         at = snapshot, version, hash(ones)
-        return SmoothView(at, self._cache, lambda: self._parts.of(key, read))
+        return SmoothView(at, self._cache, lambda: self._parts.get(key, read))
 
     def n_losses(self, name: str) -> int:
         """How often a person may lose what a record does: by their records, and by both relations.

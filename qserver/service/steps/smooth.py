@@ -18,8 +18,7 @@ from qserver.inference.smooth.search import (
 )
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import least_base
-from qserver.query.sql.combined.exactness import OfSeveral, Place
-from qserver.query.sql.combined.smooth import smooth_asked
+from qserver.query.sql.combined.smooth import OfSeveral, Place, smooth_asked
 from qserver.query.sql.statement import Statement
 from qserver.service.steps.search import ROOM, SearchSteps
 

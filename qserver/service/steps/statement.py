@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from qserver.query.question import Question
 from qserver.query.sql.cells import StatementQuestions, asked
-from qserver.query.sql.combined.exactness import OfSeveral, Place, order_at_once
+from qserver.query.sql.combined.smooth import OfSeveral, Place, order_at_once
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
 from qserver.service.service import Service

@@ -54,11 +54,7 @@ ROOM_AGAIN = "The disk of the store has room again."
 
 
 class StoreDisk:
-    """The disk of one embedded store.
-
-    Args:
-        folder: the server's working folder.
-    """
+    """The disk of one embedded store; `folder`: the server's working folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from qserver.answering.plots.tracing import tracing_chart
+from qserver.answering.plots.figures import tracing_chart
 from qserver.errors import InputError
 from qserver.models.network.learning.learn import choose_tables
 from qserver.models.network.structure import IndependentNumbers, table_complexity

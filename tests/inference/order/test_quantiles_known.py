@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.inference.order.known import Thresholds
-from qserver.inference.order.quantile import Quantile
+from qserver.inference.order.quantile import Quantile, Thresholds
 from qserver.inference.order.search import (
     Table,
     next_table,
@@ -21,7 +20,7 @@ from qserver.inference.order.search import (
     state_of,
     table_at_most,
 )
-from qserver.query.asking.levels import Levels
+from qserver.query.sql.functions.thresholds import Levels
 
 METHODS = (
     "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "hazen", "weibull", "linear",

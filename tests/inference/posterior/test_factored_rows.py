@@ -16,7 +16,7 @@ from qserver.inference.estimate import Posterior
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.by_rows import Wanted, _Least, stated
 from qserver.inference.posterior.cells_as_rows import NearPeriods
-from qserver.inference.posterior.factored_rows import AsTheyAre
+from qserver.inference.posterior.posteriors import AsTheyAre
 from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive

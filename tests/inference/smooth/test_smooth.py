@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.smooth.looking import gradient, look
-from qserver.inference.smooth.number import Number
+from qserver.inference.smooth.number import Number, gradient, look
 from qserver.inference.smooth.part_law import N_PAIRS, PartLaw
 from qserver.inference.smooth.search import (
     next_widths,

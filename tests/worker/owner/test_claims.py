@@ -24,8 +24,8 @@ from tests.worker.crashes import Crash
 from tests.worker.owner.test_recovery import bring_up, raw
 from tests.worker.owner.test_rotate import turn
 from worker.cli import main
+from worker.owner.changes import load_claims, set_claims
 from worker.owner.checks.audit import examine
-from worker.owner.claims import load_claims, set_claims
 from worker.owner.restore import restore
 
 YOUNG = {"age": {"below": 25}}

@@ -13,7 +13,7 @@ from qserver.errors import ConfigError
 from qserver.ledger.account_ledger import ChargeEntry, OwnLedger, follow_metas
 from qserver.records.charge import Standing
 from qserver.records.dataset import DatasetMeta
-from qserver.service.log_reader import LogReader
+from qserver.service.ledger import LogReader
 from qserver.storage.audit_check import AuditExport, check_export
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient

@@ -13,7 +13,7 @@ from qserver.errors import NotFoundError
 from qserver.query.requirement import Measure, Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import worker.private.tables
 from qserver.errors import MeasurementError
 from qserver.query.grid import ProductPartition, product_partition
+from qserver.query.labels import code_dtype
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.weights import interval
 from tests.query.dense_weights import scaled_weights
 from tests.sweeps import examples
-from worker.coding.width import code_dtype
 from worker.private.tables import RecordTable, table_from_columns
 
 SIZES = (4, 3, 5)

@@ -14,7 +14,7 @@ from qserver.query.domain_file import domain_from_document
 from qserver.query.files.faults import load_domain
 from tests.worker.private.reading import codes_in_order, snapshot_of
 from worker.sources.address import Address
-from worker.sources.databases import one_statement
+from worker.sources.source import one_statement
 
 CASES = Path(__file__).parents[2] / "data" / "files"
 TWO = load_domain(CASES / "two.json")

@@ -23,7 +23,6 @@ from qserver.records.charge import Relation, Standing, charge_json
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.paid_question import PaidQuestion
-from qserver.storage.encoding.cursor import Cursor, Entries
 from qserver.storage.encoding.jobs import (
     answer_json,
     estimator_from_json,
@@ -33,6 +32,7 @@ from qserver.storage.encoding.jobs import (
     public_row_json,
 )
 from qserver.storage.encoding.requests import Request, Reservation
+from qserver.storage.histories import Cursor, Entries
 from qserver.storage.standings import Budget, Stamp
 from qserver.storage.store import Changes
 from tests.statistical.test_noise import SeededEntropy

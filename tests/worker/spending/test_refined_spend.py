@@ -17,7 +17,7 @@ from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
 from qserver.storage.charging import Publishing
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
 from tests.deployment import Deployment, Relation

@@ -13,7 +13,7 @@ from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store

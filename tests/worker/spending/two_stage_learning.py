@@ -7,7 +7,7 @@ from dataclasses import replace
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import OpaqueCharge, charge_from_json
 from qserver.records.history import TableMeasurement
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.worker.learn_models import learn

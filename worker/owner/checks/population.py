@@ -49,11 +49,7 @@ def check_name(field: str, value: str) -> None:
 
 
 def parse_limit(text: str) -> Fraction:
-    """The typed limit, exactly.
-
-    Raises:
-        ConfigError: it is not a number.
-    """
+    """The typed limit, exactly; ConfigError if it is not a number."""
     return exact_number(text, "limit", ConfigError)
 
 

@@ -284,11 +284,7 @@ Whole = NDArray[Any]
 
 
 class ExactSupport:
-    """The exact test for queries on one lattice.
-
-    Args:
-        lattice: resolves the queries.
-    """
+    """The exact test for queries on one lattice; `lattice`: resolves the queries."""
 
     def __init__(self, lattice: Lattice) -> None:
         self._lattice = lattice

@@ -11,15 +11,17 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.combined.correlation import Correlation
-from qserver.query.sql.combined.regression import Kind, Regression
-from qserver.query.sql.combined.skewness_kurtosis import Kind as OfMoments
-from qserver.query.sql.combined.skewness_kurtosis import Standardised
-from qserver.query.sql.combined.spread import Spread
-from qserver.query.sql.functions.meaning import Linear, Several
+from qserver.query.sql.combined.statistics import (
+    Correlation,
+    OfMoments,
+    OfPairs,
+    Regression,
+    Spread,
+    Standardised,
+)
+from qserver.query.sql.functions.meaning import Linear, Several, Values, product_term
 from qserver.query.sql.functions.quantile import Quantile
 from qserver.query.sql.functions.thresholds import QuantileOf
-from qserver.query.sql.functions.values import Values, product_term
 from qserver.query.sql.regions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights
 
@@ -41,7 +43,7 @@ _SPREADS: Mapping[type[exp.Expr], partial[Spread]] = {
     exp.StddevSamp: _DEVIATION,
     exp.StddevPop: _DEVIATION_POP,
 }
-_REGRESSIONS: Mapping[type[exp.Expr], Kind] = {
+_REGRESSIONS: Mapping[type[exp.Expr], OfPairs] = {
     exp.CovarPop: "covar_pop",
     exp.CovarSamp: "covar_samp",
     exp.RegrSlope: "slope",

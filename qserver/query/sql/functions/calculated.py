@@ -24,12 +24,8 @@ from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 
 
 @dataclass(frozen=True)
-class Moved:
-    """A function without kinks times a factor, plus a number.
-
-    Args:
-        factor: not 0.
-    """
+class Moved(FunctionOfSums):
+    """A function without kinks times a factor, plus a number; `factor`: not 0."""
 
     of: FunctionOfSums
     factor: Fraction
@@ -81,7 +77,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Total:
+class Total(FunctionOfSums):
     """The sum of two functions, whose WITHIN is about the same: both have steps, or neither, and
     both are smooth, or neither,
     and both are told by places in order, or neither.

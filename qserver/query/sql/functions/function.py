@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -141,40 +142,36 @@ class Order:
         return max([confidence, *(1.0 - of.part_missed(1.0 - own) for of in groups)])
 
 
-class FunctionOfSums(Protocol):
+class FunctionOfSums(ABC):
     """A function of several sums, with an interval that holds if those of the sums do.
 
-    Attributes:
-        has_steps: whether WITHIN is about the value. Otherwise it is about counts behind it.
-        stated_half_width: what a statement without WITHIN is priced at.
-        smooth: how it is calculated from draws, if it is smooth, or follows from smooth numbers.
-        order: of which quantiles and numbers of groups it is the sum, if it is. One that is neither
-            is told by the intervals of its sums, which hold at once.
+    One that is neither smooth nor told by places in order is told by the intervals of its sums,
+    which hold at once.
     """
 
     @property
     def has_steps(self) -> bool:
-        """Whether WITHIN is about the value itself."""
-        ...
+        """Whether WITHIN is about the value itself. Otherwise it is about counts behind it."""
+        return True
 
     @property
+    @abstractmethod
     def stated_half_width(self) -> Fraction:
         """The half-width that a statement without WITHIN is priced at."""
-        ...
 
     @property
     def smooth(self) -> Smooth | None:
-        """How it is calculated from draws, if it is."""
-        ...
+        """How it is calculated from draws, if it is smooth, or follows from smooth numbers."""
+        return None
 
     @property
     def order(self) -> Order | None:
         """Of which quantiles and numbers of groups it is the sum, if it is."""
-        ...
+        return None
 
+    @abstractmethod
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         """The value and its interval, from the sums and theirs."""
-        ...
 
 
 def public_range(of: FunctionOfSums, n_parts: int) -> tuple[float, float]:

@@ -17,9 +17,9 @@ from fractions import Fraction
 from qserver.query.sql.functions.function import (
     STATED_COUNT,
     Combination,
+    FunctionOfSums,
     KnownPart,
     Order,
-    Smooth,
 )
 from qserver.query.sql.shape import Compare, Every, Opposite, Test, sides_of
 
@@ -32,7 +32,7 @@ _LEAST_WIDTH = 0.5
 
 
 @dataclass(frozen=True)
-class Passing:
+class Passing(FunctionOfSums):
     """The number of groups that pass, by the counts of each group in turn.
 
     Args:
@@ -44,8 +44,6 @@ class Passing:
     columns: tuple[int, ...]
     is_whole: tuple[bool, ...]
     n_groups: int
-
-    smooth: Smooth | None = None
 
     @property
     def has_steps(self) -> bool:

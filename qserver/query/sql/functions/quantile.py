@@ -3,7 +3,7 @@
 Which counts are measured for them depends on released answers (`qserver.inference.order`). So a
 text asks for the number of values alone, and the counts are made of it. Where all intervals must
 hold at once, all counts below values are asked at once, and told by `ByThresholds` as
-`qserver.inference.order.known` has it.
+`qserver.inference.order.quantile` has it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from qserver.query.asking.levels import RECORD, Levels
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.functions.function import (
     STATED_COUNT,
@@ -24,9 +23,8 @@ from qserver.query.sql.functions.function import (
     FunctionOfSums,
     KnownPart,
     Order,
-    Smooth,
 )
-from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import RECORD, Levels, QuantileOf
 
 DAYS_SAID = "MIN and MAX of days are numbers of days: 0 is 1970-01-01."
 MOST_THRESHOLDS = 128
@@ -35,12 +33,10 @@ _STATED_SHARE = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(FunctionOfSums):
     """A quantile, or the least or the greatest value, as a function of the number of values."""
 
     of: QuantileOf
-
-    smooth: Smooth | None = None
 
     @property
     def has_steps(self) -> bool:
@@ -84,7 +80,7 @@ def is_day(cell: object) -> bool:
 
 
 @dataclass(frozen=True)
-class ByThresholds:
+class ByThresholds(FunctionOfSums):
     """The p-quantile by the counts D at thresholds, all of which are asked at once.
 
     Args:
@@ -96,9 +92,6 @@ class ByThresholds:
     p: Fraction
     lows: tuple[Fraction, ...]
     highs: tuple[Fraction, ...]
-
-    smooth: Smooth | None = None
-    order: Order | None = None
 
     @property
     def has_steps(self) -> bool:

@@ -99,11 +99,7 @@ def served(units: Sequence[Unit | None], shown: Sequence[bool]) -> frozenset[int
 
 
 def unit_of(node: exp.Expr, item: Item, names: Names) -> Unit:
-    """The unit of what WITHIN is about behind an aggregate.
-
-    Args:
-        item: what it means.
-    """
+    """The unit of what WITHIN is about behind an aggregate; `item`: what it means."""
     if isinstance(item, Several) and not item.function.has_steps:
         return COUNTS  # of an extreme it is about counts
     node = node.unnest()

@@ -23,7 +23,6 @@ from qserver.query.sql.functions.function import (
     FunctionOfSums,
     Kinks,
     KnownPart,
-    Order,
     Smooth,
 )
 from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
@@ -127,14 +126,12 @@ FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class Itself:
+class Itself(FunctionOfSums):
     """One sum, as a function of itself."""
 
     low: float = -math.inf
     high: float = math.inf
 
-    has_steps = True
-    order: Order | None = None
     stated_half_width = Fraction(1)
 
     @property
@@ -149,7 +146,7 @@ class Itself:
 
 
 @dataclass(frozen=True)
-class Formula:
+class Formula(FunctionOfSums):
     """A function of functions of sums, and of numbers.
 
     Args:
@@ -161,9 +158,6 @@ class Formula:
     name: str
     parts: tuple[FunctionOfSums | float, ...]
     places: tuple[tuple[int, ...], ...]
-
-    has_steps = True
-    order: Order | None = None
 
     @property
     def stated_half_width(self) -> Fraction:

@@ -45,11 +45,7 @@ class Named:
 
 
 class Records:
-    """Reads which SELECTs are over records.
-
-    Args:
-        names: the attributes of the dataset.
-    """
+    """Reads which SELECTs are over records; `names`: the attributes of the dataset."""
 
     def __init__(self, names: Names, dataset: str) -> None:
         self._source = names.source

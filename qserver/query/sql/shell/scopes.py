@@ -1,4 +1,8 @@
-"""Expressions of one SELECT, in terms of the engine: what names mean, and what is calculated."""
+"""Expressions of one SELECT, in terms of the engine: what names mean, and what is calculated.
+
+In the engine periods of an inner SELECT are texts such as `2024-W02`. A function of days, and a
+comparison with a day, take the first day of each.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
 from sqlglot import exp
 
 from qserver.errors import SqlError
+from qserver.query.sealed import first_and_last
 from qserver.query.sql.attributes import constant
-from qserver.query.sql.logic import made
+from qserver.query.sql.logic import is_text, made
 from qserver.query.sql.rewriting.days import written_day
 from qserver.query.sql.select.items import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
-from qserver.query.sql.shell.days import as_days
-from qserver.query.sql.shell.ordering import is_null
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
 from qserver.query.sql.shell.values import (
     aliased,
     call,
     constant_text,
+    is_null,
     number_of,
     of_all,
     of_rows,
@@ -98,11 +102,7 @@ class Scope(ABC):
     # What they have in common.
 
     def value(self, node: exp.Expr) -> Value:
-        """An expression in terms of the engine.
-
-        Raises:
-            SqlError: it cannot be calculated.
-        """
+        """An expression in terms of the engine; SqlError if it cannot be calculated."""
         node = node.unnest()
         if id(node) not in self._known:
             self._known[id(node)] = self._value(node)
@@ -511,3 +511,46 @@ def _sorted(node: exp.Ordered, of: Value) -> exp.Ordered:
 def _scale(to: exp.DataType) -> int:
     params = [one.this for one in to.expressions]
     return int(params[1].name) if len(params) > 1 else 0
+
+
+_FUNCTIONS: Final = (
+    *(exp.DateTrunc, exp.TimestampTrunc, exp.Extract, exp.LastDay, exp.DateDiff, exp.TimeToStr),
+    *(exp.Dayname, exp.Monthname, exp.DayOfMonth, exp.DayOfYear),
+)
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+_DAYS: Final = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ})
+_DAY_LETTERS: Final = len("0000-00-00")
+
+
+def as_days(node: exp.Expr, parts: list[Value]) -> list[exp.Expr]:
+    """The parts of an expression, its periods as days where it is about days."""
+    is_compared = isinstance(node, _COMPARISONS) and any(_is_day(one.node) for one in parts)
+    is_cast = isinstance(node, exp.Cast) and node.to.this in _DAYS
+    if not (is_compared or is_cast or isinstance(node, _FUNCTIONS)):
+        return [one.node for one in parts]
+    return [
+        _first_day(one) if one.course else _date(one.node) if _is_day(one.node) else one.node
+        for one in parts
+    ]
+
+
+def _is_day(node: exp.Expr) -> bool:
+    days = first_and_last(node.name) if is_text(node) else None
+    return days is not None and len(node.name) == _DAY_LETTERS
+
+
+def _date(node: exp.Expr) -> exp.Expr:
+    return exp.cast(exp.cast(node, "VARCHAR"), "DATE")
+
+
+def _first_day(value: Value) -> exp.Expr:
+    """The first day of a period, by its name."""
+    if all(len(name) == _DAY_LETTERS for name in value.course):
+        return _date(value.node)
+    days = [(name, first_and_last(name)) for name in value.course]
+    ifs = [
+        exp.If(this=exp.Literal.string(name), true=exp.Literal.string(str(of[0])))
+        for name, of in days
+        if of is not None
+    ]
+    return _date(exp.Case(this=exp.cast(value.node, "VARCHAR"), ifs=ifs))

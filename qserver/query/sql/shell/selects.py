@@ -14,11 +14,9 @@ from qserver.query.sql.functions.meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.spelling import respelt
-from qserver.query.sql.select.having import Having, cut_of
-from qserver.query.sql.select.items import Item, Items, check_parts, items_of
+from qserver.query.sql.select.items import Having, Item, Items, check_parts, cut_of, items_of
 from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
-from qserver.query.sql.shell.ordering import ordered, rank_of
 from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of
 from qserver.query.sql.shell.relations import (
     PLACE,
@@ -30,7 +28,7 @@ from qserver.query.sql.shell.relations import (
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
 from qserver.query.sql.shell.unions import union_of
-from qserver.query.sql.shell.values import aliased
+from qserver.query.sql.shell.values import aliased, ordered, rank_of
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.tables.missing import remarks_on_null
 from qserver.query.sql.text import SqlText

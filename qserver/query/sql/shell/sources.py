@@ -13,11 +13,10 @@ from qserver.query.sql.functions.meaning import Linear
 from qserver.query.sql.groups import without_total
 from qserver.query.sql.select.items import Items
 from qserver.query.sql.shell.core import Core
-from qserver.query.sql.shell.ordering import is_null
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Reader, Relation, Value, called
 from qserver.query.sql.shell.scopes import Scope
-from qserver.query.sql.shell.values import of_all, of_rows
+from qserver.query.sql.shell.values import is_null, of_all, of_rows
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 

@@ -92,11 +92,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Names:
-    """What a catalogue holds.
-
-    Args:
-        settings: names with their values.
-    """
+    """What a catalogue holds; `settings`: names with their values."""
 
     database: str
     user: str

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.exactness import combined_cells, order_asked
+from qserver.query.sql.combined.smooth import combined_cells, order_asked
 from qserver.query.sql.functions.calculated import Moved, Total, widths_at_once
-from qserver.query.sql.functions.function import Combination, Combined, KnownPart
+from qserver.query.sql.functions.function import Combination, Combined, FunctionOfSums, KnownPart
 from qserver.query.sql.functions.quantile import ByThresholds
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import DOMAIN, People
@@ -57,12 +57,10 @@ def test_without_noise_it_is_what_a_database_says(item: str, duck: str, people: 
     assert (found.low, found.high) == pytest.approx((found.estimate, found.estimate), rel=1e-9)
 
 
-class Single:
+class Single(FunctionOfSums):
     """The sum itself."""
 
-    has_steps, stated_half_width = True, Fraction(1)
-    smooth = None
-    order = None
+    stated_half_width = Fraction(1)
 
     def value(self, parts: Sequence[KnownPart]) -> Combination:
         return Combination(parts[0].estimate, parts[0].low, parts[0].high)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.combined.skewness_kurtosis import Kind, Standardised
+from qserver.query.sql.combined.statistics import OfMoments, Standardised
 from qserver.query.sql.functions.function import Combined, KnownPart, Smooth
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Sum
@@ -104,14 +104,16 @@ def test_what_rounding_hides_of_a_function_of_an_average_is_bounded(item: str, o
     assert binning.of == "value"
 
 
-def _parts(values: list[float], radius: float, kind: Kind) -> list[float]:
+def _parts(values: list[float], radius: float, kind: OfMoments) -> list[float]:
     u = np.array(values) / radius
     found = [float(len(u)), u.sum(), (u**2 - 0.5).sum(), (u**3).sum()]
     return found if kind == "skewness" else [*found, float((u**4 - 0.5).sum())]
 
 
 @pytest.mark.parametrize("kind", ["skewness", "kurtosis", "kurtosis_pop"])
-def test_skewness_and_kurtosis_are_what_duckdb_says_of_few_records_and_many(kind: Kind) -> None:
+def test_skewness_and_kurtosis_are_what_duckdb_says_of_few_records_and_many(
+    kind: OfMoments,
+) -> None:
     rng, connection = random.Random(11), duckdb.connect()
     lists = [[], [5], [5, 5], [1, 5], [5, 5, 5], [1, 2, 4], [-9, 2, 4, 4], [4] * 9]
     lists += [[min(int(rng.expovariate(0.3)), 10) for _ in range(n)] for n in (7, 40, 400)]

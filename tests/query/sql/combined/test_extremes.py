@@ -14,7 +14,7 @@ from qserver.errors import SqlError
 from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
-from qserver.query.sql.combined.exactness import combined_cells, order_asked
+from qserver.query.sql.combined.smooth import combined_cells, order_asked
 from qserver.query.sql.functions.function import Combined, KnownPart
 from qserver.query.sql.functions.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
 from qserver.query.sql.functions.thresholds import QuantileOf

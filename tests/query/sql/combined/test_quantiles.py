@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import SqlError
 from qserver.query.linear import total_query
-from qserver.query.sql.combined.exactness import order_asked
+from qserver.query.sql.combined.smooth import order_asked
 from qserver.query.sql.functions.function import Combined, KnownPart
 from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 from qserver.query.sql.functions.thresholds import QuantileOf

@@ -1,1 +1,0 @@
-"""What accounts keep for themselves."""
