@@ -9,8 +9,6 @@ the server's planner without blocks. `at_10` and `at_100` are the spend after so
 medians over the seeds with the least and the most, which chose nothing. `prototype_end` is what
 an earlier prototype spent on streams of the same kind. Hindsight's partitions have 1, 10, 100 and
 1,000 parts, on 50 cuts 1, 7 and 49 segments, on 50 x 50 cells 1, 5, 10 and 50 parts each way.
-
-The kept results are of an earlier rule for buying tables.
 """
 
 from __future__ import annotations
