@@ -256,19 +256,34 @@ class CellLedger:
         self._take_in()
         return self._cells.n_shifted + self._pairs.n_shifted
 
-    def spent_after(self, charges: Sequence[AnyCharge]) -> int:
+    def spent_after(self, charges: Sequence[AnyCharge], *, before: int | None = None) -> int:
         """`spent_nano` with these charges added. Changes nothing.
 
         It is the lesser of the new bound and of the present spending plus all prices, but never
         less than the present spending. `settled_after` may be less.
+
+        Args:
+            before: takes the place of the present spending.
         """
         self._take_in()
-        most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
+        spent = self._spent_nano if before is None else before
+        most = spent + sum(map(self.neighbours.price_nano, charges))
         due = self._dues(charges)
         if self._most_units + due.most_units >= LIMITS.most_units:
             return most
         bound = self._bound_with(due.cells, due.rows, self._flat + due.flat)
-        return max(self._spent_nano, min(most, bound))
+        return max(spent, min(most, bound))
+
+    @property
+    def least_nano(self) -> int:
+        """The least bound of the greatest loss that a search finds; at most `spent_nano`."""
+        spent = self.spent_nano
+        if self._is_past_sums:
+            return spent
+        if (sums := self._by_period) is not None:
+            return min(spent, sums.bound_nano(self._flat))
+        found = self._searched_nano(Dues((), (), Flat()), self._flat, {}, enough_nano=0)
+        return spent if found is None else min(spent, found)
 
     def settled_after(self, charges: Sequence[AnyCharge]) -> int:
         """The least known spending with these charges added: what a plan is charged.
@@ -285,23 +300,26 @@ class CellLedger:
         if (sums := self._by_period) is not None:
             found: int | None = sums.added_nano(flat, due)
         else:
-            found = self._searched_nano(due, flat, _touched(charges))
+            found = self._searched_nano(due, flat, _touched(charges), enough_nano=spent)
         return after if found is None else max(spent, min(after, found))
 
-    def _searched_nano(self, due: Dues, flat: Flat, where: Mapping[int, Indices]) -> int | None:
+    def _searched_nano(
+        self, due: Dues, flat: Flat, where: Mapping[int, Indices], *, enough_nano: int
+    ) -> int | None:
         """The greatest loss of those who lose more by these payments; None without a search.
 
         Args:
             flat: the part that is equal for every cell, after them.
             where: the cells that lose more. Of a pair the first one is in it, as for the pair the
                 other way round the second.
+            enough_nano: a loss below which nobody needs to know more.
         """
-        room = self._spent_nano - flat.cell_nano
+        room = enough_nano - flat.cell_nano
         if not self._has_pairs:
             level = room * UNITS_PER_NANO
             cells = self._cells.searched_with(due.cells, enough=level, where=where)
             return None if cells is None else self._greatest_nano(cells, 0, flat)
-        both = self._spent_nano - 2 * (flat.tables_nano + flat.most_partly_nano) - flat.opaque_nano
+        both = enough_nano - 2 * (flat.tables_nano + flat.most_partly_nano) - flat.opaque_nano
         # Twice the loss of any cell bounds that of a pair.
         level = (room if where else min(room, both // 2)) * UNITS_PER_NANO
         cells = self._cells.searched_with(due.cells, enough=level, where=where)
