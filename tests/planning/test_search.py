@@ -118,13 +118,15 @@ def test_a_search_finds_the_spending_of_a_wide_domain_charge_by_charge() -> None
         Charge(a_row(generator, WIDE, generator.randint(1, 2)), generator.randrange(1, NANO), "j")
         for _ in range(24)
     ]
-    ledger = CellLedger(WIDE)
+    ledger, quick = CellLedger(WIDE), CellLedger(WIDE)
     for charge in charges:
+        quick.append(charge)
         before, at_most = ledger.spent_nano, ledger.spent_after([charge])
         after = ledger.settled_after([charge])
         assert before <= after <= at_most
         ledger.append(charge)
         ledger.cap(after)
+        assert quick.least_nano == after <= quick.spent_nano
     assert CellLedger(WIDE).settled_after(charges) == ledger.spent_nano
     assert ledger.spent_nano >= _some_loss(charges, generator)
 
