@@ -45,6 +45,7 @@ from qserver.storage.standings import Stamp
 from qserver.storage.store import Changes, Store
 
 A = TypeVar("A", Question, Workload, Question | Workload)
+P = TypeVar("P", bound=Plan)
 _log = logging.getLogger(__name__)
 
 
@@ -310,7 +311,10 @@ class Replica:
     def plan(self, question: Question) -> Plan:
         """The cheapest plan on the state last read."""
         plan = self._single(question)
-        return proven(plan, ledger=self.ledger)
+        return self._proven(plan)
+
+    def _proven(self, plan: P) -> P:
+        return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
     def _single(self, question: Question) -> Plan:
         """The plan of one question; the same one if it was found before on this state."""
@@ -347,7 +351,9 @@ class Replica:
             if plan is None:
                 return None
             fits = plan.spent_after_nano <= self.allowed_nano
-            plans.append(plan if fits else proven(plan, ledger=self.ledger))
+            plans.append(
+                plan if fits else proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
+            )
         return plans
 
     def plan_workload(self, workload: Workload, *, effort: Effort | None = None) -> WorkloadPlan:
@@ -365,7 +371,7 @@ class Replica:
             single=self._of_many if self.engine.tables.blocks.alphas else None,
             effort=Effort(PLANNER.workload_work, effort),
         )
-        return proven(plan, ledger=self.ledger)
+        return self._proven(plan)
 
     def free_workload(self, workload: Workload) -> WorkloadPlan | None:
         """The plan of a workload that history answers already, else None; found sooner."""

@@ -55,16 +55,19 @@ Classes = NDArray[np.int32]
 """The classes of branches on the first axes of a search, shape (branches, axes)."""
 
 
-def greatest(tables: Sequence[SumTable], *, enough: int) -> int | None:
+def greatest(
+    tables: Sequence[SumTable], *, enough: int, most: int = LIMITS.int64_safe
+) -> int | None:
     """At least the greatest value of the sum of `tables`; that value if the search ended.
 
     Args:
         tables: at least one; entries of any sign.
         enough: a level below which nobody needs to know more.
+        most: a level above which nobody needs to know more.
 
     Returns:
         The greatest value, or `enough` if no value passes that; a bound where the search gave up.
-        None if the tables are too large for a search.
+        None if the tables are too large for a search, or once a value above `most` is found.
     """
     scopes = _merged(tables)
     if scopes is None:
@@ -76,7 +79,7 @@ def greatest(tables: Sequence[SumTable], *, enough: int) -> int | None:
     found, n_done = _dive(levels, bounds, cells, enough), 0
     left, n_most = _Branches(), max(1, LIMITS.proof_entries // max(x.size for x in levels))
     left.push(bounds, cells)
-    while left.top > found:
+    while left.top > found and found <= most:
         if n_done >= LIMITS.proof_nodes:
             return left.top
         # Half as many again as before: that few are looked at in vain, and quickly.
@@ -88,7 +91,7 @@ def greatest(tables: Sequence[SumTable], *, enough: int) -> int | None:
             found = max(found, int(bounds.max(initial=found)))
         else:
             left.push(bounds, cells)
-    return found
+    return found if found <= most else None
 
 
 def _dive(levels: Sequence[_AxisStep], bounds: Values, cells: Classes, enough: int) -> int:
