@@ -45,6 +45,8 @@ from qserver.storage.standings import Stamp
 from qserver.storage.store import Changes, Store
 
 A = TypeVar("A", Question, Workload, Question | Workload)
+P = TypeVar("P", bound=Plan)
+_Asked = tuple[Primitive, Requirement, Measure | None, bool]
 _log = logging.getLogger(__name__)
 
 
@@ -53,6 +55,11 @@ def note_fault(fault: WayFault) -> None:
     _log.error(
         "planning by way of %s failed, and the next way is taken", fault.way, exc_info=fault.error
     )
+
+
+def _asked(question: Question) -> _Asked:
+    """What the plan of a question depends on, besides the state."""
+    return question.row, question.requirement, question.measure, question.looking.independent
 
 
 class Replica:
@@ -88,7 +95,7 @@ class Replica:
         self._shown_only = shown_only
         self._saved = saved
         self._on_fault = on_fault
-        self._singles: dict[tuple[Primitive, Requirement, Measure | None, bool], Plan] = {}
+        self._singles: dict[tuple[_Asked, bool], Plan] = {}
         self._earlier: EarlierDemand | None = None
         self.stamp: Stamp | None = None
         self.worker_alive = False
@@ -309,12 +316,17 @@ class Replica:
 
     def plan(self, question: Question) -> Plan:
         """The cheapest plan on the state last read."""
-        plan = self._single(question)
-        return proven(plan, ledger=self.ledger)
+        key = _asked(question), True
+        if key not in self._singles:
+            self._singles[key] = self._proven(self._single(question))
+        return self._singles[key]
+
+    def _proven(self, plan: P) -> P:
+        return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
 
     def _single(self, question: Question) -> Plan:
         """The plan of one question; the same one if it was found before on this state."""
-        key = question.row, question.requirement, question.measure, question.looking.independent
+        key = _asked(question), False
         plan = self._singles.get(key)
         if plan is None:
             plan = self._singles[key] = plan_answer(
@@ -347,7 +359,9 @@ class Replica:
             if plan is None:
                 return None
             fits = plan.spent_after_nano <= self.allowed_nano
-            plans.append(plan if fits else proven(plan, ledger=self.ledger))
+            plans.append(
+                plan if fits else proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
+            )
         return plans
 
     def plan_workload(self, workload: Workload, *, effort: Effort | None = None) -> WorkloadPlan:
@@ -365,7 +379,7 @@ class Replica:
             single=self._of_many if self.engine.tables.blocks.alphas else None,
             effort=Effort(PLANNER.workload_work, effort),
         )
-        return proven(plan, ledger=self.ledger)
+        return self._proven(plan)
 
     def free_workload(self, workload: Workload) -> WorkloadPlan | None:
         """The plan of a workload that history answers already, else None; found sooner."""

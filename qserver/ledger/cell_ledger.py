@@ -256,26 +256,47 @@ class CellLedger:
         self._take_in()
         return self._cells.n_shifted + self._pairs.n_shifted
 
-    def spent_after(self, charges: Sequence[AnyCharge]) -> int:
+    def spent_after(self, charges: Sequence[AnyCharge], *, before: int | None = None) -> int:
         """`spent_nano` with these charges added. Changes nothing.
 
         It is the lesser of the new bound and of the present spending plus all prices, but never
         less than the present spending. `settled_after` may be less.
+
+        Args:
+            before: takes the place of the present spending.
         """
         self._take_in()
-        most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
+        spent = self._spent_nano if before is None else before
+        most = spent + sum(map(self.neighbours.price_nano, charges))
         due = self._dues(charges)
         if self._most_units + due.most_units >= LIMITS.most_units:
             return most
         bound = self._bound_with(due.cells, due.rows, self._flat + due.flat)
-        return max(self._spent_nano, min(most, bound))
+        return max(spent, min(most, bound))
 
-    def settled_after(self, charges: Sequence[AnyCharge]) -> int:
+    @property
+    def least_nano(self) -> int:
+        """The least bound of the greatest loss that a search finds; at most `spent_nano`."""
+        spent = self.spent_nano
+        if self._is_past_sums:
+            return spent
+        if (sums := self._by_period) is not None:
+            return min(spent, sums.bound_nano(self._flat))
+        found = self._searched_nano(Dues((), (), Flat()), self._flat, {}, enough_nano=0)
+        return spent if found is None else min(spent, found)
+
+    def settled_after(
+        self, charges: Sequence[AnyCharge], *, allowed_nano: int | None = None
+    ) -> int:
         """The least known spending with these charges added: what a plan is charged.
 
         `spent_after` is quick, to compare plans by. Where it is a bound, a search for the greatest
         loss takes some hundredths of a second. Unless the search gives up, the figure is the same
         in whatever order and batches earlier charges were read. Changes nothing.
+
+        Args:
+            allowed_nano: most that may be spent. Once the search finds a greater loss, it ends, and
+                the quick bound says what would be spent.
         """
         after, spent = self.spent_after(charges), self._spent_nano
         due = self._dues(charges)
@@ -285,23 +306,37 @@ class CellLedger:
         if (sums := self._by_period) is not None:
             found: int | None = sums.added_nano(flat, due)
         else:
-            found = self._searched_nano(due, flat, _touched(charges))
+            found = self._searched_nano(
+                due, flat, _touched(charges), enough_nano=spent, most_nano=allowed_nano
+            )
         return after if found is None else max(spent, min(after, found))
 
-    def _searched_nano(self, due: Dues, flat: Flat, where: Mapping[int, Indices]) -> int | None:
+    def _searched_nano(
+        self,
+        due: Dues,
+        flat: Flat,
+        where: Mapping[int, Indices],
+        *,
+        enough_nano: int,
+        most_nano: int | None = None,
+    ) -> int | None:
         """The greatest loss of those who lose more by these payments; None without a search.
 
         Args:
             flat: the part that is equal for every cell, after them.
             where: the cells that lose more. Of a pair the first one is in it, as for the pair the
                 other way round the second.
+            enough_nano: a loss below which nobody needs to know more.
+            most_nano: a loss above which nobody does; only the loss of cells is told by it.
         """
-        room = self._spent_nano - flat.cell_nano
+        room = enough_nano - flat.cell_nano
         if not self._has_pairs:
-            level = room * UNITS_PER_NANO
-            cells = self._cells.searched_with(due.cells, enough=level, where=where)
+            level, most = room * UNITS_PER_NANO, LIMITS.int64_safe
+            if most_nano is not None:
+                most = (most_nano - flat.cell_nano) * UNITS_PER_NANO
+            cells = self._cells.searched_with(due.cells, enough=level, where=where, most=most)
             return None if cells is None else self._greatest_nano(cells, 0, flat)
-        both = self._spent_nano - 2 * (flat.tables_nano + flat.most_partly_nano) - flat.opaque_nano
+        both = enough_nano - 2 * (flat.tables_nano + flat.most_partly_nano) - flat.opaque_nano
         # Twice the loss of any cell bounds that of a pair.
         level = (room if where else min(room, both // 2)) * UNITS_PER_NANO
         cells = self._cells.searched_with(due.cells, enough=level, where=where)

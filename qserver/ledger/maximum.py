@@ -289,7 +289,12 @@ class Maximum:
         return twin.top
 
     def searched_with(
-        self, payments: Sequence[RowPayment], *, enough: int, where: Mapping[int, Indices]
+        self,
+        payments: Sequence[RowPayment],
+        *,
+        enough: int,
+        where: Mapping[int, Indices],
+        most: int = LIMITS.int64_safe,
     ) -> int | None:
         """A bound of the greatest sum with these payments added, in units; mostly the sum itself.
 
@@ -298,9 +303,11 @@ class Maximum:
         Args:
             enough: a level below which nobody needs to know more.
             where: per axis the values of the cells that matter; an axis left out allows all.
+            most: a level above which nobody needs to know more.
 
         Returns:
-            None if `top_with` is exact, or if the tables are too large for a search.
+            None if `top_with` is exact, if the tables are too large for a search, or if the sum
+            passes `most`.
         """
         losses = self._losses(payments)
         if self._dense is not None:
@@ -310,7 +317,7 @@ class Maximum:
             if layout.n_entries <= LIMITS.most_dense:
                 return None
         tables = [*self._tables, *(SumTable(loss.layout, loss.values) for loss in losses)]
-        return greatest([outside(table, where) for table in tables], enough=enough)
+        return greatest([outside(table, where) for table in tables], enough=enough, most=most)
 
     def _top_with_rises(self, payments: Sequence[RowPayment]) -> int:
         losses = self._losses(payments)

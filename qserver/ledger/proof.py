@@ -2,9 +2,10 @@
 
 *The search* fixes a class on one axis after the other. Mini-buckets, made once, bound how much the
 remaining axes can add: tables that end in the same axis are added up in groups, as large as there
-is room, and maximised over it. A branch's bound falls where a group stays below its maximum. The
-branch of the greatest bound is looked at first. So the first cell that is reached is the greatest,
-and whenever the search gives up, the bound of the next branch holds for all cells.
+is room, and maximised over it. A branch's bound falls where a group stays below its maximum. First
+some cell of large bounds is found: branches whose bound is not above its value need no look. Of the
+others those of the greatest bounds are looked at first, many at once. Whenever the search gives up,
+the greatest bound that is left holds for all cells.
 
 *The quick bound* is cheap to update. The sum of the tables' greatest entries is a bound. Amounts
 that depend on one attribute may be moved from one table to another: the sum stays the same, and the
@@ -28,11 +29,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from heapq import heappop, heappush
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import (
@@ -46,40 +47,93 @@ from qserver.ledger.loss_tables import (
     parents,
     state_of_tables,
     tables_of_state,
-    total,
     zero_table,
 )
 from qserver.records.state import State
 
+Classes = NDArray[np.int32]
+"""The classes of branches on the first axes of a search, shape (branches, axes)."""
 
-def greatest(tables: Sequence[SumTable], *, enough: int) -> int | None:
+
+def greatest(
+    tables: Sequence[SumTable], *, enough: int, most: int = LIMITS.int64_safe
+) -> int | None:
     """At least the greatest value of the sum of `tables`; that value if the search ended.
 
     Args:
         tables: at least one; entries of any sign.
         enough: a level below which nobody needs to know more.
+        most: a level above which nobody needs to know more.
 
     Returns:
         The greatest value, or `enough` if no value passes that; a bound where the search gave up.
-        None if the tables are too large for a search.
+        None if the tables are too large for a search, or once a value above `most` is found.
     """
     scopes = _merged(tables)
     if scopes is None:
         return None
     everywhere, levels = _levels(scopes, _common_classes(scopes))
-    nodes_left = LIMITS.proof_nodes
-    heap: list[tuple[int, int, tuple[int, ...]]] = [(-everywhere, 0, ())]
-    while heap:
-        negative, minus_place, cell = heappop(heap)
-        if -negative <= enough:
-            break
-        if -minus_place == len(levels) or not nodes_left:
-            return -negative
-        nodes_left -= 1
-        bounds = levels[-minus_place].bounds(-negative, cell)
-        for choice in np.flatnonzero(bounds > enough).tolist():
-            heappush(heap, (-int(bounds[choice]), minus_place - 1, (*cell, choice)))
-    return enough
+    if not levels or everywhere <= enough:
+        return max(everywhere, enough)
+    bounds, cells = np.full(1, everywhere, dtype=np.int64), np.zeros((1, 0), dtype=np.int32)
+    found, n_done = _dive(levels, bounds, cells, enough), 0
+    left, n_most = _Branches(), max(1, LIMITS.proof_entries // max(x.size for x in levels))
+    left.push(bounds, cells)
+    while left.top > found and found <= most:
+        if n_done >= LIMITS.proof_nodes:
+            return left.top
+        # Half as many again as before: that few are looked at in vain, and quickly.
+        bounds, cells = left.pop(min(1 + n_done // 2, n_most))
+        n_done += len(bounds)
+        level = levels[cells.shape[1]]
+        bounds, cells = level.branches(bounds, cells, found)
+        if level is levels[-1]:
+            found = max(found, int(bounds.max(initial=found)))
+        else:
+            left.push(bounds, cells)
+    return found if found <= most else None
+
+
+def _dive(levels: Sequence[_AxisStep], bounds: Values, cells: Classes, enough: int) -> int:
+    """The value of some cell of large bounds, if it is above `enough`; else that."""
+    for level in levels:
+        n = LIMITS.proof_nodes >> 9
+        bounds, cells = level.branches(bounds[:n], cells[:n], enough)
+    return int(bounds.max(initial=enough))
+
+
+class _Branches:
+    """Branches to look at, in groups of one place each, the greatest bounds first."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, list[tuple[Values, Classes]]] = {}
+
+    def push(self, bounds: Values, cells: Classes) -> None:
+        """Add branches of one place."""
+        if len(bounds):
+            self._groups.setdefault(cells.shape[1], []).append((bounds, cells))
+
+    @property
+    def top(self) -> int:
+        """The greatest bound; less than any level where there are no branches."""
+        tops = [int(b[0]) for group in self._groups.values() for b, _ in group]
+        return max(tops, default=-LIMITS.int64_safe)
+
+    def pop(self, n_most: int) -> tuple[Values, Classes]:
+        """Take, at the place of the greatest bound, those among the `n_most` greatest of all."""
+        every = np.concatenate([b for group in self._groups.values() for b, _ in group])
+        least = every.min() if len(every) <= n_most else np.partition(every, -n_most)[-n_most]
+        place = max(self._groups, key=lambda p: (max(int(b[0]) for b, _ in self._groups[p]), p))
+        taken, left = [], []
+        for bounds, cells in self._groups.pop(place):
+            n = min(n_most, len(bounds) - int(np.searchsorted(bounds[::-1], least)))
+            n_most -= n
+            taken.append((bounds[:n], cells[:n]))
+            if n < len(bounds):
+                left.append((bounds[n:], cells[n:]))
+        if left:
+            self._groups[place] = left
+        return np.concatenate([b for b, _ in taken]), np.concatenate([c for _, c in taken])
 
 
 def outside(table: SumTable, where: Mapping[int, Indices]) -> SumTable:
@@ -117,20 +171,48 @@ class _Slack:
 
 @dataclass(frozen=True, eq=False)
 class _AxisStep:
-    """One axis of the search: its number of common classes, and its groups."""
+    """One axis of the search.
 
-    size: int
-    groups: tuple[_Slack, ...]
+    Args:
+        groups: tables that end in the axis, each with its greatest entries along it.
+        place: of every axis in the order of the search.
+        classes: of every axis, the common ones.
+        axis: this one.
+    """
 
-    def bounds(self, bound: int, cell: tuple[int, ...]) -> Values:
-        """Per class of the axis a bound, where the earlier axes are fixed at `cell`."""
-        found = np.full(self.size, bound, dtype=np.int64)
-        for group in self.groups:
+    groups: Sequence[tuple[SumTable, SumTable]]
+    place: Mapping[int, int]
+    classes: Mapping[int, Partition]
+    axis: int
+
+    @property
+    def size(self) -> int:
+        """Number of its classes."""
+        return self.classes[self.axis].n
+
+    @cached_property
+    def slacks(self) -> list[_Slack]:
+        """Of each group; found when a branch first gets here."""
+        return [_slack(*pair, self.place, self.classes) for pair in self.groups]
+
+    def branches(self, bounds: Values, cells: Classes, enough: int) -> tuple[Values, Classes]:
+        """The branches with a bound above `enough`, the greatest bound first.
+
+        Args:
+            bounds: of some branches, shape (n,).
+            cells: their classes on the earlier axes, shape (n, axes).
+        """
+        found = np.repeat(bounds[:, None], self.size, axis=1)
+        for group in self.slacks:
             index = tuple(
-                seen[cell[place]] for place, seen in zip(group.places, group.seen, strict=True)
+                seen[cells[:, place]] for place, seen in zip(group.places, group.seen, strict=True)
             )
-            found += group.values[index][group.last]
-        return found
+            found += group.values[index][..., group.last]
+        rows, chosen = np.nonzero(found > enough)
+        bounds = found[rows, chosen]
+        order = np.argsort(-bounds, kind="stable")
+        cells = np.concatenate([cells[rows[order]], chosen[order, None].astype(np.int32)], axis=1)
+        return bounds[order], cells
 
 
 def _merged(tables: Sequence[SumTable]) -> list[SumTable] | None:
@@ -146,7 +228,7 @@ def _merged(tables: Sequence[SumTable]) -> list[SumTable] | None:
         n_entries += layout.n_entries
         if n_entries > LIMITS.proof_entries:
             return None
-        merged.append(total(same))
+        merged.append(_sum(layout, same))
     return merged
 
 
@@ -178,11 +260,10 @@ def _levels(
             else:
                 everywhere += int(table.values)
         if i:
-            groups = [total(group) for group in _groups(buckets[i - 1])]
+            groups = _groups(buckets[i - 1])
             waiting = [group.maximum_over([order[i - 1]]) for group in groups]
-            pairs = zip(groups, waiting, strict=True)
-            slacks = tuple(_slack(*pair, place, classes) for pair in pairs)
-            levels.append(_AxisStep(classes[order[i - 1]].n, slacks))
+            pairs = list(zip(groups, waiting, strict=True))
+            levels.append(_AxisStep(pairs, place, classes, order[i - 1]))
     return everywhere, levels[::-1]
 
 
@@ -199,23 +280,30 @@ def _slack(
     return _Slack(places, tuple(seen), np.ascontiguousarray(values), last)
 
 
-def _groups(tables: Sequence[SumTable]) -> list[list[SumTable]]:
-    """First fit, the largest first."""
+def _groups(tables: Sequence[SumTable]) -> list[SumTable]:
+    """Sums of groups by first fit, the largest table first."""
     found: list[list[SumTable]] = []
     layouts: list[TableLayout] = []
-    for table in sorted(tables, key=lambda t: -t.layout.n_entries):
+    for table in sorted(tables, key=lambda t: -t.values.size):
         for k, layout in enumerate(layouts):
-            if _least_entries(layout, table.layout) > LIMITS.proof_group:
-                continue
-            joined = layout.joined_with(table.layout)
-            if joined is layout or joined.n_entries <= LIMITS.proof_group:
+            joined = _joined(layout, table.layout, LIMITS.proof_group)
+            if joined is not None:
                 layouts[k] = joined
                 found[k].append(table)
                 break
         else:
             layouts.append(table.layout)
             found.append([table])
-    return found
+    return [_sum(layout, group) for layout, group in zip(layouts, found, strict=True)]
+
+
+@lru_cache(maxsize=1 << 13)
+def _joined(one: TableLayout, other: TableLayout, most_entries: int) -> TableLayout | None:
+    """The axes of both; None if they have more entries than these, and than one of them has."""
+    if _least_entries(one, other) > most_entries:
+        return None
+    joined = one.joined_with(other)
+    return joined if joined is one or joined.n_entries <= most_entries else None
 
 
 def _least_entries(one: TableLayout, other: TableLayout) -> int:
@@ -225,6 +313,16 @@ def _least_entries(one: TableLayout, other: TableLayout) -> int:
         return 0
     sizes = [p.n if a not in more else max(p.n, more[a].n) for a, p in mine.items()]
     return prod(sizes) * prod(p.n for a, p in more.items() if a not in mine)
+
+
+def _sum(layout: TableLayout, tables: Sequence[SumTable]) -> SumTable:
+    """The sum of tables, each with classes and axes that `layout` has or refines."""
+    if len(tables) == 1:
+        return tables[0]
+    values = np.zeros(layout.shape, dtype=np.int64)
+    for table in tables:
+        values += layout.spread(table.values, table.layout)
+    return SumTable(layout, values)
 
 
 class ShiftedSum:

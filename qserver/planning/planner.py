@@ -352,15 +352,16 @@ def _plan(
 P = TypeVar("P", bound=Plan)
 
 
-def proven(plan: P, *, ledger: CellLedger) -> P:
+def proven(plan: P, *, ledger: CellLedger, allowed_nano: int | None = None) -> P:
     """The plan at the least price that the ledger can show; plans are compared by quicker bounds.
 
     Args:
         ledger: the snapshot's charges.
+        allowed_nano: most that may be spent. A plan that certainly passes it keeps the quick bound.
     """
     if plan.spent_after_nano <= ledger.spent_nano:
         return plan
-    after = ledger.settled_after(plan.purchase.charges)
+    after = ledger.settled_after(plan.purchase.charges, allowed_nano=allowed_nano)
     price = after - ledger.spent_nano
     paid = tuple(replace(p, price_nano=min(p.price_nano, price)) for p in plan.paid)
     return replace(plan, spent_after_nano=after, price_nano=price, paid=paid)

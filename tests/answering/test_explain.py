@@ -16,7 +16,7 @@ from qserver.answering.replica import Replica
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
-from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.planner import Plan, plan_answer, proven
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, FactorPoint
@@ -119,19 +119,24 @@ def test_a_plan_is_kept_while_as_much_may_be_spent(
     replica = replica_of(town)
     query = primitive(town.service().parse("people", {"where": {"age": {"between": [24, 27]}}}))
     asked = question_of(query, Requirement(20, 0.95))
-    allowed = []
+    allowed, charged = [], []
 
     def recorded(*args: Any, **kwargs: Any) -> Plan:
         allowed.append(kwargs["allowed_nano"])
         return plan_answer(*args, **kwargs)
 
+    def searched(plan: Plan, **kwargs: Any) -> Plan:
+        charged.append(kwargs["allowed_nano"])
+        return proven(plan, **kwargs)
+
     monkeypatch.setattr("qserver.answering.replica.plan_answer", recorded)
+    monkeypatch.setattr("qserver.answering.replica.proven", searched)
     present = replica.present
     lower = replace(present, standing=replace(present.standing, limit_nano=600_000_000))
     for stamp in (present, present, lower):
         replica.stand_at(stamp)
         replica.plan(asked)
-    assert allowed == [1_000_000_000, 600_000_000]
+    assert allowed == charged == [1_000_000_000, 600_000_000]
 
 
 @pytest.mark.slow

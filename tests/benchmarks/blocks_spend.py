@@ -168,8 +168,8 @@ def alone_at(
         half_width = question_of(query, question.requirement).row_half_width
         own = Own(query, half_width, confidence)
         if n in numbers:
-            found[n] = alone.with_row(own) / NANO
-        alone.add(own, is_settled=True)
+            found[n] = alone.settled_with_row(own) / NANO
+        alone.add(own)
     return found
 
 

@@ -96,7 +96,7 @@ class Snapshot:
             earlier=self.earlier,
             effort=Effort(PLANNER.question_work, effort),
         )
-        return proven(plan, ledger=self.ledger)
+        return proven(plan, ledger=self.ledger, allowed_nano=self.limit_nano)
 
     def single(self, question: Question, effort: Effort) -> Plan:
         """The plan of one question of a workload."""

@@ -104,3 +104,22 @@ def test_a_ledger_that_was_kept_and_one_that_read_all_at_once_charge_the_same(
         assert kept.settled_after(last) == price
         if relation == "add-remove":
             assert anew.settled_after(last) == price
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_bound_is_no_less_than_any_loss_and_no_history_of_looks(
+    way: str, seed: int
+) -> None:
+    setting, charges, _ = random_dues(seed, 10)
+    with limits(**WAYS[way]):
+        looked, other, paid = ledger_of(setting), ledger_of(setting), list[AnyCharge]()
+        for charge in charges:
+            for ledger in (looked, other):
+                ledger.append(charge)
+            paid.append(charge)
+            truth = ceil(greatest_loss(paid, setting))
+            assert truth <= looked.least_nano <= looked.spent_nano == other.spent_nano
+            if setting.relation == "add-remove":
+                assert looked.least_nano <= truth + ROUNDING
+        assert looked.least_nano == other.least_nano

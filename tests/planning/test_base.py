@@ -107,6 +107,7 @@ def test_blocks_that_reach_no_target_are_no_base() -> None:
     (target,) = (Target(p.energies, 4.0) for p in patterns(1, 1))
     coarse = BaseProblem.of(LATTICE, [target], blocks=[()], costs=[1.0], floors=[0.0])
     assert np.isinf(best_base(coarse, [], effort=Effort())).all()
+    assert np.isinf(coarse.least_price(np.inf))
 
 
 def test_without_blocks_there_is_a_base_of_none_and_no_division_by_nothing() -> None:
@@ -114,3 +115,27 @@ def test_without_blocks_there_is_a_base_of_none_and_no_division_by_nothing() -> 
     targets = [Target(p.energies, 4.0) for p in patterns(1, 2)]
     problem = BaseProblem.of(LATTICE, targets, blocks=[], costs=[], floors=[])
     assert best_base(problem, [], effort=Effort()).shape == (0,)
+    assert np.isinf(problem.least_price(np.inf))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_alphas_that_meet_the_targets_are_below_the_least_price(seed: int) -> None:
+    """Random reaches, costs and floors, one block that costs nothing; alphas of every kind."""
+    generator = np.random.default_rng(seed)
+    n_blocks, n_components = 7, 9
+    reach = generator.exponential(1.0, (n_blocks, n_components))
+    reach *= generator.random(reach.shape) < 0.4
+    reach[generator.integers(6, size=n_components), range(n_components)] += 0.1
+    energies = generator.exponential(1.0, (4, n_components))
+    costs, floors = generator.uniform(0.5, 2.0, n_blocks), np.zeros(n_blocks)
+    floors[:3] = generator.uniform(0.0, 2.0, 3)
+    if seed % 3 == 0:
+        reach[6, 1:] = 0.0
+        costs[6], floors[6] = PLANNER.negligible, PLANNER.public_alpha
+    problem = BaseProblem(tuple(((0, i),) for i in range(7)), reach, energies, costs, floors)
+    least, found = problem.least_price(np.inf), best_base(problem, [], effort=Effort())
+    tried = [found, *(problem.scaled(generator.exponential(1.0, 7) ** 3) for _ in range(300))]
+    assert max(map(problem.excess, tried)) <= 1.0 + 1e-6
+    assert least <= min(map(problem.price, tried)) * (1.0 + 1e-6)
+    assert least > 0.5 * problem.price(found)
+    assert 0.25 * least < problem.least_price(0.25 * least) <= least

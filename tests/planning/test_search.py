@@ -61,6 +61,8 @@ def test_a_search_finds_the_greatest_sum_and_no_less(seed: int) -> None:
     assert greatest(tables, enough=-1) == greatest(tables, enough=most - 1) == most
     assert greatest(tables, enough=most) == most
     assert greatest(tables, enough=2 * most) == 2 * most
+    assert greatest(tables, enough=-1, most=most) == most
+    assert greatest(tables, enough=-1, most=most - 1) is None
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -118,15 +120,28 @@ def test_a_search_finds_the_spending_of_a_wide_domain_charge_by_charge() -> None
         Charge(a_row(generator, WIDE, generator.randint(1, 2)), generator.randrange(1, NANO), "j")
         for _ in range(24)
     ]
-    ledger = CellLedger(WIDE)
+    ledger, quick = CellLedger(WIDE), CellLedger(WIDE)
     for charge in charges:
+        quick.append(charge)
         before, at_most = ledger.spent_nano, ledger.spent_after([charge])
         after = ledger.settled_after([charge])
         assert before <= after <= at_most
         ledger.append(charge)
         ledger.cap(after)
+        assert quick.least_nano == after <= quick.spent_nano
     assert CellLedger(WIDE).settled_after(charges) == ledger.spent_nano
     assert ledger.spent_nano >= _some_loss(charges, generator)
+
+
+@pytest.mark.slow
+def test_a_plan_that_passes_the_limit_keeps_the_quick_bound_and_no_other_one_does() -> None:
+    generator = random.Random(5)
+    ledger, _ = a_wide_ledger(generator, 40)
+    charge = Charge(a_row(generator, WIDE, 3), NANO, "plan")
+    quick, least = ledger.spent_after([charge]), ledger.settled_after([charge])
+    assert least < quick
+    assert ledger.settled_after([charge], allowed_nano=least) == least
+    assert ledger.settled_after([charge], allowed_nano=least - 1) == quick
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,46 @@ class BaseProblem:
     def price(self, alphas: FloatArray) -> float:
         """Total cost of these alphas."""
         return float(self.costs @ alphas)
+
+    def least_price(self, enough: float) -> float:
+        """A price below which no alphas >= floors meet every target; a rough one above `enough`.
+
+        Let a_l = cost_l alpha_l, f_l be its floor, q_lj = sqrt(reach_lj) / cost_l, and E_j the sum
+        of energies weighted by any w_i >= 0 of sum 1. Alphas that meet every target have
+
+            1 >= sum_j E_j / lambda_j >= sum_j E_j / u_j^2,   u_j = sum_l q_lj a_l >= sqrt(lambda_j)
+
+        and 1 / u^2 >= 3 / s^2 - 2 u / s^3 for any s > 0. With z_j = E_j / s_j^3, g_l = sum_j q_lj
+        z_j and G = max_l g_l, the price P has sum_l g_l a_l <= G P - sum_l (G - g_l) f_l. So, with
+        the best scale of s,
+
+            P >= sum_l f_l (1 - g_l / G) + (sum_j E_j / s_j^2)^1.5 / G.
+        """
+        # What costs nothing reaches some components at no price.
+        is_free = self.costs < PLANNER.rounding
+        energies = self.energies * ~(self.reach[is_free] > 0.0).any(axis=0)
+        q, floors = np.sqrt(self.reach) / self.costs[:, None], self.floors * self.costs
+        spent, weights = np.ones(len(floors)), np.full(len(energies), 1.0 / len(energies))
+        best = 0.0
+        for _ in range(PLANNER.watched_steps):
+            inverse = np.square(1.0 / np.maximum(spent @ q, PLANNER.tiny))
+            uses = energies @ inverse
+            worst = max(float(uses.max()), PLANNER.tiny)
+            if worst > PLANNER.unmet:
+                return inf
+            mixed = weights @ energies
+            pull = q @ (mixed * inverse**1.5)
+            most = max(float(pull.max()), PLANNER.tiny)
+            bound = float(floors @ (1.0 - pull / most)) + float(mixed @ inverse) ** 1.5 / most
+            best = max(best, bound)
+            if best > enough:
+                break
+            weights = weights * (uses / worst) ** PLANNER.target_power
+            weights /= weights.sum()
+            mean = max(float(spent @ pull / spent.sum()), PLANNER.tiny)
+            moved = spent * np.clip(pull / mean, 0.05, 4.0) ** PLANNER.block_power
+            spent = np.maximum(moved * np.sqrt(worst), floors)
+        return best
 
     def scaled(self, alphas: FloatArray) -> FloatArray:
         """max(floor, s * alphas) for the least s that meets every target, to 1e-6."""

@@ -34,12 +34,13 @@ class OwnRowsAlone:
     nobody is charged.
 
     Args:
-        spent_nano: the price of all, in nano-epsilon.
+        spent_nano: a quick bound of the price of all, in nano-epsilon.
     """
 
     _ledger: CellLedger
     _alpha_nano: dict[str, int] = field(default_factory=dict)
     spent_nano: int = 0
+    _least_nano: int | None = None
 
     @classmethod
     def beside(cls, ledger: CellLedger) -> OwnRowsAlone:
@@ -72,26 +73,31 @@ class OwnRowsAlone:
         alphas = dict(zip(keys, state.arrays["alphas"].tolist(), strict=True))
         return cls(alone, alphas, alone.spent_nano)
 
-    def add(self, own: Own, *, is_settled: bool) -> None:
-        """Add a question's own row.
-
-        Args:
-            is_settled: whether it costs what a plan would be charged; else a quicker bound of it.
-        """
+    def add(self, own: Own) -> None:
+        """Add a question's own row."""
         for charge in self._charges(own):
             before = self._alpha_nano.get(own.query.key, 0)
             self._alpha_nano[own.query.key] = before + charge.alpha_nano
-            after = self._ledger.settled_after([charge]) if is_settled else None
             self._ledger.append(charge)
-            if after is not None:
-                self._ledger.cap(after)
+            self._least_nano = None
         self.spent_nano = self._ledger.spent_nano
 
     def with_row(self, own: Own | None) -> int:
-        """Price of all, and of one more row, in nano-epsilon; nothing is changed."""
-        return self._ledger.spent_after([] if own is None else self._charges(own))
+        """A quick bound of the price of all, and of one more row, in nano-epsilon."""
+        return self._ledger.spent_after(self._charges(own))
 
-    def _charges(self, own: Own) -> list[Charge]:
+    def settled_with_row(self, own: Own | None) -> int:
+        """The same, where the price of all is what plans would be charged: it takes a search.
+
+        It depends on the rows alone, not on when it was asked for before.
+        """
+        if self._least_nano is None:
+            self._least_nano = self._ledger.least_nano
+        return self._ledger.spent_after(self._charges(own), before=self._least_nano)
+
+    def _charges(self, own: Own | None) -> list[Charge]:
+        if own is None:
+            return []
         alpha = alpha_nano_up(safe_half_width(np.ones(1), own.confidence) / own.half_width)
         rise = alpha - self._alpha_nano.get(own.query.key, 0)
         return [Charge(own.query.row, rise, _JOB)] if rise > 0 else []
@@ -230,12 +236,13 @@ class Course:
             rows = self._rents[octave] = OwnRowsAlone.beside(holdings.ledger)
             for old in self.paid:
                 self._add(rows, octave, Own.of(old))
-        return self._rents[octave].with_row(own)
+        rows = self._rents[octave]
+        # The spend is compared with the rows of all questions: as plans are charged.
+        return rows.settled_with_row(own) if octave is None else rows.with_row(own)
 
     def _add(self, rows: OwnRowsAlone, octave: int | None, own: Own) -> None:
         if octave is None or own.octave <= octave:
-            # The spend is compared with the rows of all questions: as plans are charged.
-            rows.add(own, is_settled=octave is None)
+            rows.add(own)
 
     def price_nano(self, octave: int, *, rent_nano: float) -> float:
         """What the best base of this class cost when own rows alone cost no more than this.

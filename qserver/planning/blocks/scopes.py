@@ -17,7 +17,14 @@ from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, join
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.demand import Demand, demand_of_state, depth_of, state_of_demand
 from qserver.planning.blocks.rent import Course, Own
-from qserver.planning.blocks.star import Star, candidates, fit_star, fitting, serves
+from qserver.planning.blocks.star import (
+    Star,
+    candidates,
+    fit_star,
+    fitting,
+    least_price,
+    serves,
+)
 from qserver.planning.blocks.wants import Want, Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
@@ -65,8 +72,10 @@ class Bases:
             return False
         if not self.is_for_all(octave):
             return False
+        # The base of a part of the questions is not written down.
+        if self.is_part and at not in self.fits and self._is_dearer(at, most):
+            return False
         star = self.star(at)
-        # The base of a part of the questions is fitted again from what is written down.
         if not self.is_part and star is not old:
             self.anew[at] = FittedBase(*at, star.to_base(self.holdings), is_finest=True)
         return star.price * NANO <= most
@@ -79,6 +88,11 @@ class Bases:
         """
         half = self.course.rent_nano(self.holdings, own, octave=octave) / 2
         return max(self.course.price_nano(octave, rent_nano=half), self._bought_nano) + half
+
+    def _is_dearer(self, at: At, most_nano: float) -> bool:
+        """Whether the best base of this class certainly costs more, before it is calibrated."""
+        wants = fitting(self.holdings, self._of(self.demand.wanted, at))
+        return least_price(self.holdings, wants, enough=most_nano / NANO) * NANO > most_nano
 
     def is_for_all(self, octave: int) -> bool:
         """Whether there is a base of this class, fitted to every component that was wanted.

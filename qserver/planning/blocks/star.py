@@ -99,6 +99,11 @@ def fit_star(
     return Star(found, problem.price(alphas))
 
 
+def least_price(holdings: Holdings, wants: Sequence[Want], *, enough: float) -> float:
+    """A price that no base for these requirements is below, as `BaseProblem.least_price` has it."""
+    return _problem(holdings, wants, candidates(holdings, wants)).least_price(enough)
+
+
 def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> float:
     """About the price of raising the holdings to a base for these requirements, from one start.
 
