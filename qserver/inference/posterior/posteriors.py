@@ -321,8 +321,9 @@ class Posteriors:
 
         As they are they serve all questions of a history, factored once, and nothing of what they
         disagree about is left out. Where rows are more than merging takes, those that there is room
-        for as they are come first. Where the used ones alone are too many as they are, merged less
-        far; then the cells of the finest table.
+        for as they are come first, for one question: a law of several together takes too long on
+        so many. Where the used ones alone are too many as they are, merged less far; then the cells
+        of the finest table.
         """
         ways, ids, uses_tables = list[Cells](), None, self._uses_tables(used)
         if self._size > MOST_CELLS:
@@ -330,7 +331,8 @@ class Posteriors:
         if self._size <= MOST_CELLS or uses_tables:
             ids = chosen(self._measurements, used)
         if ids is not None:
-            ways.insert(0 if self._are_many_rows else len(ways), self._of(ids))
+            is_first = len(rows) == 1 and self._are_many_rows
+            ways.insert(0 if is_first else len(ways), self._of(ids))
         else:
             ways += self._refined(self._merged(rows, used), used)
         if uses_tables:
