@@ -15,7 +15,7 @@ from qserver.answering.workload import WorkloadCost, answer_workload, offers, op
 from qserver.errors import MeasurementError
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.posterior.given_posterior import ToState
-from qserver.planning.holdings import estimate_of
+from qserver.planning.holdings import estimate_of, meeting
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
@@ -168,8 +168,8 @@ def _to_answer(replica: Replica, question: Question) -> Free | ToAnswer | None:
         return Free(exact)
     if question.looking.independent:
         return None
-    estimate = estimate_of(replica.engine, question)
-    if estimate is None or estimate.half_width > question.row_half_width:
+    estimate = meeting(replica.engine, question)
+    if estimate is None:
         return None
     law = replica.engine.to_state(question.row, estimate, error=question.reading.error)
     return ToAnswer(question, estimate, law, remaining, version)

@@ -18,6 +18,7 @@ from qserver.answering.workload import each_alone, offers
 from qserver.errors import CapacityError
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan
+from qserver.planning.workloads.workload import WorkloadPlan
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.records.answer import (
@@ -167,7 +168,23 @@ class Priced:
 
 def priced(replica: Replica, workload: Workload) -> Priced:
     """The price of a workload alone: without prices of other lengths."""
-    plan = replica.plan_workload(replica.chosen(workload))
+    return _priced(replica, replica.plan_workload(replica.chosen(workload)))
+
+
+def priced_by_rows(replica: Replica, workload: Workload) -> Priced | None:
+    """No less than the price, found sooner; None where a claim may forbid other charges.
+
+    Where own rows can be paid, whatever is cheaper can be paid.
+    """
+    if replica.claims:
+        return None
+    try:
+        return _priced(replica, replica.plan_by_rows(workload))
+    except CapacityError:
+        return None  # Tables may help where the lattice of rows is too coarse.
+
+
+def _priced(replica: Replica, plan: WorkloadPlan) -> Priced:
     refused = refusal(plan, replica=replica) is not None
     return Priced(replica.price_nano(plan), None if refused else _charges(plan))
 

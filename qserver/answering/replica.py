@@ -27,7 +27,13 @@ from qserver.planning.planner import Plan, plan_answer, proven
 from qserver.planning.ways import OnFault, WayFault
 from qserver.planning.workloads.one_by_one import plans_apart
 from qserver.planning.workloads.simultaneous import free_together, plan_together
-from qserver.planning.workloads.workload import WorkloadPlan, free_workload, plan_workload
+from qserver.planning.workloads.workload import (
+    WorkloadPlan,
+    free_workload,
+    plan_by_rows,
+    plan_workload,
+    simultaneous,
+)
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Measure, Requirement
@@ -380,6 +386,12 @@ class Replica:
             effort=Effort(PLANNER.workload_work, effort),
         )
         return self._proven(plan)
+
+    def plan_by_rows(self, workload: Workload) -> WorkloadPlan:
+        """A plan that costs no less than `plan_workload` finds, found sooner."""
+        together = workload.simultaneous
+        questions = simultaneous(workload.questions) if together else workload.questions
+        return plan_by_rows(questions, self.holdings)
 
     def free_workload(self, workload: Workload) -> WorkloadPlan | None:
         """The plan of a workload that history answers already, else None; found sooner."""

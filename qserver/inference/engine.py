@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from qserver.inference.rows.refinement import (
     least,
 )
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
-from qserver.inference.rows.tail import TailProblem
+from qserver.inference.rows.tail import TailProblem, least_half_width
 from qserver.inference.tables.answer import WeightedRow
 from qserver.inference.tables.tables import MeasuredTables
 from qserver.query.primitive import Primitive
@@ -38,6 +39,8 @@ from qserver.records.history import AnyMeasurement, Estimator, Measurement, plac
 from qserver.records.statement import OF_ESTIMATOR
 
 __all__ = ["InferenceEngine", "RowEstimate"]
+
+_MOST_MISSED = 4_096
 
 
 class InferenceEngine(LiveRows):
@@ -78,6 +81,7 @@ class InferenceEngine(LiveRows):
         self._changed, self._changed_keys = set[int](), set[str]()
         self._combinations: OrderedDict[str, Combinations | None] = OrderedDict()
         self._estimates: OrderedDict[tuple[str, float, bool, float | None], Sought] = OrderedDict()
+        self._missed = set[tuple[str, float, float]]()
 
     @property
     def version(self) -> int:
@@ -107,6 +111,7 @@ class InferenceEngine(LiveRows):
         have_arrived = self.in_play.arrived()
         if not (have_arrived or self._changed_keys):
             return
+        self._missed.clear()
         changed, keys = self._changed, self._changed_keys
         self._changed, self._changed_keys = set(), set()
         touched: set[int] | None = None if have_arrived else set()
@@ -154,6 +159,7 @@ class InferenceEngine(LiveRows):
         found._stored, found._stored_beside = copied(self._stored), copied(self._stored_beside)
         found.tables, found.in_play = self.tables.tried(), self.in_play.tried()
         found._combinations, found._estimates = OrderedDict(), OrderedDict()
+        found._missed = set()
         found._changes, found._changed, found._changed_keys = Changes(), set(), set()
         found._posteriors = None
         return found
@@ -192,9 +198,27 @@ class InferenceEngine(LiveRows):
         if not is_searched:
             check_confidence(confidence)
             self._settle()
-            found = self._unsearched(primitive, confidence, enough, self.tables)
+            known = self.tables
+            found = self._unsearched(primitive, confidence, enough, known, is_searched=False)
             return min(found, key=lambda c: c.half_width, default=None)
         return self._shortest(primitive, confidence, enough, self.tables)
+
+    def meeting(
+        self, primitive: Primitive, *, confidence: float, enough: float
+    ) -> RowEstimate | None:
+        """The `estimate` if it meets `enough`, else None: without a search that must be in vain."""
+        check_confidence(confidence)
+        self._settle()
+        search = primitive.key, confidence, enough
+        if search in self._missed:
+            return None
+        found = self._shortest(primitive, confidence, enough, self.tables, in_vain=False)
+        if found is not None and found.half_width <= enough:
+            return found
+        if len(self._missed) >= _MOST_MISSED:
+            self._missed.clear()
+        self._missed.add(search)
+        return None
 
     def estimate_by_rows(
         self, primitive: Primitive, *, confidence: float, enough: float = 0.0
@@ -203,8 +227,19 @@ class InferenceEngine(LiveRows):
         return self._shortest(primitive, confidence, enough, None)
 
     def _shortest(
-        self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
+        self,
+        primitive: Primitive,
+        confidence: float,
+        enough: float,
+        tables: MeasuredTables | None,
+        *,
+        in_vain: bool = True,
     ) -> RowEstimate | None:
+        """As `estimate`.
+
+        Args:
+            in_vain: whether to search where none can meet `enough`, for the shortest.
+        """
         check_confidence(confidence)
         self._settle()
         search = (primitive.key, confidence, tables is None)
@@ -215,14 +250,16 @@ class InferenceEngine(LiveRows):
                 return known.found
         found: list[RowEstimate] = []
         trim(self._estimates)
-        for candidate in self._candidates(primitive, confidence, enough, tables):
+        least = enough if not in_vain else math.inf
+        for candidate in self._candidates(primitive, confidence, enough, tables, least):
             found.append(candidate)
             if candidate.half_width <= enough:
                 self._estimates[*search, enough] = Sought(candidate, enough)
                 return candidate
         # Stored weights come first, so they win ties.
         best = min(found, key=lambda c: c.half_width, default=None)
-        self._estimates[*search, None] = Sought(best, enough)
+        if in_vain:
+            self._estimates[*search, None] = Sought(best, enough)
         return best
 
     def to_state(
@@ -408,19 +445,40 @@ class InferenceEngine(LiveRows):
             raise InputError("estimator", "have weights, on rows or on tables", estimator.key)
 
     def _candidates(
-        self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
+        self,
+        primitive: Primitive,
+        confidence: float,
+        enough: float,
+        tables: MeasuredTables | None,
+        least: float,
     ) -> Iterator[RowEstimate]:
-        """Estimates of the row: the cheapest to compute first, the shortest last."""
+        """Estimates of the row: the cheapest to compute first, the shortest last.
+
+        Args:
+            least: none is searched for that cannot be as short as this.
+        """
         yield from self._unsearched(primitive, confidence, enough, tables)
         combinations = None if primitive.is_zero else self._combinations_of(primitive)
-        if combinations is not None and combinations.n_directions:
+        if combinations is None or not combinations.n_directions:
+            return
+        if least_half_width(combinations.deviation, confidence) <= least:
             tail = TailProblem(combinations, confidence).best()
             yield self._by(primitive, combinations.pairs(tail.a), confidence)
 
     def _unsearched(
-        self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables | None
+        self,
+        primitive: Primitive,
+        confidence: float,
+        enough: float,
+        tables: MeasuredTables | None,
+        *,
+        is_searched: bool = True,
     ) -> Iterator[RowEstimate]:
-        """Estimates of the row without a search for weights, the cheapest to compute first."""
+        """Estimates of the row without a search for weights, the cheapest to compute first.
+
+        Args:
+            is_searched: whether a search follows.
+        """
         if primitive.is_zero:
             yield self._evaluate((), 0.0, confidence, "direct")
             return
@@ -431,7 +489,7 @@ class InferenceEngine(LiveRows):
             yield self._evaluate(e.weights, e.float_error, confidence, "stored")
         if tables is not None:
             yield from self._by_tables(primitive, confidence, enough, tables)
-        combinations = self._combinations_of(primitive)
+        combinations = self._combinations_of(primitive, least=not is_searched)
         if combinations is not None:
             yield self._least(combinations, confidence)
 
@@ -459,9 +517,12 @@ class InferenceEngine(LiveRows):
         polished = self.in_play.polished(primitive.row, weights)
         return self._evaluate(polished.weights, polished.error, confidence, "tail")
 
-    def _combinations_of(self, primitive: Primitive) -> Combinations | None:
+    def _combinations_of(self, primitive: Primitive, *, least: bool = False) -> Combinations | None:
+        """As of `RowsInPlay`, kept if they are all."""
         self.catch_up()
         key = primitive.key
+        if key not in self._combinations and least:
+            return self.in_play.combinations(primitive.row, least=True)
         if key not in self._combinations:
             trim(self._combinations)
             self._combinations[key] = self.in_play.combinations(primitive.row)

@@ -10,7 +10,7 @@ costs no more: whoever asks next about these periods uses the cells again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -167,8 +167,7 @@ class Holdings:
 
     def is_met(self, question: Question) -> bool:
         """Whether history meets the requirement."""
-        found = estimate_of(self.engine, question)
-        return found is not None and found.half_width <= question.row_half_width
+        return meeting(self.engine, question) is not None
 
     def known(self, query: Primitive, raises: Mapping[BlockKey, int] | None = None) -> RowKnowledge:
         """What tables and the query's own row say of it, now or after these raises."""
@@ -188,6 +187,13 @@ class Holdings:
         return self.engine.tables.beside(
             query, own, blocks=blocks, row_alpha_nano=row_alpha_nano, step=self.table_step
         )
+
+    def likeness(self, question: Question) -> Hashable:
+        """Equal for questions that any blocks meet, together with their own rows, or none do."""
+        own, requirement = self.own(question.row), question.requirement
+        told = None if own is None else (own.alpha_nano, own.lattice_allowance)
+        wanted = question.roomy_half_width, requirement.confidence
+        return self.engine.tables.likeness(question.row), told, wanted
 
     def start(self, query: Primitive) -> RowStart:
         """Where the query's own row begins, if it is measured or raised now."""
@@ -405,6 +411,12 @@ def estimate_of(engine: InferenceEngine, question: Question) -> RowEstimate | No
     """
     enough = question.row_half_width
     return engine.estimate(question.row, confidence=question.confidence, enough=enough)
+
+
+def meeting(engine: InferenceEngine, question: Question) -> RowEstimate | None:
+    """The estimate of history that meets the requirement; None, found sooner, where none does."""
+    enough = question.row_half_width
+    return engine.meeting(question.row, confidence=question.confidence, enough=enough)
 
 
 def extended(holdings: Holdings, rows: Iterable[Primitive]) -> Holdings | None:

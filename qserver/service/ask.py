@@ -97,11 +97,16 @@ class Asking:
     ) -> AnyAnswer | JobStatus:
         """The answer, or after `wait_s` seconds the job that is finding it; see Service.ask."""
         request = Request(name, "", asked, by, most_nano=most_nano)
-        return self._waited(
+        found: AnyAnswer | JobStatus = self._waited(
             request,
             wait_s,
             lambda: self._found(name, asked, wait_s, idempotency, by, most_nano),
         )
+        if isinstance(asked, Workload) and isinstance(found, WorkloadAnswer) and found.charged_nano:
+            opened = self._workloads.refresh(name)
+            with opened.lock:
+                self._kept.keep_bought(opened.replica, asked, found)
+        return found
 
     def known(
         self, name: str, workload: Workload, *, wait_s: float | None, by: str

@@ -354,6 +354,11 @@ class Allowances:
         # What bounds most: one that cannot pay, else its own.
         return next((price for price in found if not price.affordable), next(iter(found), None))
 
+    def bound(self, account: str, population: str) -> bool:
+        """Whether more than the budget bounds what an account may be charged."""
+        payers = payers_of(account) if account else ()
+        return any(self._book.allowance(name, population) != Allowance() for name in payers)
+
     def _price(self, asker: Asker, snapshot: str, charges: Sequence[AnyCharge]) -> OwnPrice | None:
         """The price on one ledger: that of the account, or of its group."""
         allowance = self._book.allowance(asker.account, asker.population)

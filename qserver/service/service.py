@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import overload
 
-from qserver.answering.explain import Explained, explain_question, explain_workload, priced
+from qserver.answering.explain import (
+    Explained,
+    explain_question,
+    explain_workload,
+    priced,
+    priced_by_rows,
+)
 from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
@@ -386,11 +392,22 @@ class Service:
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)
 
-    def price(self, name: str, workload: Workload, *, by: str = "") -> Price:
-        """What a workload costs, and whether budget, guard and the asker's own ledger let it."""
+    def price(
+        self, name: str, workload: Workload, *, by: str = "", enough_nano: int | None = None
+    ) -> Price:
+        """What a workload costs, and whether budget, guard and the asker's own ledger let it.
+
+        Args:
+            enough_nano: what may be said in place of the price is no less than it, and no more than
+                this, since that is found sooner; None for the price.
+        """
         opened = self._workloads.refresh(name)
         with opened.lock:
-            found = priced(opened.replica, workload)
+            found = None
+            if enough_nano is not None and not self._allowances.bound(by, opened.meta.population):
+                found = priced_by_rows(opened.replica, workload)
+            if found is None or found.charges is None or found.nano > (enough_nano or 0):
+                found = priced(opened.replica, workload)
         if found.charges is None:
             return Price(found.nano, is_payable=False)
         own = self._own_price(by, opened.meta, found.charges)

@@ -229,10 +229,10 @@ class Statements:
             return job
         steps = self._capped(name, statement, by)
         steps.take(len(taken.answers))
-        while (step := steps.next_step()) is not None:
+        while (step := steps.next_step(waits=wait_s > 0)) is not None:
             left = self.left_s(deadline)
             job = taken.take(step_of(step), wait_s=left, by=by, most_nano=steps.may_cost_nano)
-            steps.taken()
+            steps.taken(None if job else taken.answers[-1].charged_nano)
             if job:
                 return job
             steps.look()

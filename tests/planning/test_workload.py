@@ -13,6 +13,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
+from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
 from qserver.planning.workloads.one_by_one import Single, one_by_one
 from qserver.planning.workloads.workload import WorkloadPlan, plan_workload, simultaneous
@@ -220,3 +221,36 @@ def test_of_a_thousand_questions_the_planning_is_bounded() -> None:
     assert len(plan.rows) == len({q.row.key for q in questions})
     snapshot.carry_out(plan)
     assert all(snapshot.holdings.is_met(q) for q in questions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_of_many_questions_the_dear_alone_are_planned_and_all_cost_as_much(seed: int) -> None:
+    """Cells share none, so all cost what the dearest does; overlapping ones are all planned."""
+    generator, size = random.Random(seed), 80
+    snapshot, asked = Snapshot((size,)), list[Question]()
+    for _ in range(12):
+        q = _range_of(size, generator, shortest=20.0, spread=2.0)
+        snapshot.ask(q.row, q.requirement)
+    for low in range(size):
+        cell = primitive(linear_query((size,), [(1, {0: interval(size, low, low + 1)})]))
+        asked.append(question_of(cell, Requirement(60.0, 0.95)))
+    own = [row for q in asked if (row := snapshot.holdings.own_row_alone(q)) is not None]
+    planned = list[Question]()
+
+    def single(question: Question, _effort: Effort) -> Plan:
+        planned.append(question)
+        return snapshot.plan(question.row, question.requirement)
+
+    whole = one_by_one(snapshot.holdings, asked, below_nano=inf, single=single)
+    n_whole = len(planned)
+    found = one_by_one(snapshot.holdings, asked, below_nano=inf, single=single, rows=own)
+    assert whole is not None
+    assert found is not None
+    assert_allclose(found.priced.price_nano, whole.priced.price_nano, rtol=1e-4)
+    assert len(planned) - n_whole < n_whole == size
+    snapshot.buy(found.priced.purchase)
+    for q, estimator in zip(asked, found.estimators, strict=True):
+        if estimator is not None:
+            snapshot.engine.keep(estimator)
+        assert snapshot.holdings.is_met(q)

@@ -122,7 +122,7 @@ def test_what_is_bought_of_the_same_numbers_is_told(
     assert_same(known(service, YOUNG), known(town.service(), YOUNG))
 
 
-def test_an_answer_that_names_a_price_is_not_kept(town: Deployment) -> None:
+def test_an_answer_that_names_a_price_is_kept_until_anything_is_bought(town: Deployment) -> None:
     """The price of fresh noise depends on all that was bought."""
     town.ask(WOMEN)
     answer, kept = known(town.service(), WOMEN), KeptAnswers()
@@ -130,10 +130,42 @@ def test_an_answer_that_names_a_price_is_not_kept(town: Deployment) -> None:
     replica.refresh(Store.open(town.settings))
     query = town.service().parse("people", {"where": WOMEN})
     question, since = Question(query, Requirement(80.0, 0.95)), replica.engine.n_changes
-    kept.keep(replica, question, replace(answer, rest_nano=5), since=since)
+    with_price, other = replace(answer, rest_nano=5), replace(question, measure="only_this")
+    kept.keep(replica, question, with_price, since=since)
+    assert kept.find(replica, question) == with_price
+    town.ask(MEN, length=5)
+    replica.refresh(Store.open(town.settings))
     assert kept.find(replica, question) is None
-    kept.keep(replica, question, answer, since=since)
-    assert kept.find(replica, question) == answer
+    kept.keep(replica, other, answer, since=since)
+    found = kept.find(replica, question)
+    assert found is not None
+    assert found.version > answer.version
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wheres", [(OLD, YOUNG, WOMEN), (MEN, WOMEN, {"age": 25})])
+def test_a_bought_workload_is_known_at_once_and_as_a_fresh_process_knows_it(
+    town: Deployment, computed: list[Question | Workload], wheres: Sequence[Where]
+) -> None:
+    """What it was bought with disagrees with what was there; somebody may buy more meanwhile."""
+    town.ask(ALL, length=20)
+
+    def sleep(_seconds: float) -> None:
+        town.work_off()
+
+    service = Service(Store.open(town.settings), town.settings, short_s=60.0, sleep=sleep)
+    bought = service.ask_workload("people", town.workload(wheres, length=80), wait_s=30)
+    assert isinstance(bought, WorkloadAnswer)
+    assert bought.charged_nano > 0
+    computed.clear()
+    again = known_workload(service, *wheres)
+    assert computed == []
+    assert (again.charged_nano, again.remaining_nano) == (0, bought.remaining_nano)
+    expected = known_workload(town.service(), *wheres)
+    assert again.remarks == expected.remarks
+    assert again.rest_nano == expected.rest_nano
+    for one, other in zip(again.answers, expected.answers, strict=True):
+        assert_same(one, other)
 
 
 def test_the_client_gets_a_known_answer_from_the_kept_bytes(

@@ -13,7 +13,9 @@ from qserver.query.sql.statement import Statement
 from qserver.records.answer import JobStatus
 from qserver.service.quote_notes import StatementNote, digest_of
 from qserver.service.service import Service
+from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.postgres.client import connected
 from tests.service.test_statements import answered, explained, remark_with, spent
@@ -126,6 +128,44 @@ def test_what_is_left_of_a_quote_bounds_the_steps_of_later_requests(
     assert spent(town) == before
     remark_with(capped, "what was quoted is used up, and the rest would cost")
     assert explained(town, text).price_nano == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", FUNCTIONS[::3])
+def test_a_statement_that_is_waited_for_never_passes_its_quote(town: Deployment, text: str) -> None:
+    """Steps are then held to what is left by a bound of their price, and count what they cost."""
+    quote = explained(town, text)
+    service = waiting(town)
+    found = Statements(service).run("people", text, wait_s=600)
+    assert isinstance(found, StatementAnswer)
+    assert 0 < found.charged_nano == spent(town) <= quote.price_nano
+    before = spent(town)
+    again = Statements(service).run("people", text, wait_s=600)
+    assert isinstance(again, StatementAnswer)
+    assert (again.charged_nano, spent(town)) == (0, before)
+
+
+def test_a_bound_of_a_price_is_no_less_and_is_told_only_where_it_is_enough(
+    town: Deployment,
+) -> None:
+    town.ask({"sex": "Female"})
+    service = town.service()
+    workload = town.workload([{"age": {"between": [20, 20 + i]}} for i in range(1, 6)], length=60)
+    exact = service.price("people", workload)
+    bound = service.price("people", workload, enough_nano=10**12)
+    assert bound.is_payable
+    assert exact.nano < bound.nano
+    assert service.price("people", workload, enough_nano=bound.nano) == bound
+    assert service.price("people", workload, enough_nano=bound.nano - 1) == exact
+
+
+def waiting(town: Deployment) -> Service:
+    """A service whose jobs are worked off when it waits for the first time."""
+
+    def sleep(_seconds: float) -> None:
+        town.work_off()
+
+    return Service(Store.open(town.settings), town.settings, short_s=60.0, sleep=sleep)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     noting(kept, "parse_statement")
     noting(Service, "parse")
-    noting(decide, "estimate_of")
+    noting(decide, "meeting")
     return found
 
 
@@ -65,7 +65,7 @@ def test_a_statement_that_waited_is_read_and_looked_up_once(
     asked = Statements(town.service())
     found = twice(town, calls, lambda: asked.run("people", TEXT, wait_s=10))
     assert found.charged_nano > 0
-    assert calls == ["parse_statement", "estimate_of"]
+    assert calls == ["parse_statement", "meeting"]
 
 
 def test_a_question_that_waited_is_read_and_looked_up_once_by_http(
@@ -78,7 +78,7 @@ def test_a_question_that_waited_is_read_and_looked_up_once_by_http(
     client = app.test_client()
     reply = twice(town, calls, lambda: client.post("/v1/datasets/people/query", json=QUERY))
     assert reply.json["source"] == "measured"
-    assert calls == ["parse", "estimate_of"]
+    assert calls == ["parse", "meeting"]
 
 
 def test_what_a_request_read_is_of_no_use_to_another_one() -> None:

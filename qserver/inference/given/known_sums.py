@@ -174,6 +174,8 @@ def with_free(
         counts: of each error how many Laplace variables it is the sum of, shape (l,).
         most_free: most of them that keep their law.
     """
+    if not free.shape[-1]:
+        return found  # with its normal law, and what was found of it
     order = np.argsort(-_sizes(free), kind="stable")
     large, small = order[:most_free], order[most_free:]
     n_free, n_basis = len(large), found.mixing.shape[1]

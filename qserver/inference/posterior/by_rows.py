@@ -120,7 +120,7 @@ class _Least:
 
     @classmethod
     def of(cls, rows: RowsInPlay, query: LinearQuery) -> _Least | None:
-        found = rows.combinations(query)
+        found = rows.combinations(query, least=True)
         if found is None:
             return None
         weights, noise = found.least, found.noise

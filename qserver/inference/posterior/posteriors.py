@@ -33,6 +33,7 @@ from qserver.inference.posterior.by_rows import (
 )
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
+    MOST_MERGED,
     NearPeriods,
     as_rows,
     chosen,
@@ -326,22 +327,30 @@ class Posteriors:
         """Cells and rows as they are; where they are too many, first merged for the questions.
 
         As they are they serve all questions of a history, factored once, and nothing of what they
-        disagree about is left out. Where the used ones alone are too many as they are, merged less
-        far; then the cells of the finest table.
+        disagree about is left out. Where rows are more than merging takes, those that there is room
+        for as they are come first, for one question: a law of several together takes too long on
+        so many. Where the used ones alone are too many as they are, merged less far; then the cells
+        of the finest table.
         """
-        ways, ids = list[Cells](), None
+        ways, ids, uses_tables = list[Cells](), None, self._uses_tables(used)
         if self._size > MOST_CELLS:
             ways.append(self._made(self._merged(rows, used)))
-        if self._size <= MOST_CELLS or self._uses_tables(used):
+        if self._size <= MOST_CELLS or uses_tables:
             ids = chosen(self._measurements, used)
         if ids is not None:
-            ways.append(self._of(ids))
+            is_first = len(rows) == 1 and self._are_many_rows
+            ways.insert(0 if is_first else len(ways), self._of(ids))
         else:
             ways += self._refined(self._merged(rows, used), used)
-        if self._uses_tables(used):
+        if uses_tables:
             make = partial(finest_and_others, tuple(rows), self._in_reach, frozenset(used))
             ways.append(CellsOfTable(make))
         return ways
+
+    @property
+    def _are_many_rows(self) -> bool:
+        """Whether merging would leave out some of the rows."""
+        return sum(isinstance(one, Measurement) for one in self._measurements) > MOST_MERGED
 
     def _of(self, which: NearPeriods | tuple[int, ...]) -> AsTheyAre:
         """The rows and cells of these periods, or of these measurements, as they are."""

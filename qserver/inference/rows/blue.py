@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -54,6 +55,11 @@ class Combinations:
     def n_directions(self) -> int:
         """k."""
         return len(self.directions)
+
+    @property
+    def deviation(self) -> float:
+        """The least standard deviation of an error, in records."""
+        return math.sqrt(2.0) * float(np.linalg.norm(self.least * self.noise.scales))
 
     def weights(self, a: FloatArray) -> FloatArray:
         """Weights of all n rows."""

@@ -214,8 +214,12 @@ class RowsInPlay:
         within = int(np.searchsorted(ends, _KEPT * _MOST_ENTRIES, side="right"))
         return sorted(useful[: max(1, within)], key=lambda m: m.id)
 
-    def combinations(self, query: LinearQuery) -> Combinations | None:
-        """All unbiased weights of `query` on the rows in play, or None if it is not estimable."""
+    def combinations(self, query: LinearQuery, *, least: bool = False) -> Combinations | None:
+        """All unbiased weights of `query` on the rows in play, or None if it is not estimable.
+
+        Args:
+            least: whether those of least variance alone, which are found sooner.
+        """
         vector = self._names.of_query(query)
         if not len(vector.ids) or vector.ids.min() < 0 or not len(self._play):
             return None
@@ -224,15 +228,18 @@ class RowsInPlay:
         found = settled(grown.rows, vector, first, grown.weights, enough=enough)
         if found.rest.largest > _NOT_ESTIMABLE * vector.largest:
             return None
-        return self._around(vector, found)
+        directions = None if least else self._play.directions(found.weights)
+        return self._around(vector, found, directions)
 
-    def _around(self, vector: CornerVector, found: Settled) -> Combinations:
+    def _around(
+        self, vector: CornerVector, found: Settled, directions: FloatArray | None
+    ) -> Combinations:
         """The weights of least variance with the directions that change nothing."""
         grown, noise = self._play.grown, self._play.noise
-        directions = self._play.directions(found.weights)
         if directions is None:
             directions = np.zeros((0, len(self._play)))
-        used = np.flatnonzero((found.weights != 0.0) | directions.any(axis=0))
+        is_used = (found.weights != 0.0) | (found.change != 0.0)
+        used = np.flatnonzero(is_used | directions.any(axis=0))
         units, answers = grown.rows.units[used], noise.answers[used]
         shift = self._bias.shift(found.change[used] * units / vector.unit, answers)
         directions = directions[:, used]

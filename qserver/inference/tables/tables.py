@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -31,7 +31,7 @@ from qserver.inference.tables.answer import (
     choices_at,
     sources_of,
 )
-from qserver.inference.tables.blocks.noisy_blocks import Blocks
+from qserver.inference.tables.blocks.noisy_blocks import Blocks, likeness
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.blocks.placement import lattice_through
@@ -124,6 +124,11 @@ class PresentTables:
         None if the lattice does not resolve the row, or if it has too many components.
         """
         return self._present.pattern(query)
+
+    def likeness(self, query: Primitive) -> Hashable:
+        """Equal for rows of which any blocks say as much: as the cells of a GROUP BY."""
+        pattern = self.pattern(query) if self._present.covers(query.row) else None
+        return None if pattern is None else likeness(pattern)
 
     @property
     def _present(self) -> Generation:

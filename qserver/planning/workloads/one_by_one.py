@@ -75,6 +75,7 @@ def one_by_one(
     below_nano: float,
     single: Single,
     effort: Effort | None = None,
+    rows: Sequence[PlannedRow] = (),
 ) -> OneByOne | None:
     """All single plans at once; None if that is not cheaper, or takes too much work.
 
@@ -84,24 +85,80 @@ def one_by_one(
         below_nano: the price must stay below this. The questions planned so far are priced each
             time their number has doubled, so that the search can end early.
         effort: counts the work of the single plans; without a limit by default.
+        rows: own rows that meet the questions; the one whose row is dearest is planned first, so
+            that the search ends there if it is too dear. Of many questions, those whose rows cost
+            nothing beside it take these: other ways could only save what costs nothing.
     """
-    plans, merged = list[Plan](), _Merged.of(holdings, ())
-    for i, plan in enumerate(plans_apart(holdings, questions, single, effort or Effort()), start=1):
-        if plan is None:
+    first = _dearest(holdings, rows)
+    ordered = sorted(questions, key=lambda q: q.row.key != first)
+    plans, merged, own = list[Plan](), _Merged.of(holdings, ()), dict[str, Plan]()
+
+    def planned(question: Question, effort: Effort) -> Plan:
+        return own.get(question.row.key) or single(question, effort)
+
+    for i, plan in enumerate(plans_apart(holdings, ordered, planned, effort or Effort()), start=1):
+        # All together cost no less than one of them.
+        if plan is None or plan.price_nano >= below_nano:
             return None
         plans.append(plan)
-        if i & (i - 1) and i < len(questions):
+        if i == 1 and len(ordered) > PLANNER.sample:
+            own.update(_by_own_rows(holdings, [row for row in rows if row.key != first], plan))
+        if i & (i - 1) and i < len(ordered):
             continue
         merged = _Merged.of(holdings, plans)
         if merged is None or merged.priced.price_nano >= below_nano:
             return None
     if merged is None:
         return None
-    estimators = tuple(map(merged.estimator, questions, plans))
-    triples = zip(questions, plans, estimators, strict=True)
+    estimators = list(map(merged.estimator, ordered, plans))
+    triples = zip(ordered, plans, estimators, strict=True)
     if not all(merged.meets(q, plan, e) for q, plan, e in triples):
         return None
-    return OneByOne(merged.priced, estimators)
+    found = dict(zip(map(id, ordered), estimators, strict=True))
+    return OneByOne(merged.priced, tuple(found[id(q)] for q in questions))
+
+
+def _dearest(holdings: Holdings, rows: Sequence[PlannedRow]) -> str:
+    """The key of a row that costs about as much as all; '' of none.
+
+    It is found by halving. Rows that share no cell cost together what the dearest does.
+    """
+    some = list(rows)
+    while len(some) > 1:
+        halves = some[: len(some) // 2], some[len(some) // 2 :]
+        some = max(halves, key=lambda half: holdings.priced(Purchase(tuple(half))).price_nano)
+    return some[0].key if some else ""
+
+
+def _by_own_rows(
+    holdings: Holdings, rows: Sequence[PlannedRow], dearest: Plan
+) -> Mapping[str, Plan]:
+    """The own rows, by key, that cost nothing more beside the dearest plan; none if some overlap.
+
+    Args:
+        rows: without that of the dearest plan.
+    """
+    spent_nano, most_nano = holdings.ledger.spent_nano, dearest.price_nano
+    dear = _dearer(holdings, rows, most_nano)
+    found = {
+        row.key: Plan("refined" if row.old_alpha_nano else "fresh", (row,), 0, spent_nano, None)
+        for row in rows
+        if row.key not in dear
+    }
+    merged = _Merged.of(holdings, [dearest, *found.values()])
+    room = 1.0 + PLANNER.noticeable
+    return {} if merged is None or merged.priced.price_nano > room * most_nano else found
+
+
+def _dearer(holdings: Holdings, rows: Sequence[PlannedRow], most_nano: int) -> set[str]:
+    """The keys of the rows that cost more than this now, found by halving."""
+    if holdings.priced(Purchase(tuple(rows))).price_nano <= most_nano:
+        return set()
+    if len(rows) == 1:
+        return {rows[0].key}
+    middle = len(rows) // 2
+    halves = rows[:middle], rows[middle:]
+    return set[str]().union(*(_dearer(holdings, half, most_nano) for half in halves))
 
 
 @dataclass(frozen=True, eq=False)

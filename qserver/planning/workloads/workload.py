@@ -19,7 +19,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
-from qserver.planning.holdings import Holdings, estimate_of, extended
+from qserver.planning.holdings import Holdings, extended, meeting
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.ways import sound
@@ -121,6 +121,19 @@ def _extended(
     return plan_unmet(then, replace(met, met=first), rule, None, effort)
 
 
+def plan_by_rows(questions: Sequence[Question], holdings: Holdings) -> WorkloadPlan:
+    """The own rows of what history does not meet: found soon, and no cheaper than `plan_workload`.
+
+    Raises:
+        CapacityError: a requirement is finer than the lattice.
+    """
+    known = MetQuestions.of(holdings, questions)
+    if known.is_all:
+        return known.free
+    rows = _own_rows(holdings, known.still, Effort(), helped=False)
+    return workload_plan(holdings.priced(Purchase(rows)), known.still, known.estimators)
+
+
 def free_workload(holdings: Holdings, questions: Sequence[Question]) -> WorkloadPlan | None:
     """The plan if history meets every question, else None."""
     known = MetQuestions.of(holdings, questions)
@@ -186,7 +199,9 @@ def plan_unmet(
     blocks = partial(_bases, holdings, alone, still, rule, effort)
     best = _cheaper(holdings, still, alone, sound("base", blocks, on_fault) or ())
     # At about the same price blocks that were taken are better: they serve later questions, too.
-    worth = 1.0 - PLANNER.noticeable if best.purchase.tables else 1.0
+    # Nor are many single plans worth their work.
+    is_less = bool(best.purchase.tables) or len(still) > PLANNER.sample
+    worth = 1.0 - PLANNER.noticeable if is_less else 1.0
     apart = partial(
         one_by_one,
         holdings,
@@ -194,6 +209,7 @@ def plan_unmet(
         below_nano=worth * best.price_nano,
         single=single or rows_alone(holdings),
         effort=Effort(PLANNER.work_part * PLANNER.workload_work),
+        rows=rows,
     )
     merged = sound("one by one", apart, on_fault)
     if merged is not None:
@@ -254,10 +270,7 @@ def _kind(purchase: Purchase, estimators: Sequence[Estimator | None]) -> PlanKin
 
 def _met(holdings: Holdings, q: Question) -> RowEstimate | None:
     """The estimate from history, if it meets the requirement."""
-    if q.row.is_zero:
-        return None
-    found = estimate_of(holdings.engine, q)
-    return found if found is not None and found.half_width <= q.row_half_width else None
+    return None if q.row.is_zero else meeting(holdings.engine, q)
 
 
 def _own_rows(

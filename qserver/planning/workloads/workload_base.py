@@ -8,11 +8,12 @@ lattice of the plan, and scaled on the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.levels import left_on, seen_on
@@ -52,23 +53,27 @@ class Scaling:
     def missed(
         self, part: float, questions: Sequence[Question], *, most: int | None = None
     ) -> list[Question]:
-        """The questions that are not met, in their order.
+        """The questions that are not met, in their order; of those that are alike, one is tried.
 
         Args:
             most: the search ends after this number of questions.
         """
         blocks = self.holdings.engine.tables.blocks_with(self.part_of(part))
-        found = list[Question]()
+        found, tried = list[Question](), dict[Hashable, bool]()
         for q in questions:
-            self.effort.add(PLANNER.evaluation_work)
-            own = self.holdings.own(q.row)
-            known = self.holdings.beside(q.row, blocks, own=own).known
-            half_width = q.roomy_half_width
-            if not known.is_within(half_width, q.confidence):
+            kind = self.holdings.likeness(q)
+            if kind not in tried:
+                tried[kind] = self._is_met(q, blocks)
+            if not tried[kind]:
                 found.append(q)
                 if len(found) == most:
                     break
         return found
+
+    def _is_met(self, q: Question, blocks: Blocks) -> bool:
+        self.effort.add(PLANNER.evaluation_work)
+        known = self.holdings.beside(q.row, blocks, own=self.holdings.own(q.row)).known
+        return known.is_within(q.roomy_half_width, q.confidence)
 
     def least_part(self, ordered: Sequence[Question]) -> float | None:
         """About the least scale that meets all questions, searched on those that bind.

@@ -17,6 +17,8 @@ from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, AnyAnswer, WorkloadAnswer
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.statements import MOST_KEPT
+from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.standings import Stamp
 
 _MOST_ANSWERS: Final = 4_096
 
@@ -25,11 +27,16 @@ _Key = tuple[str, int | None, int, Question | Workload]
 
 @dataclass(frozen=True)
 class _Kept:
-    """An answer of an engine, as long as that is there, after so many changes."""
+    """An answer of an engine, as long as that is there, after so many changes.
+
+    Args:
+        at: where it names a price: the only position where it does so.
+    """
 
     engine: ref[InferenceEngine]
     since: int
     answer: AnyAnswer
+    at: tuple[Cursor, Stamp] | None
 
 
 class KeptAnswers:
@@ -44,6 +51,8 @@ class KeptAnswers:
         known = self._of(asked).find(_key(replica, asked))
         if known is None or known.engine() is not replica.engine:
             return None
+        if known.at not in (None, replica.position):
+            return None
         keys = [question.row.key for question in asked.questions]
         if not replica.engine.is_unchanged(known.since, _evidence(known.answer), keys):
             return None
@@ -52,16 +61,26 @@ class KeptAnswers:
     def keep(
         self, replica: Replica, asked: Question | Workload, answer: AnyAnswer, *, since: int
     ) -> None:
-        """Keep an answer that history gave, unless it names a price, which is of its state.
+        """Keep an answer that history gave. A price that it names is of the present position.
 
         Args:
             since: `n_changes` of the replica's engine, before it was found.
         """
-        if _names_prices(answer):
-            return
         kept, key = self._of(asked), _key(replica, asked)
+        at = replica.position if _names_prices(answer) else None
         kept.drop(key)
-        kept.keep(key, _Kept(ref(replica.engine), since, answer))
+        kept.keep(key, _Kept(ref(replica.engine), since, answer, at))
+
+    def keep_bought(self, replica: Replica, asked: Workload, answer: WorkloadAnswer) -> None:
+        """Keep what was bought as what history gives now, unless somebody bought more since.
+
+        Intervals that hold at once by a joint bound have weights of their own, and are left.
+        """
+        now, union = replica.present.remaining_nano, answer.simultaneous
+        is_present = (answer.version, answer.remaining_nano) == (replica.n_events, now)
+        if is_present and (union is None or union.method == "union"):
+            free = replace(answer, answers=tuple(map(_free, answer.answers)), charged_nano=0)
+            self.keep(replica, asked, free, since=replica.engine.n_changes)
 
     def _of(self, asked: Question | Workload) -> LastUsed[_Key, _Kept]:
         return self._workloads if isinstance(asked, Workload) else self._answers
@@ -77,6 +96,13 @@ def _each(answer: AnyAnswer) -> tuple[Answer, ...]:
     if isinstance(answer, WorkloadAnswer):
         return answer.answers
     return (answer,) if isinstance(answer, Answer) else ()
+
+
+def _free(answer: Answer) -> Answer:
+    """An answer that was measured, as history gives it."""
+    if answer.source == "exact":
+        return answer
+    return replace(answer, source="history", charged_nano=0)
 
 
 def _evidence(answer: AnyAnswer) -> set[int]:

@@ -36,7 +36,7 @@ class CappedSteps:
         self._priced = steps.with_tables(self._at_most)
         self._digest = digest_of(self._at_most)
         self._note = service.notes.of(name, self._digest)
-        self._n_taken, self._price, self._is_at_once = 0, 0, False
+        self._n_taken, self._price, self._is_at_once, self._waits = 0, 0, False, False
 
     @property
     def is_answered(self) -> bool:
@@ -88,12 +88,16 @@ class CappedSteps:
             return self._note.as_answered(self._at_most)
         return self._priced
 
-    def next_step(self) -> StatementQuestions | None:
+    def next_step(self, *, waits: bool = False) -> StatementQuestions | None:
         """The questions of the next step; None where none is left, or none may be charged.
+
+        Args:
+            waits: whether its answer is waited for, so that what it was charged will be known.
 
         Raises:
             BudgetExhaustedError: what is left of the budget is less than the quote.
         """
+        self._waits = waits
         if not self.goes_on or self._is_at_once:
             return None
         if self._note is None:
@@ -128,10 +132,11 @@ class CappedSteps:
         """Count steps that earlier requests took."""
         self._n_taken = n_before
 
-    def taken(self) -> None:
-        """Note that the step that was given last is being asked."""
+    def taken(self, charged_nano: int | None) -> None:
+        """Note that the step that was given last was charged this; None while it is a job."""
         self._n_taken += 1
-        self._keep(StatementNote(self._left - self._price))
+        charged = self._price if charged_nano is None else charged_nano
+        self._keep(StatementNote(max(1, self._left - charged)))
 
     def asked_at_once(self) -> None:
         """Note that what `last` gave is a job by now: its price was the quote.
@@ -178,7 +183,8 @@ class CappedSteps:
 
     def _may(self, questions: StatementQuestions) -> bool:
         """Whether a step can be paid, and what is left of the quote pays it."""
-        price = self._service.price(self._name, step_of(questions), by=self._by)
+        step, enough = step_of(questions), self._left if self._waits else None
+        price = self._service.price(self._name, step, by=self._by, enough_nano=enough)
         self._price = price.nano
         return price.is_payable and price.nano <= self._left
 

@@ -15,7 +15,7 @@ from scipy.optimize import brentq, minimize, minimize_scalar
 
 from qserver.inference.corners.bias import Bias
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.rows.tail import TailProblem, safe_half_width
+from qserver.inference.rows.tail import TailProblem, least_half_width, safe_half_width
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
@@ -288,3 +288,48 @@ def test_a_lattice_coarser_than_the_target_has_no_price():
     inference = engine((2,), [measured(0, _half(), scale=10)])
     found = inference.combined(primitive(_half()), half_width=1.0, confidence=0.9, step=Fraction(2))
     assert found is None
+
+
+@given(
+    scales=st.lists(st.floats(0.01, 100.0), min_size=1, max_size=12),
+    tail=st.sampled_from([0.5, 0.3, 0.1, 0.05, 1e-3, 1e-7]),
+)
+@settings(max_examples=examples(60))
+def test_no_sum_is_shorter_than_the_least_half_width_of_its_deviation(
+    scales: list[float], tail: float
+) -> None:
+    deviation = math.sqrt(2.0 * sum(c * c for c in scales))
+    least = least_half_width(deviation, 1.0 - tail)
+    assert 0.0 < least < safe_half_width(np.array(scales), 1.0 - tail)
+
+
+@pytest.mark.parametrize(("tail", "ratio"), [(0.5, 0.449288), (0.05, 1.656095)])
+def test_the_least_half_width_is_where_the_integral_is_the_tail(tail: float, ratio: float) -> None:
+    """By another route: numerical integration of exp(-t) dg(t) on a fine grid."""
+    found = least_half_width(1.0, 1.0 - tail)
+    assert found == pytest.approx(ratio, rel=1e-5)
+    t = np.linspace(1e-9, 1.0, 400_001)
+    beyond = np.array([math.erfc(found / math.sqrt(2.0 * one)) for one in t[::100]])
+    total = float((np.exp(-t[::100])[:-1] * np.diff(beyond)).sum())
+    assert total == pytest.approx(tail, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_an_estimate_that_meets_a_length_is_found_whenever_there_is_one() -> None:
+    """As without leaving out searches in vain; asked again, and after another row."""
+    rng, met = random.Random(5), 0
+    for _ in range(30):
+        rows = [random_range(rng, SIZE, 4) for _ in range(8)]
+        events = [measured(i, row, scale=rng.randint(4, 30)) for i, row in enumerate(rows)]
+        asked = primitive(random_range(rng, SIZE, 4))
+        for known in (events[:-1], events):
+            one, other = engine((SIZE,), known), engine((SIZE,), known)
+            for enough in (5.0, 20.0, 45.0, 60.0, 90.0, 200.0):
+                expected = other.estimate(asked, confidence=0.95, enough=enough)
+                is_met = expected is not None and expected.half_width <= enough
+                for _ in range(2):
+                    found = one.meeting(asked, confidence=0.95, enough=enough)
+                    assert (found is not None) == is_met
+                    assert found is None or found.half_width <= enough
+                met += is_met
+    assert met

@@ -13,7 +13,7 @@ variance is no larger, and `scales` leaves the phantoms out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isinf, prod
@@ -136,6 +136,20 @@ def grouped_axis(lattice: Lattice, axis: int, level: int, pattern: Pattern) -> G
     return found
 
 
+def likeness(pattern: Pattern) -> Hashable:
+    """Equal for queries whose weights on any blocks differ in the order of cells alone."""
+    found = pattern.groups.get(_ALL_AXES)
+    if found is None:
+        chains, of_axes = pattern.lattice.chains, list[Hashable]()
+        for axis in pattern.scope:
+            one = grouped_axis(pattern.lattice, axis, chains[axis].n_levels - 1, pattern)
+            of_axes += [axis, one.repeats.tobytes(), *(values.tobytes() for values in one.values)]
+        coefficients = tuple(term.coefficient for term in pattern.terms)
+        found = pattern.cell_of, pattern.exact, coefficients, tuple(of_axes)
+        pattern.groups[_ALL_AXES] = found
+    return found
+
+
 def _grouped(lattice: Lattice, axis: int, level: int, terms: Iterable[PatternTerm]) -> GroupedAxis:
     chain = lattice.chains[axis]
     k = chain.n_parts[level]
@@ -163,6 +177,8 @@ def _grouped(lattice: Lattice, axis: int, level: int, terms: Iterable[PatternTer
 __all__ = ["MAX_CELLS", "Blocks", "CellWeights", "Scales"]
 
 _ULP = 2.0**-52
+_ALL_AXES = (-1, -1)
+"""Where what is said of all axes of a pattern is kept with it."""
 
 
 @dataclass(frozen=True, eq=False)

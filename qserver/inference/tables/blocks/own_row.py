@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -120,6 +120,12 @@ class RowKnowledge:
         The row alone meets the target at ln(1/delta) over the half-width less its allowance.
         Infinite if the target is finer than the row's lattice.
         """
+        scales = None if self.block_scales is None else self.block_scales.tobytes()
+        known = self.row_alpha, self.block_allowance, self.row_allowance
+        return _least_row_alpha(scales, known, half_width, confidence)
+
+    def searched_row_alpha(self, half_width: float, confidence: float) -> float:
+        """`least_row_alpha`, whether or not it was found before."""
         if self.half_width(confidence) <= half_width:
             return self.row_alpha
         room = half_width - self.row_allowance
@@ -146,6 +152,15 @@ class RowKnowledge:
         if room <= 0.0:
             return -delta
         return LaplaceSum(self.scales(weight, row_alpha)).log_tail(room) - delta
+
+
+# The cells of a GROUP BY are known in a few ways, in turn.
+@lru_cache(maxsize=16)
+def _least_row_alpha(
+    scales: bytes | None, known: tuple[float, float, float], half_width: float, confidence: float
+) -> float:
+    of_blocks = None if scales is None else np.frombuffer(scales)
+    return RowKnowledge(of_blocks, *known).searched_row_alpha(half_width, confidence)
 
 
 @dataclass(frozen=True, eq=False)
