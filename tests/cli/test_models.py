@@ -172,6 +172,7 @@ PRICE = {
     "own": None,
     "work": None,
     "wanted": [],
+    "second": None,
 }
 
 

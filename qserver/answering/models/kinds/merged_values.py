@@ -1,0 +1,130 @@
+"""Values that are merged: those too rare to be told apart beside the noise, by one-way tables.
+
+The one-way tables of wide attributes are bought first. Their released counts, never the data, say
+which values become one class; the wanted marginals are bought on classes, which are fewer, so that
+each table gets more of the price. Counts of a class are spread over its values as the one-way table
+has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from qserver.answering.models.kinds.wanted_tables import Prices, best_prices, raised
+from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
+from qserver.models.marginals.selection import expected_errors
+
+FIRST_SHARE = 0.4
+"""The part of the price for the one-way tables."""
+
+_WIDE = 5
+"""Least values of an attribute that are looked at."""
+
+_FACTOR = 4.0
+"""A value is rare if its mean cell of a wanted marginal is below so many deviations of its noise.
+
+PLACE
+"""
+
+_MOST = 1.0
+"""Most records, as a part of all, that the rare values of an attribute have together."""
+
+_PASSES = 4
+"""How often the noise follows from the classes, and these from the noise."""
+
+
+def wide(sizes: Sequence[int], wanted: Sequence[Scope]) -> list[int]:
+    """The attributes of wanted marginals whose values may be merged."""
+    return sorted({a for scope in wanted for a in scope if sizes[a] >= _WIDE})
+
+
+def merged(
+    sizes: Sequence[int],
+    wanted: Sequence[Scope],
+    epsilon: float,
+    known: Prices,
+    *,
+    counts: Mapping[int, FloatArray],
+    records: float,
+) -> tuple[Mapping[int, IndexArray], Prices]:
+    """The class of each value, by attribute, and the price of each table on these classes.
+
+    Args:
+        epsilon: of all prices.
+        known: of history, on all values.
+        counts: by attribute the released counts of its values.
+        records: about how many there are.
+    """
+    classes = {a: np.arange(sizes[a]) for scope in wanted for a in scope}
+    now, least = list(sizes), dict[int, float]()
+    for _ in range(_PASSES):
+        held = _coarser(known, sizes, now)
+        prices = best_prices(now, wanted, epsilon, held, records=records)
+        errors = expected_errors(now, wanted, raised(held, prices), missed=0.0)
+        for axis, found in counts.items():
+            noise = _FACTOR * _mean_noise(axis, now, wanted, errors)
+            least[axis] = (noise * least.get(axis, noise)) ** 0.5
+            classes[axis] = _classes(found, least[axis])
+        before, now = now, _sizes(sizes, classes)
+        if now == before:
+            return classes, prices
+    held = _coarser(known, sizes, now)
+    return classes, best_prices(now, wanted, epsilon, held, records=records)
+
+
+def _sizes(sizes: Sequence[int], classes: Mapping[int, IndexArray]) -> list[int]:
+    """The number of classes of each attribute."""
+    return [int(classes[a].max()) + 1 if a in classes else n for a, n in enumerate(sizes)]
+
+
+def _coarser(known: Prices, sizes: Sequence[int], now: Sequence[int]) -> Prices:
+    """1 / b of tables with the noise of a class that is added up from cells of the known ones."""
+    return {s: price * prod(now[a] / sizes[a] for a in s) ** 0.5 for s, price in known.items()}
+
+
+def _mean_noise(
+    axis: int, sizes: Sequence[int], wanted: Sequence[Scope], errors: FloatArray
+) -> float:
+    """The noise of a cell times the cells that share a value, as a mean of wanted marginals."""
+    found = [
+        error * prod(sizes[a] for a in scope) / sizes[axis]
+        for scope, error in zip(wanted, errors.tolist(), strict=True)
+        if axis in scope
+    ]
+    return float(np.mean(found))
+
+
+def _classes(counts: FloatArray, least: float) -> IndexArray:
+    """A class for each value, one for all rare ones, numbered by first occurrence."""
+    order = np.argsort(counts, kind="stable")
+    rising = np.maximum(counts[order], 0.0)
+    is_rare = (counts[order] < least) & (rising.cumsum() <= _MOST * rising.sum())
+    rare = order[is_rare][: len(counts) - 1]
+    labels = np.arange(len(counts))
+    labels[rare] = rare.min(initial=len(counts))
+    return np.asarray(np.unique(labels, return_inverse=True)[1])
+
+
+def shares(counts: FloatArray, classes: IndexArray, scale: float) -> FloatArray:
+    """The part of each value in its class, by released counts, none below 0; shape of `counts`.
+
+    Counts of a class are drawn to their mean by as much of their spread as is noise.
+
+    Args:
+        scale: of the noise of a count.
+    """
+    found = np.empty(len(counts))
+    for one in range(int(classes.max()) + 1):
+        own = counts[classes == one]
+        total = max(float(own.sum()), 1.0)
+        spread = float(np.square(own - own.mean()).mean()) or 1.0
+        kept = max(0.0, 1.0 - 2.0 * scale**2 * (1.0 - 1.0 / len(own)) / spread)
+        own = total / len(own) + kept * (own - own.mean())
+        # The nearest counts of this sum that are not below 0.
+        falling = np.sort(own)[::-1]
+        lowered = (falling.cumsum() - total) / np.arange(1, len(own) + 1)
+        found[classes == one] = np.maximum(own - lowered[falling > lowered][-1], 0.0) / total
+    return found
