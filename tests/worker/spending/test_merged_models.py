@@ -14,7 +14,13 @@ import pytest
 
 from qserver.answering.models.kinds.merged_values import FIRST_SHARE
 from qserver.answering.models.purchase import second_tables
-from qserver.errors import BudgetExhaustedError, FencedError, InputError, MeasurementError
+from qserver.errors import (
+    BooksError,
+    BudgetExhaustedError,
+    FencedError,
+    InputError,
+    MeasurementError,
+)
 from qserver.query.domain import Attribute, Domain
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.charge import NANO, OpaqueCharge, Relation, TableCharge, charge_from_json
@@ -32,8 +38,9 @@ from tests.worker.learn_models import learn
 from tests.worker.owner.test_recovery import bring_up, dump, lasting, put_back
 from worker.books.accountant import Accountant
 from worker.journal.records import Decided
-from worker.journal.sections import write_decided
+from worker.journal.sections import Drawn, write_decided
 from worker.spending.measure import draw_all
+from worker.spending.second_purchase import decided
 from worker.spending.spend import Spender
 
 pytestmark = pytest.mark.promise(
@@ -147,6 +154,7 @@ def test_without_the_wish_nothing_is_merged(at: Deployment) -> None:
     assert facts["merged"] == {}
 
 
+@pytest.mark.slow
 def test_charge_and_plan_are_the_same_whatever_is_drawn_and_whatever_the_data(
     tmp_path: Path, store_url: str, redis_client: StoreClient
 ) -> None:
@@ -204,6 +212,7 @@ def test_a_crash_at_any_step_charges_once_and_releases_what_was_drawn_or_nothing
     _check_ended(at, job.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["write_decided", "draw_all"])
 def test_a_crash_between_the_purchases_leaves_the_first_tables(
     at: Deployment, redis_client: StoreClient, step: str
@@ -289,6 +298,7 @@ def test_a_worker_that_was_taken_over_between_the_purchases_releases_nothing(
     _check_ended(at, job.id)
 
 
+@pytest.mark.slow
 def test_an_empty_store_is_rebuilt_with_the_tables_that_were_decided(at: Deployment) -> None:
     learnt(at, 0.5)
     backup = dump(at)
@@ -330,6 +340,35 @@ def test_a_decision_that_passes_what_is_reserved_is_burnt(at: Deployment) -> Non
     journal = at.registry.journal("town", create=False)
     assert not journal.state.open_jobs
     assert journal.state.last_reserved_job in journal.state.burnt
+
+
+def test_the_books_refuse_tables_that_were_not_written_down_before(at: Deployment) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            f"{SPENDS}.write_decided",
+            lambda journal, first, tables: write_decided(journal, first, (*tables, *tables)),
+        )
+        learnt(at)
+    _check_refused(at, "not written down before")
+
+
+def test_the_books_refuse_tables_that_rise_by_more_than_was_charged(at: Deployment) -> None:
+    def dearer(first: Drawn, replica: Any) -> Any:
+        tables, live = decided(first, replica)
+        return tuple(replace(t, alpha_nano=t.alpha_nano + NANO) for t in tables), live
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{SPENDS}.decided_after", dearer)
+        learnt(at)
+    _check_refused(at, "charged less than the rises")
+
+
+def _check_refused(at: Deployment, words: str) -> None:
+    """The books find it, and nothing is drawn for this population any more."""
+    [finding] = Accountant(at.registry.journal("town", create=False).path).examine()
+    assert words in finding.text
+    with pytest.raises(BooksError):
+        learnt(at, 0.1)
 
 
 def test_each_purchase_has_a_slot_of_its_own(at: Deployment) -> None:

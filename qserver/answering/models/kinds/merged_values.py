@@ -17,20 +17,17 @@ from qserver.answering.models.kinds.wanted_tables import Prices, best_prices, ra
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.selection import expected_errors
 
-FIRST_SHARE = 0.4
+FIRST_SHARE = 0.3
 """The part of the price for the one-way tables."""
 
 _WIDE = 5
 """Least values of an attribute that are looked at."""
 
-_FACTOR = 4.0
+_FACTOR = 1.0
 """A value is rare if its mean cell of a wanted marginal is below so many deviations of its noise.
 
 PLACE
 """
-
-_MOST = 1.0
-"""Most records, as a part of all, that the rare values of an attribute have together."""
 
 _PASSES = 4
 """How often the noise follows from the classes, and these from the noise."""
@@ -98,11 +95,8 @@ def _mean_noise(
 
 
 def _classes(counts: FloatArray, least: float) -> IndexArray:
-    """A class for each value, one for all rare ones, numbered by first occurrence."""
-    order = np.argsort(counts, kind="stable")
-    rising = np.maximum(counts[order], 0.0)
-    is_rare = (counts[order] < least) & (rising.cumsum() <= _MOST * rising.sum())
-    rare = order[is_rare][: len(counts) - 1]
+    """A class for each value, one for all rare ones; the most frequent is never rare."""
+    rare = np.flatnonzero(counts < min(least, counts.max()))
     labels = np.arange(len(counts))
     labels[rare] = rare.min(initial=len(counts))
     return np.asarray(np.unique(labels, return_inverse=True)[1])
