@@ -120,7 +120,9 @@ def _marginals_words(document: Document, names: Sequence[str], most: int) -> str
         " × ".join(n if isinstance(n, str) else names[n] for n in scope)
         for scope in document.get("marginals", [])
     ]
-    return f"{shortened(scopes, most)} beside all of history" if scopes else "all of history"
+    merged = ", rare values merged" if document.get("selection") == "merged" else ""
+    found = f"{shortened(scopes, most)} beside all of history" if scopes else "all of history"
+    return found + merged
 
 
 NETWORK_FACE = KindFace(
