@@ -23,10 +23,13 @@ FIRST_SHARE = 0.3
 _WIDE = 5
 """Least values of an attribute that are looked at."""
 
-_FACTOR = 1.0
+_FACTOR = 2.0
 """A value is rare if its mean cell of a wanted marginal is below so many deviations of its noise.
 
-PLACE
+Of 1, 2 and 4, and .1 to .5 for the first tables, on made-up data of 9 attributes with few or some
+frequent values, at epsilon .1 and 1, these were best in the geometric mean of errors: seeds 12 and
+13 with weak dependence (.59 to .71 of the error without merging), 41 with strong (.70 and 1.14). A
+factor of 4 came to 1.23 there, and a tenth for the first tables to 1.2 at .1, by their noise.
 """
 
 _PASSES = 4
