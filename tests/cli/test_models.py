@@ -111,14 +111,14 @@ def test_a_distribution_is_shown_as_a_table(
     assert call(server, "ask", "adult", "adult~1", *asked) == ExitCode.OK
     sent = {"marginal": ["sex"], "given": {"income": ">50K"}}
     assert server.requests == [Request("POST /v1/datasets/adult/models/adult~1/query", sent)]
-    lines = capsys.readouterr().out.splitlines()
+    *lines, sex, country = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [
         ["sex", "probability"],
         ["Female", "0.250000"],
         ["Male", "0.750000"],
-        "not told apart, sex: Female, Male".split(),
-        "not told apart, country: c0, c1, c2, c3, c4, c5, c6, c7 and 2 more".split(),
     ]
+    assert sex == "not told apart, sex: Female, Male"
+    assert country.endswith("country: c0, c1, c2, c3, c4, c5, c6, c7 and 2 more")
 
 
 def test_the_most_probable_labels_and_counts_are_shown(

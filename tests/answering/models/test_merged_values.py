@@ -43,8 +43,12 @@ def test_shares_are_the_nearest_counts_drawn_to_their_mean_by_what_is_noise(scal
     noise = 2 * scale**2 * (len(own) - 1) / len(own)
     kept = max(0.0, 1 - noise / own.var())
     aim = own.mean() + kept * (own - own.mean())
+
+    def distance(x: np.ndarray) -> float:
+        return float(np.square(x - aim).sum())
+
     nearest = minimize(
-        lambda x: np.square(x - aim).sum(),
+        distance,
         np.full(len(own), own.mean()),
         bounds=[(0, None)] * len(own),
         constraints=LinearConstraint(np.ones((1, len(own))), own.sum(), own.sum()),
