@@ -69,6 +69,7 @@ def test_a_one_way_table_tells_a_class_its_sum_and_shares_it():
     expected = [ages[i] / ages[BANDS[i] == BANDS].sum() for i in range(10)]
     bands = np.array([truth[b == BANDS].sum(axis=0) for b in range(3)])
     assert_allclose(found, np.array(expected)[:, None] * bands[BANDS] / truth.sum(), atol=1e-4)
+    assert MarginalsKind().used(wanted, DOMAIN, both) == (0, 1)
     # As without the wish: then the table splits the bands.
     plain = MarginalsKind().read({"marginals": WANTED}, DOMAIN)
     assert MarginalsKind().build(plain, DOMAIN, both).reduced.sizes == (10, 3)

@@ -249,12 +249,12 @@ class MarginalsKind:
 
     def used(
         self,
-        specification: str,  # noqa: ARG002
+        specification: str,
         domain: Domain,  # noqa: ARG002
         measurements: Sequence[AnyMeasurement],
     ) -> tuple[int, ...]:
         """Ids of all tables and rows that take part."""
-        return reduced_history(measurements).ids
+        return _reduced(json.loads(specification), measurements).ids
 
     def build(
         self,
@@ -268,8 +268,8 @@ class MarginalsKind:
     def goes_on(self, specification: str, earlier: str) -> bool:
         """Whether both specifications have the same estimator; see GrowingKind."""
         ours, theirs = json.loads(specification), json.loads(earlier)
-        same = [ours["selection"] == "merged", ours["oracle"], ours["likelihood"]]
-        return same == [theirs["selection"] == "merged", theirs["oracle"], theirs["likelihood"]]
+        same = [ours.get("selection") == "merged", ours["oracle"], ours["likelihood"]]
+        return same == [theirs.get("selection") == "merged", theirs["oracle"], theirs["likelihood"]]
 
     def rebuild(
         self,
@@ -292,7 +292,7 @@ class MarginalsKind:
         earlier: LearntMarginals | None,
     ) -> LearntMarginals:
         plain = json.loads(specification)
-        reduced = reduced_history(measurements, keeps_classes=plain["selection"] == "merged")
+        reduced = _reduced(plain, measurements)
         found = estimate(
             reduced.sizes,
             reduced.measurements,
@@ -468,6 +468,11 @@ class LearntMarginals:
             name = self._domain.names[axis]
             raise InputError("attribute", "be one that history has a table of", name)
         return self._place[axis]
+
+
+def _reduced(plain: Mapping[str, Any], measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
+    """What a model of this specification is made from."""
+    return reduced_history(measurements, keeps_classes=plain.get("selection") == "merged")
 
 
 def _parted(records: IndexArray) -> Iterator[IndexArray]:
