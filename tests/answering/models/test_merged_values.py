@@ -34,6 +34,19 @@ def test_values_below_the_noise_of_their_cells_are_one_class_and_the_most_freque
     assert len(set(apart[2])) == 7
 
 
+def test_rare_values_that_have_an_order_join_their_neighbours():
+    sizes, wanted = (10, 8), [(0, 1)]
+    ages = np.array([300.0, 1, 2, 400, 3, -2, 250, 260, 1, 4])
+    counts = {0: ages, 1: np.array([500.0, 1, 1, 400, 300, 1, 8, 2])}
+    found, _ = merged(sizes, wanted, 0.5, {}, counts=counts, records=1_200, ordered={0: 9})
+    # The tenth, `other`, stays apart; the ninth is alone too rare.
+    assert found[0].tolist() == [0, 1, 1, 1, 2, 2, 2, 3, 3, 4]
+    assert found[1].tolist() == [0, 1, 1, 2, 3, 1, 1, 1]
+    few = {0: np.array([5.0, 4, 3, 2, 1, 1, 1, 1, 1, 90]), 1: counts[1]}
+    found, _ = merged(sizes, wanted, 1e-3, {}, counts=few, records=1_200, ordered={0: 9})
+    assert found[0].tolist() == [0, 1, 1, 1, 1, 1, 1, 1, 1, 2]
+
+
 @pytest.mark.parametrize("scale", [0.0, 4.0, 1e6])
 def test_shares_are_the_nearest_counts_drawn_to_their_mean_by_what_is_noise(scale):
     counts = np.array([50.0, -3, 7, 0, 22, 900, 5])

@@ -191,6 +191,7 @@ class MarginalsKind:
             measured(domain.sizes, measurements),
             counts={a: single[a] for a in wide(domain.sizes, scopes)},
             records=n_records(measurements),
+            ordered={i: a.n_regular for i, a in enumerate(domain.attributes) if a.kind != "labels"},
         )
         return tuple(
             MergedTable({a: classes[a] for a in scope}, price) for scope, price in prices.items()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -49,6 +50,7 @@ def merged(
     *,
     counts: Mapping[int, FloatArray],
     records: float,
+    ordered: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[Mapping[int, IndexArray], Prices]:
     """The class of each value, by attribute, and the price of each table on these classes.
 
@@ -57,6 +59,8 @@ def merged(
         known: of history, on all values.
         counts: by attribute the released counts of its values.
         records: about how many there are.
+        ordered: attributes whose rare values are merged with neighbours, with the number of their
+            first values that have an order; the others stay apart.
     """
     classes = {a: np.arange(sizes[a]) for scope in wanted for a in scope}
     now, least = list(sizes), dict[int, float]()
@@ -67,7 +71,10 @@ def merged(
         for axis, found in counts.items():
             noise = _FACTOR * _mean_noise(axis, now, wanted, errors)
             least[axis] = (noise * least.get(axis, noise)) ** 0.5
-            classes[axis] = _classes(found, least[axis])
+            n = ordered.get(axis)
+            classes[axis] = (_classes if n is None else _runs)(found[:n], least[axis])
+            rest = classes[axis].max() + 1 + np.arange(len(found) - len(classes[axis]))
+            classes[axis] = np.append(classes[axis], rest)
         before, now = now, _sizes(sizes, classes)
         if now == before:
             return classes, prices
@@ -103,6 +110,17 @@ def _classes(counts: FloatArray, least: float) -> IndexArray:
     labels = np.arange(len(counts))
     labels[rare] = rare.min(initial=len(counts))
     return np.asarray(np.unique(labels, return_inverse=True)[1])
+
+
+def _runs(counts: FloatArray, least: float) -> IndexArray:
+    """A class for each run of values that together are no longer rare; two at least."""
+    found, now, total = np.zeros(len(counts), dtype=np.intp), 0, 0.0
+    for i, count in enumerate(np.maximum(counts, 0.0).tolist()):
+        found[i], total = now, total + count
+        if total >= least:
+            now, total = now + 1, 0.0
+    # The last run joins the one before where it is rare.
+    return np.minimum(found, now - 1) if now > 1 else _classes(counts, least)
 
 
 def shares(counts: FloatArray, classes: IndexArray, scale: float) -> FloatArray:
