@@ -214,10 +214,14 @@ def test_a_crash_at_any_step_charges_once_and_releases_what_was_drawn_or_nothing
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["write_decided", "draw_all"])
+@pytest.mark.parametrize("is_lost", [False, True])
 def test_a_crash_between_the_purchases_leaves_the_first_tables(
-    at: Deployment, redis_client: StoreClient, step: str
+    at: Deployment, redis_client: StoreClient, step: str, *, is_lost: bool
 ) -> None:
-    """They are paid and released; the second are never drawn, and their charge stays."""
+    """They are paid and released; the second are never drawn, and their charge stays.
+
+    So it is where the store is lost as well.
+    """
     job = at.service().models.learn("people", "marginals", MERGED, NANO, wait_s=0)
     assert isinstance(job, JobStatus)
     steps: dict[str, Callable[..., Any]] = {"write_decided": write_decided, "draw_all": draw_all}
@@ -238,6 +242,9 @@ def test_a_crash_between_the_purchases_leaves_the_first_tables(
     redis_client.delete(Keys("town").lease)
     state = at.registry.journal("town", create=False).state
     [decided] = state.decided.values()
+    if is_lost:
+        put_back(at, {})
+        bring_up(at)
     at.work_off()
     _check_ended(at, job.id)
     assert [t.indices for t in tables_of(at)] == [row.indices for row in decided.rows]
