@@ -27,11 +27,11 @@ _WIDE = 5
 _FACTOR = 2.0
 """A value is rare if its mean cell of a wanted marginal is below so many deviations of its noise.
 
-On made-up data of 9 attributes, few or some of whose values are frequent, at epsilon .1 and 1, pairs
-came to .58 to .71 of their error without merging where dependence is weak (seeds 12 and 13), and to
-.70 and 1.14 where it is strong (seed 41). Weak dependence favours more, a factor of 4 and half the
-price for the first tables (.44 to .67); strong less, a factor of 1 (.73 and 1.07). At a tenth for
-the first tables their noise made pairs worse at .1 (1.1 to 1.2, seed 11).
+On made-up data of 9 attributes, few or some of whose values are frequent, at epsilon .1 and 1,
+pairs came to .58 to .71 of their error without merging where dependence is weak (seeds 12 and 13),
+and to .70 and 1.14 where it is strong (seed 41). Weak dependence favours more, a factor of 4 and
+half the price for the first tables (.44 to .67); strong less, a factor of 1 (.73 and 1.07). At a
+tenth for the first tables their noise made pairs worse at .1 (1.1 to 1.2, seed 11).
 """
 
 _PASSES = 4
