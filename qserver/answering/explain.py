@@ -221,6 +221,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         work=_model_work(replica, asked, plan.tables),
         error=foretold_error(replica, asked, plan),
         wanted=foretold_wanted(replica, asked, plan),
+        second_nano=None if plan.second is None else plan.second.tables_nano,
     )
     return Explained(explanation, _charges(plan))
 

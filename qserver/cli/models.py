@@ -70,7 +70,8 @@ def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
 def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> None:
     """The price of learning a model."""
     sample = explanation["sample"]
-    of_it = () if sample is None else (f"of that for a sample: {cost_text(sample)} epsilon",)
+    parts = {"a sample": sample, "tables that the first decide": explanation["second"]}
+    of_it = [f"of that for {k}: {cost_text(v)} epsilon" for k, v in parts.items() if v is not None]
     show_price(console, explanation, *of_it)
     work = explanation["work"]
     if work is not None:
@@ -198,8 +199,13 @@ def _show_probabilities(console: Console, answer: Mapping[str, Any]) -> None:
     console.table((*answer["variables"], "probability"), rows[:_MOST_LINES])
     if len(rows) > _MOST_LINES:
         console.line(f"and {len(rows) - _MOST_LINES:,} more; --json shows all")
+    for name, lists in (answer.get("merged") or {}).items():
+        for labels in lists:
+            more = f" and {len(labels) - _MOST_MERGED:,} more" if len(labels) > _MOST_MERGED else ""
+            console.line(f"not told apart, {name}: {', '.join(labels[:_MOST_MERGED])}{more}")
 
 
+_MOST_MERGED = 8
 _MAX_BYTES = 1 << 20
 _OPTIONS_OF_THEIR_OWN = ("dataset", "kind", "epsilon")
 _LEARN = """\
@@ -286,7 +292,13 @@ def _add_learn(commands: Commands, runtime: Runtime) -> None:
         help="a field of the request of --kind, as JSON or text",
     )
     add_fields(
-        parser, fields.VARIABLES, fields.EPSILON, fields.ALLOCATION, fields.ORACLE, fields.EXPLAIN
+        parser,
+        fields.VARIABLES,
+        fields.EPSILON,
+        fields.ALLOCATION,
+        fields.SELECTION,
+        fields.ORACLE,
+        fields.EXPLAIN,
     )
 
 
@@ -395,7 +407,11 @@ def _model_wanted(args: argparse.Namespace) -> Exchange[LearntModel]:
     if args.marginals is not None:
         marginals = [text.split(",") for text in args.marginals]
         return model_requests.learn_marginals(
-            args.dataset, marginals, epsilon=args.epsilon, oracle=args.oracle
+            args.dataset,
+            marginals,
+            epsilon=args.epsilon,
+            selection=args.selection,
+            oracle=args.oracle,
         )
     return model_requests.learn_network(
         args.dataset, _structure(args), epsilon=args.epsilon, allocation=args.allocation

@@ -142,6 +142,7 @@ class Distribution(Listing, FromJson):
         probabilities: one per joint value; the labels of the last variable change fastest.
         n_records: expected number of records; None if the kind of model has none.
         is_held: whether one table of the model has all these variables; None likewise.
+        merged: by attribute the lists of values that no table of the model tells apart.
     """
 
     variables: tuple[str, ...] = field(metadata=at("answer", "variables"))
@@ -150,6 +151,9 @@ class Distribution(Listing, FromJson):
     n_records: float | None = field(metadata=at("answer", "n_records"))
     is_held: bool | None = field(metadata=at("answer", "is_held"))
     version: int
+    merged: Mapping[str, Sequence[Sequence[str]]] | None = field(
+        default=None, metadata=at("answer", "merged")
+    )
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -302,6 +306,7 @@ class LearningPrice(FromJson):
     Args:
         price, remaining: in epsilon.
         sample: the part of the price for a secret sample, or None.
+        second: the part for tables on merged values, which the first tables decide, or None.
         seconds, memory_bytes: rough needs of measuring and making a model of marginals, from sizes
             alone; None for a network.
         error: of a network, known before it is bought; None for other models, and if a sample
@@ -312,6 +317,7 @@ class LearningPrice(FromJson):
     kind: str
     price: float
     sample: float | None
+    second: float | None
     remaining: float
     affordable: bool
     n_tables: int = field(metadata=at("plan", by=len))

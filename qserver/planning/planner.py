@@ -28,7 +28,7 @@ from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH
 from qserver.records.answer import PlanKind
 from qserver.records.paid_question import PaidQuestion
-from qserver.records.plan import PlannedRow, PlannedTable, Sampled
+from qserver.records.plan import PlannedRow, PlannedTable, Sampled, Second
 
 TOO_SHORT = "The interval is shorter than the lattice of the noise allows."
 
@@ -53,6 +53,7 @@ class Plan:
         paid: questions that the spend adds to the paid ones.
         sampled: the charges if a sample decides the tables' alphas. Each table then has the
             greatest alpha that it may get.
+        second: what is charged beside, for tables that the released answers of `tables` decide.
     """
 
     kind: PlanKind
@@ -65,11 +66,12 @@ class Plan:
     paid: tuple[PaidQuestion, ...] = ()
     tables_give_rest: bool = False
     sampled: Sampled | None = None
+    second: Second | None = None
 
     @property
     def purchase(self) -> Purchase:
         """What is bought."""
-        return Purchase(self.rows, self.tables, self.sampled)
+        return Purchase(self.rows, self.tables, self.sampled, self.second)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.records.charge import AnyCharge, Charge, TableCharge
-from qserver.records.plan import PlannedRow, PlannedTable, Sampled
+from qserver.records.plan import PlannedRow, PlannedTable, Sampled, Second
 
 _JOB = "plan"
 
@@ -16,11 +16,13 @@ class Purchase:
 
     Args:
         sampled: the charges, if a sample decides the tables' alphas.
+        second: what is charged for tables that the released answers of these decide.
     """
 
     rows: tuple[PlannedRow, ...] = ()
     tables: tuple[PlannedTable, ...] = ()
     sampled: Sampled | None = None
+    second: Second | None = None
 
     @property
     def charges(self) -> list[AnyCharge]:
@@ -30,6 +32,7 @@ class Purchase:
         return [
             *(Charge(row.row, row.charge_nano, _JOB) for row in self.rows),
             *(TableCharge(t.partition, t.charge_nano, t.paid, _JOB) for t in self.tables),
+            *(() if self.second is None else (self.second.charge(_JOB),)),
         ]
 
 

@@ -161,11 +161,13 @@ class LearnForm:
         kind: one of the registry's.
         texts: what is to be learnt, by kind.
         epsilon: what tables may cost.
+        merges: whether rare values are to be merged, of marginals.
     """
 
     kind: str
     texts: Mapping[str, str]
     epsilon: str
+    merges: bool = False
 
     @classmethod
     def of(cls, fields: MultiDict[str, str]) -> LearnForm:
@@ -176,13 +178,15 @@ class LearnForm:
             kind=kind if kind in kinds else next(iter(kinds)),
             texts={k: _lines_of(fields, found.face.text.name) for k, found in kinds.items()},
             epsilon=fields.get("epsilon", _DEFAULT_EPSILON).strip(),
+            merges=kind == "marginals" and fields.get("selection") == "merged",
         )
 
     def encoded(self) -> str:
         """The fields as the query part of an address."""
         name = registry.KINDS[self.kind].face.text.name
         pair = (name, self.texts[self.kind])
-        return urlencode([("kind", self.kind), pair, ("epsilon", self.epsilon)])
+        more = [("selection", "merged")] if self.merges else []
+        return urlencode([("kind", self.kind), pair, ("epsilon", self.epsilon), *more])
 
     @property
     def mark(self) -> str:
@@ -198,7 +202,8 @@ class LearnForm:
 
     def document(self) -> dict[str, Any]:
         """What the kind of model reads; InputError where a line cannot be read."""
-        return registry.KINDS[self.kind].face.text.read(self.texts[self.kind])
+        found = registry.KINDS[self.kind].face.text.read(self.texts[self.kind])
+        return {**found, "selection": "merged"} if self.merges else found
 
 
 def question_of(fields: MultiDict[str, str], variables: Sequence[str]) -> dict[str, Any] | None:

@@ -321,8 +321,9 @@ MARGINALS = Field(
 )
 SELECTION = Field(
     "selection",
-    "of `marginals`: `best` buys the tables that tell the marginals best beside history, `listed` "
-    "buys the marginals evenly",
+    "of `marginals`: `best` buys the tables that tell the marginals best beside history, `merged` "
+    "does so on values of which those that a first purchase finds rare are merged, `listed` buys "
+    "the marginals evenly",
     "text",
     default="best",
 )

@@ -185,4 +185,30 @@ class Sampled:
         return [OpaqueCharge(self.sample_nano, job), OpaqueCharge(self.tables_nano, job)]
 
 
+@dataclass(frozen=True)
+class Second:
+    """The second purchase of a plan: tables that the released answers of its first tables decide.
+
+    It is charged before anything is drawn, for any decision, as an opaque charge for every cell and
+    every pair of cells, under the population's neighbour relation.
+
+    Args:
+        alpha_nano: most sum of the rises of alpha of all its tables.
+        tables_nano: its charge.
+    """
+
+    alpha_nano: int
+    tables_nano: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_nano(name, value)
+        if self.tables_nano < self.alpha_nano:
+            raise InputError("tables_nano", "be at least `alpha_nano`", self.tables_nano)
+
+    def charge(self, job: str) -> OpaqueCharge:
+        """The charge of all its tables."""
+        return OpaqueCharge(self.tables_nano, job)
+
+
 Planned = PlannedRow | PlannedTable

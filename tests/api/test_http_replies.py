@@ -169,6 +169,7 @@ MEANT: list[tuple[str, object, Mapping[str, Any]]] = [
             "kind": "blocks",
             "remaining": 0.001234567,
             "sample": None,
+            "second": None,
             "plan.0.charge": 0.001,
             "error.width": 1,
             "error.term_upper": 3610.0,

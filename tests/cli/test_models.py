@@ -61,12 +61,12 @@ def test_edges_are_sent_and_the_models_id_is_told(
 
 def test_marginals_are_sent_as_lists_of_attributes(server: FakeServer) -> None:
     server.reply(LEARNT | {"kind": "marginals"})
-    options = ("--marginals", "sex,income", "age", "--oracle", "saturated")
+    options = ("--marginals", "sex,income", "age", "--oracle", "saturated", "--selection", "merged")
     assert call(server, "learn", "adult", *options, "--epsilon", "0.5") == ExitCode.OK
     sent = {
         "kind": "marginals",
         "marginals": [["sex", "income"], ["age"]],
-        "selection": "best",
+        "selection": "merged",
         "oracle": "saturated",
         "likelihood": "squares",
         "epsilon": 0.5,
@@ -105,17 +105,20 @@ def test_a_distribution_is_shown_as_a_table(
     server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shares = {"variables": ["sex"], "labels": [["Female", "Male"]], "probabilities": [0.25, 0.75]}
-    server.reply({**SAID, "answer": shares})
+    merged = {"sex": [["Female", "Male"]], "country": [[f"c{i}" for i in range(10)]]}
+    server.reply({**SAID, "answer": {**shares, "merged": merged}})
     asked = ("--marginal", "sex", "--given", "income=>50K")
     assert call(server, "ask", "adult", "adult~1", *asked) == ExitCode.OK
     sent = {"marginal": ["sex"], "given": {"income": ">50K"}}
     assert server.requests == [Request("POST /v1/datasets/adult/models/adult~1/query", sent)]
-    lines = capsys.readouterr().out.splitlines()
+    *lines, sex, country = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [
         ["sex", "probability"],
         ["Female", "0.250000"],
         ["Male", "0.750000"],
     ]
+    assert sex == "not told apart, sex: Female, Male"
+    assert country.endswith("country: c0, c1, c2, c3, c4, c5, c6, c7 and 2 more")
 
 
 def test_the_most_probable_labels_and_counts_are_shown(
@@ -172,6 +175,7 @@ PRICE = {
     "own": None,
     "work": None,
     "wanted": [],
+    "second": None,
 }
 
 
@@ -211,6 +215,10 @@ def test_what_learning_would_cost_is_shown(
     assert ["sex,", "a11", "1", "0.04", "21.0", "1,234.5"] in cells
     assert ["sex,", "a1", "1", "0.04", "11.0", "1,234.5"] not in cells
     assert "and 2 more, each less; --json shows all" in out
+    server.reply({**PRICE, "sample": None, "second": 0.7, "plan": [table], "error": None})
+    call(server, "learn", "adult", "--marginals", "sex,income", "--epsilon", "1", "--explain")
+    out = capsys.readouterr().out
+    assert "of that for tables that the first decide: 0.7 epsilon" in out
     server.reply({**PRICE, "sample": 0.006, "plan": [table], "error": None})
     call(server, "learn", "adult", *options, "--allocation", "arxiv")
     out = capsys.readouterr().out

@@ -134,6 +134,7 @@ def test_marginals_are_learnt_and_say_how_many_records_they_expect(
     found = ask("marginal", "people", learnt, ["sex"])
     assert found.n_records == pytest.approx(len(ROWS), abs=5)
     assert found.is_held is True
+    assert found.merged == {}
     free = ask("learn_marginals", "people", epsilon=0)
     assert free.cost.charged == 0
 

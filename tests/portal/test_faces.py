@@ -98,11 +98,8 @@ ELSEWHERE: Mapping[tuple[str, str, str], str] = {
     ("page", "sql", "explain"): PRICED,
     ("page", "sql", "spend"): PRICED,
     ("page", "sql", "as_of"): NOW,
-    **{("command line", "learn", field): "by --field" for field in ("selection", "likelihood")},
-    **{
-        ("page", "learn", field): USUAL
-        for field in ("allocation", "selection", "oracle", "likelihood")
-    },
+    ("command line", "learn", "likelihood"): "by --field",
+    **{("page", "learn", field): USUAL for field in ("allocation", "oracle", "likelihood")},
     ("page", "learn", "network"): "`structure`, which is easier to type",
     ("command line", "model", "check"): OBJECT,
     ("client", "model", "check"): OBJECT,

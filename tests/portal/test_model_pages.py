@@ -204,6 +204,28 @@ def test_a_model_of_marginals_is_learnt_and_exported_as_json(browser: Browser) -
     assert document["total"] > 0
 
 
+def test_a_model_of_merged_values_says_which_on_its_pages(browser: Browser) -> None:
+    wish = {**MARGINALS, "selection": "merged"}
+    part = browser.post(f"{MODELS}/price", wish, headers=HTMX).text
+    assert "Buys 1 table<" in part
+    assert "Then, for 0.07 ε of it, tables on values of which those are merged" in part
+    assert "rare values merged" in part
+    assert browser.spent_nano() == 0
+    whole = browser.text(f"{MODELS}?kind=marginals&marginals=age,sex&selection=merged")
+    assert 'name="selection" value="merged" checked>' in whole
+    place = learn(browser, wish)
+    number = place.rsplit("/", 1)[1]
+    facts = browser.town.service().models.one("people", number).facts
+    assert facts is not None
+    [(name, lists)] = facts["merged"].items()
+    assert name == "age"
+    said = "; ".join(map(", ".join, lists))
+    page = browser.text(place)
+    assert f"<dt>age: not told apart, in records neither</dt><dd>{said}</dd>" in page
+    assert f"age: {said} are not told apart" in browser.text(f"{place}?show=age")
+    assert "not told apart; they share" not in browser.text(f"{place}?show=sex")
+
+
 def test_a_refused_model_is_told_in_its_form(browser: Browser) -> None:
     refused = browser.post(f"{MODELS}/learn", {**NETWORK, "structure": "sex > sex"})
     assert refused.status_code == 422
@@ -226,6 +248,14 @@ def test_a_form_means_what_its_lines_say() -> None:
     assert form(kind="tree").kind == "network"
     with pytest.raises(InputError, match="structure"):
         form(structure="a >").document()
+
+
+def test_only_marginals_are_merged() -> None:
+    wish = {"structure": "sex", "marginals": "sex", "selection": "merged"}
+    assert form(kind="network", **wish).document() == form(**NETWORK | wish).document()
+    merged, plain = (form(kind="marginals", **one) for one in (wish, wish | {"selection": ""}))
+    assert merged.document() == {**plain.document(), "selection": "merged"}
+    assert merged.mark != plain.mark
 
 
 def test_a_question_holds_what_is_ticked_and_given() -> None:

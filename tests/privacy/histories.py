@@ -218,7 +218,8 @@ class History:
         """Learn a model, and use one that is there."""
         names = list(self.domains[dataset].names)
         models = f"/v1/datasets/{dataset}/models"
-        body: Document = {"kind": "marginals", "marginals": [names]}
+        selection = self.rng.choice(["best", "merged"])
+        body: Document = {"kind": "marginals", "marginals": [names], "selection": selection}
         if len(names) > 1 and self.rng.random() < 0.7:
             edges = {"edges": [names[:2]]}
             allocation = self.rng.choice(["best", "arxiv", "icml", "equal"])

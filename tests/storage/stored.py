@@ -39,7 +39,14 @@ from qserver.records.claim import ClaimGuardError, claims_from_plain, claims_jso
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.records.history import Estimator
 from qserver.records.paid_question import FittedBase, PaidQuestion
-from qserver.records.plan import CellSource, PlannedRow, PlannedTable, Sampled, TableCell
+from qserver.records.plan import (
+    CellSource,
+    PlannedRow,
+    PlannedTable,
+    Sampled,
+    Second,
+    TableCell,
+)
 from qserver.records.problem import problem_from_error
 from qserver.records.statement import Simultaneous, Statement
 from qserver.storage.encoding.jobs import (
@@ -60,6 +67,7 @@ from worker.journal.records import (
     Burnt,
     ChargeLine,
     ClaimsSet,
+    Decided,
     DeclaredDisjoint,
     LimitRaised,
     MeasureSet,
@@ -151,6 +159,7 @@ WORKLOAD_RESERVATION = Reservation(
 MODEL_RESERVATION = Reservation(
     "town~1", MODEL, (), BEFORE, AFTER, 3, tables=(NEW_TABLE,), sampled=Sampled(1, 2, 3, 4)
 )
+SECOND_RESERVATION = replace(MODEL_RESERVATION, sampled=None, second=Second(3, 6))
 PAID = PaidQuestion(TOTAL, 6.25, 0.95, "fresh", 490, (FittedBase(1, 2, ((((0, 2),), 0.5),)),))
 OUTCOME = Outcome("done", "text", "s1", 4, 0, (ESTIMATOR,))
 
@@ -237,6 +246,7 @@ STORED: Mapping[str, Stored] = {
     "reservation": _json(RESERVATION),
     "reserved workload": _json(WORKLOAD_RESERVATION),
     "reserved model": _json(MODEL_RESERVATION),
+    "reserved second": _json(SECOND_RESERVATION),
     "outcome": _json(OUTCOME),
     "estimator": Stored(ESTIMATOR, estimator_json, estimator_from_json),
     "answer": Stored(ANSWER, answer_json, answer_from_json),
@@ -299,6 +309,8 @@ STORED: Mapping[str, Stored] = {
     ),
     "released": _line(Released("town~1", (ReleasedRow(KEY, (1, -2)), ReleasedRow(KEY, (3,), 9)))),
     "burnt": _line(Burnt("town~1")),
+    "decided": _line(Decided("town~1", (ReleasedRow(KEY, (1, -2)),), ("table",))),
+    "released with second": _line(Released("town~1", (ReleasedRow(KEY, (1,), 0, "table"),))),
     "limit raised": _line(LimitRaised(8, 9)),
     "adopted": _line(Adopted(3, 8)),
     "declared disjoint": _line(DeclaredDisjoint((("s0", "s1"), ("s0", "s2")))),

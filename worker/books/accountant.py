@@ -30,6 +30,9 @@ from worker.books.losses import Known, Losses, sample_loss
 _MOST_WORK = 3_000_000
 """Pairs of snapshots that a search may look at: some tenths of a second."""
 
+_NONE = {"alpha_nano": 0}
+"""In place of a second purchase."""
+
 _HARMLESS = frozenset(
     ["opened", "history-chained", "measure-set", "expected-set", "claims-set", "sealed", "retired"]
 )
@@ -291,10 +294,14 @@ class Accountant:
     def _losses(
         account: Account, chains: Chains, plain: Mapping[str, Any], nominal_nano: int
     ) -> Losses:
-        """What the chains cost, with the sample of the plan if it has one."""
+        """What the chains cost, with the sample, or the second purchase, of the plan if it has one.
+
+        Whatever tables a second purchase is of, a record is in one cell of each: it loses no more
+        than the sum of their rises.
+        """
         sampled = plain.get("sampled")
         if sampled is None:
-            return account.losses(chains)
+            return account.losses(chains, more=int((plain.get("second") or _NONE)["alpha_nano"]))
         if nominal_nano <= 0:
             raise BookFaultError("a sample has no nominal loss")
         samples = sample_loss(nominal_nano, RATE)
@@ -315,13 +322,19 @@ class Accountant:
                 self._closed = self._closed or fields["word"] != "nothing since"
             case "reserved":
                 self._reserve(fields)
-            case "released":
-                self._release(str(fields["job"]), fields["rows"])
-            case "burnt":
-                # Nobody saw an answer of it, so it cost nothing; the share keeps its charge.
-                self._open.pop(str(fields["job"]), None)
+            case "decided" | "released" | "burnt":
+                self._draw(line.kind, str(fields["job"]), fields)
             case _ if line.kind not in _HARMLESS:
                 raise BookFaultError(f"the journal has a line of an unknown kind, {line.kind}")
+
+    def _draw(self, kind: str, job: str, fields: Mapping[str, Any]) -> None:
+        if kind == "released":
+            self._release(job, fields["rows"])
+        elif kind == "decided" and job in self._open:
+            self._open[job]["decided"] = [str(text) for text in fields["tables"]]
+        elif kind == "burnt":
+            # Nobody saw an answer of it, so it cost nothing; the share keeps its charge.
+            self._open.pop(job, None)
 
     def _attach(self, fields: Mapping[str, Any]) -> None:
         details, snapshot = fields["details"], str(fields["snapshot"])
@@ -378,7 +391,7 @@ class Accountant:
             account.unknown = "an older version did not write down what a sample cost"
             return
         try:
-            account.chains.apply(plain, rows)
+            account.chains.apply(_with_second(plain, rows), rows)
         except BookFaultError as exc:
             account.fault = str(exc)
             return
@@ -393,9 +406,27 @@ class Accountant:
 
 
 def _apply(chains: Chains, plain: Mapping[str, Any]) -> None:
-    if plain.get("sampled") is not None:
-        raise UnknownFactsError("a plan of two stages is open")
+    if plain.get("sampled") is not None or plain.get("second") is not None:
+        raise UnknownFactsError("a plan is open that decides what it draws")
     chains.apply(plain)
+
+
+def _with_second(plain: dict[str, Any], rows: Any) -> dict[str, Any]:
+    """The plan with the tables of its second purchase that were drawn.
+
+    Raises:
+        BookFaultError: they are not what was written down before, or cost more than was charged.
+    """
+    texts = [str(row["table"]) for row in rows if row.get("table")]
+    if not texts:
+        return plain
+    if texts != plain.get("decided"):
+        raise BookFaultError("tables were drawn that were not written down before")
+    tables = [json.loads(text) for text in texts]
+    rise = sum(int(t["alpha"]) - int(t.get("old_alpha", 0)) for t in tables)
+    if rise > int((plain.get("second") or _NONE)["alpha_nano"]):
+        raise BookFaultError("a second purchase is charged less than the rises of its tables")
+    return {**plain, "tables": [*plain["tables"], *tables]}
 
 
 def _text(nano: Fraction | int) -> str:

@@ -341,16 +341,40 @@ class ReleasedRow:
         row: the row's or the table's key.
         indices: answers in lattice steps.
         alpha_nano: of a table whose alpha a sample decided; 0 where the plan has it.
+        table: a table that released answers decided, as JSON; '' where the plan has it.
     """
 
     row: str
     indices: tuple[int, ...]
     alpha_nano: int = 0
+    table: str = ""
 
     def __post_init__(self) -> None:
         check_text("row", self.row)
         check_members("indices", self.indices, int)
         check_integer("alpha_nano", self.alpha_nano, least=0)
+        check_text_or_none("table", self.table)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The answers of a job's first tables, and the tables that they decide: nothing else is drawn.
+
+    A job that ends here has its first tables alone.
+
+    Args:
+        rows: answers of the plan's tables.
+        tables: the second purchase, as JSON.
+    """
+
+    job: str
+    rows: tuple[ReleasedRow, ...]
+    tables: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_text("job", self.job)
+        check_members("rows", self.rows, ReleasedRow)
+        check_members("tables", self.tables, str)
 
 
 @dataclass(frozen=True)
@@ -426,6 +450,7 @@ Record = (
     Opened
     | Attached
     | Reserved
+    | Decided
     | Released
     | Burnt
     | LimitRaised
@@ -445,6 +470,7 @@ _KINDS: Mapping[str, type[Record]] = MappingProxyType(
         "opened": Opened,
         "attached": Attached,
         "reserved": Reserved,
+        "decided": Decided,
         "released": Released,
         "burnt": Burnt,
         "limit-raised": LimitRaised,

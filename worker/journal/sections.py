@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from qserver.errors import FencedError, JournalError
 from qserver.records.audit_chain import relinked
+from qserver.records.charge import on_domain
 from qserver.records.codec import as_, plain, read
+from qserver.records.plan import PlannedTable
 from qserver.storage.encoding.requests import Reservation, events_of
 from worker.journal.journal import CLOSED, Journal
 from worker.journal.records import (
@@ -23,6 +25,7 @@ from worker.journal.records import (
     Attached,
     Burnt,
     ChargeLine,
+    Decided,
     Released,
     ReleasedRow,
     Reserved,
@@ -35,12 +38,15 @@ class Drawn:
     """The released answers of a job.
 
     Args:
-        reservation: with the alphas of the draw, where a sample decided them.
+        reservation: with the alphas of the draw, where a sample decided them, and with the tables
+            that the first answers decided.
         indices: lattice indices per planned row and table.
+        n_decided: how many of the last tables the first answers decided.
     """
 
     reservation: Reservation
     indices: Sequence[Sequence[int]]
+    n_decided: int = 0
 
     @classmethod
     def of_journal(cls, reservation: Reservation, released: Released) -> Drawn:
@@ -50,6 +56,11 @@ class Drawn:
             JournalError: it lacks an alpha that a sample decided.
         """
         indices = [row.indices for row in released.rows]
+        if reservation.second is not None:
+            by = on_domain(reservation.request.sizes)
+            texts = [row.table for row in released.rows if row.table]
+            found = tuple(read(PlannedTable, json.loads(text), by) for text in texts)
+            return cls(reservation, indices).going_on(found, [])
         if reservation.sampled is None:
             return cls(reservation, indices)
         if any(row.alpha_nano == 0 for row in released.rows):
@@ -64,10 +75,23 @@ class Drawn:
         """The answers as a record of the journal, with alphas only where a sample decided them."""
         decided = self.reservation.sampled is not None
         rows = tuple(
-            ReleasedRow(planned.key, tuple(found), planned.alpha_nano if decided else 0)
-            for planned, found in zip(self.reservation.planned, self.indices, strict=True)
+            ReleasedRow(planned.key, tuple(found), planned.alpha_nano if decided else 0, table)
+            for planned, found, table in zip(
+                self.reservation.planned, self.indices, self._tables(), strict=True
+            )
         )
         return Released(self.reservation.job, rows)
+
+    def going_on(self, tables: Sequence[PlannedTable], indices: Sequence[Sequence[int]]) -> Drawn:
+        """These answers and those of the tables that they decided."""
+        whole = replace(self.reservation, tables=(*self.reservation.tables, *tables))
+        return Drawn(whole, (*self.indices, *indices), len(tables))
+
+    def _tables(self) -> list[str]:
+        """Per row and table its text if the first answers decided it, else ''."""
+        planned = self.reservation.planned
+        n_first = len(planned) - self.n_decided
+        return [""] * n_first + [json.dumps(plain(table)) for table in planned[n_first:]]
 
 
 @dataclass(frozen=True)
@@ -140,10 +164,15 @@ def write_reserved(journal: Journal, charged: Sequence[Charged]) -> None:
 
 
 def _charge_lines(reservation: Reservation) -> list[ChargeLine]:
-    """A line for each row and table, by its rise of alpha; of two stages one for each."""
-    sampled = reservation.sampled
+    """A line for each row and table, by its rise of alpha; of two stages one for each.
+
+    One is for all tables of a second purchase.
+    """
+    sampled, second = reservation.sampled, reservation.second
     if sampled is None:
-        return [ChargeLine(planned.key, planned.charge_nano) for planned in reservation.planned]
+        more = [] if second is None else [ChargeLine("tables", second.tables_nano)]
+        lines = [ChargeLine(planned.key, planned.charge_nano) for planned in reservation.planned]
+        return [*lines, *more]
     return [ChargeLine("sample", sampled.sample_nano), ChargeLine("tables", sampled.tables_nano)]
 
 
@@ -166,31 +195,59 @@ def attest(journal: Journal) -> bool:
         return journal.attest()
 
 
+def write_decided(journal: Journal, first: Drawn, tables: Sequence[PlannedTable]) -> bool:
+    """Write down the answers of a job's first tables and the tables that they decide.
+
+    Returns:
+        False if another worker ended the job meanwhile: then nothing is written, or drawn.
+    """
+    found = first.to_journal()
+    record = Decided(found.job, found.rows, tuple(json.dumps(plain(table)) for table in tables))
+    with journal.exclusive():
+        if record.job not in journal.state.open_jobs:
+            return False
+        journal.append(record)
+    return True
+
+
 def write_released(journal: Journal, drawn: Sequence[Drawn]) -> bool:
     """Write the released answers of a group of jobs down, all in one line.
 
     Returns:
-        False if a reservation was burnt meanwhile: then nothing is written.
+        False if another worker ended one meanwhile: then nothing is written.
     """
     with journal.exclusive():
-        if any(one.reservation.job in journal.state.burnt for one in drawn):
+        if any(one.reservation.job not in journal.state.open_jobs for one in drawn):
             return False
-        heads, released = dict(journal.state.heads), list[Released]()
-        for one in drawn:
-            snapshot, record = one.reservation.request.snapshot, one.to_journal()
-            before = heads.get(snapshot)
-            if before is not None:
-                events = events_of(one.reservation, one.indices)
-                heads[snapshot] = relinked(events, prev=before).head
-                record = replace(record, chained=snapshot, head=heads[snapshot])
-            released.append(record)
-        journal.append_all(released)
+        journal.append_all(_released(journal, drawn))
     return True
 
 
-def released_or_burnt(journal: Journal, job: str) -> Released | None:
-    """The answers of a job that was begun before; None if it is burnt, which this call may do."""
+def _released(journal: Journal, drawn: Sequence[Drawn]) -> list[Released]:
+    """The answers as records that name the heads of their histories."""
+    heads, released = dict(journal.state.heads), list[Released]()
+    for one in drawn:
+        snapshot, record = one.reservation.request.snapshot, one.to_journal()
+        before = heads.get(snapshot)
+        if before is not None:
+            events = events_of(one.reservation, one.indices)
+            heads[snapshot] = relinked(events, prev=before).head
+            record = replace(record, chained=snapshot, head=heads[snapshot])
+        released.append(record)
+    return released
+
+
+def released_or_burnt(journal: Journal, reservation: Reservation) -> Released | None:
+    """The answers of a job that was begun before; None if it is burnt, which this call may do.
+
+    A job that died between its two purchases ends with the answers of the first.
+    """
+    job = reservation.job
     with journal.exclusive():
+        decided = journal.state.decided.get(job)
+        if decided is not None:
+            indices = [row.indices for row in decided.rows]
+            journal.append_all(_released(journal, [Drawn(reservation, indices)]))
         released = journal.state.released.get(job)
         if released is None:
             _burn(journal, [job])
@@ -198,13 +255,14 @@ def released_or_burnt(journal: Journal, job: str) -> Released | None:
 
 
 def write_burnt(journal: Journal, jobs: Sequence[str]) -> None:
-    """Write down that the answers of jobs will never be drawn, unless that is written already."""
+    """Write down that the answers of jobs will never be drawn, unless a job has ended already."""
     with journal.exclusive():
         _burn(journal, jobs)
 
 
 def _burn(journal: Journal, jobs: Sequence[str]) -> None:
-    journal.append_all([Burnt(job) for job in jobs if job not in journal.state.burnt])
+    ended = journal.state.burnt | journal.state.released.keys()
+    journal.append_all([Burnt(job) for job in jobs if job not in ended])
 
 
 ATTACHED = "attach"

@@ -13,6 +13,7 @@ from worker.journal.records import (
     Attached,
     Burnt,
     ClaimsSet,
+    Decided,
     DeclaredDisjoint,
     ExpectedSet,
     Group,
@@ -39,6 +40,7 @@ class JournalState:
         charges_digest: of the store's charges up to the last reservation, or ''.
         attached: the newest snapshot by dataset.
         reserved, released, burnt: by job; a reservation stays after release or burning.
+        decided: by open job, the answers of its first tables, where they decided others.
         heads: by snapshot, the digest of the last event of its history. A snapshot is missing
             whose history was released to, or adopted, without a chain.
         by_snapshot: every snapshot, as it was attached.
@@ -67,6 +69,7 @@ class JournalState:
         self.reserved: dict[str, Reserved] = {}
         self.released: dict[str, Released] = {}
         self.burnt: set[str] = set()
+        self.decided: dict[str, Decided] = {}
         self.open_jobs: dict[str, None] = {}  # a set that keeps the order of reservation
         self.heads: dict[str, str] = {}
         self.snapshots: dict[str, list[str]] = {}
@@ -96,10 +99,8 @@ class JournalState:
                 self._check_reserved(record)
             case Group():
                 self._check_group(record)
-            case Released() if record.job not in self.open_jobs:
-                _refuse("a released job must be reserved, and neither released nor burnt")
-            case Burnt() if record.job in self.released or record.job in self.burnt:
-                _refuse("a burnt job must be neither released nor burnt before")
+            case Decided() | Released() | Burnt():
+                self._check_drawn(record)
             case Adopted() if self.reserved or self.ledger_version:
                 _refuse("what is adopted must come before any reservation")
             case Sealed() | Retired():
@@ -135,21 +136,29 @@ class JournalState:
                 # Whole plans would fill the memory; a recovery reads them from the file.
                 self.reserved[record.job] = replace(record, replay="")
                 self.open_jobs[record.job] = None
-            case Released():
-                self.released[record.job] = record
-                del self.open_jobs[record.job]
-                self._follow(record.chained, record.head)
             case HistoryChained():
                 self._follow(record.snapshot, record.head)
-            case Burnt():
-                self.burnt.add(record.job)
-                self.open_jobs.pop(record.job, None)
+            case Decided() | Released() | Burnt():
+                self._apply_drawn(record)
             case Sealed() | Retired():
                 self._apply_periods(record)
             case Restored() | Adopted():
                 self._apply_origin(record)
             case _ if isinstance(record, LaterWord):
                 self._apply_word(record)
+
+    def _apply_drawn(self, record: Decided | Released | Burnt) -> None:
+        """Add what was drawn of a job, or that nothing ever is."""
+        if isinstance(record, Decided):
+            self.decided[record.job] = record
+            return
+        self.decided.pop(record.job, None)
+        self.open_jobs.pop(record.job, None)
+        if isinstance(record, Burnt):
+            self.burnt.add(record.job)
+        else:
+            self.released[record.job] = record
+            self._follow(record.chained, record.head)
 
     def _apply_origin(self, record: Restored | Adopted) -> None:
         """Add that the journal, or the one before it, was not there all the time."""
@@ -197,6 +206,16 @@ class JournalState:
         else:
             # An older line does not say whose history it joined.
             self.heads.clear()
+
+    def _check_drawn(self, record: Decided | Released | Burnt) -> None:
+        """A job is decided once, while it is open; then it is released or burnt."""
+        if isinstance(record, Burnt):
+            if record.job in self.released or record.job in self.burnt:
+                _refuse("a burnt job must be neither released nor burnt before")
+        elif record.job not in self.open_jobs:
+            _refuse("a released job must be reserved, and neither released nor burnt")
+        elif isinstance(record, Decided) and record.job in self.decided:
+            _refuse("what a job buys second must be decided once")
 
     def _check_attached(self, record: Attached) -> None:
         if record.snapshot in self.by_snapshot:

@@ -34,13 +34,15 @@ def reservation_of(plan: Plan, *, job: str, request: Request, replica: Replica) 
         simultaneous=plan.simultaneous if isinstance(plan, WorkloadPlan) else None,
         n_measurements=replica.engine.n_measurements,
         sampled=plan.sampled,
+        second=plan.second,
     )
 
 
 def charges_of(reservation: Reservation) -> list[AnyCharge]:
     """One charge per row and table: the rise of its alpha, less the payments of its cells' rows.
 
-    Where a sample decides the tables' alphas, there is one charge per stage, for any decision.
+    Where a sample decides the tables' alphas, there is one charge per stage, for any decision; so
+    there is one for all tables of a second purchase.
     """
     job = reservation.job
     if reservation.sampled is not None:
@@ -50,7 +52,8 @@ def charges_of(reservation: Reservation) -> list[AnyCharge]:
         TableCharge(table.partition, table.charge_nano, table.paid, job)
         for table in reservation.tables
     ]
-    return [*rows, *tables]
+    second = [] if reservation.second is None else [reservation.second.charge(job)]
+    return [*rows, *tables, *second]
 
 
 def answer_spent(replica: Replica, reservation: Reservation) -> Free:

@@ -311,6 +311,8 @@ class Spender:
         if not spends:
             return {}
         drawn = self._spends.draw(spends)
+        if drawn and drawn[0].reservation.second is not None:
+            drawn = self._spends.go_on(lease, spends[0], drawn[0])
         if drawn and not self._spends.release(lease, drawn):
             return {}  # Another worker took over, and burnt them.
         if len(drawn) < len(spends):
@@ -345,7 +347,7 @@ class Spender:
         Raises:
             MeasurementError: it is burnt.
         """
-        released = released_or_burnt(self._journals[lease.population], taken.job)
+        released = released_or_burnt(self._journals[lease.population], reservation)
         if released is None:
             self._writer.burn(lease, taken.job)
             self._writer.await_durable()

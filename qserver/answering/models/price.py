@@ -23,6 +23,8 @@ class ModelExplanation:
         price_nano: rise of the ledger, in nano-epsilon.
         sample_nano: part of the price that pays the sample of `arxiv` and `icml`; else None. With
             a sample, each table of `plan` has the most that it may get.
+        second_nano: part of the price for tables that the first ones decide, on merged values; else
+            None. `tables` has the first alone.
         remaining_nano: budget that remains now.
         affordable: whether the remaining budget covers the price.
         tables: the tables that would be measured or refined.
@@ -45,6 +47,7 @@ class ModelExplanation:
     error: ErrorBounds | None = None
     wanted: tuple[WantedError, ...] = ()
     own: OwnPrice | None = None
+    second_nano: int | None = None
 
 
 def verdict(estimate: float, *, low: float, high: float) -> Verdict:

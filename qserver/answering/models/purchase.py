@@ -13,6 +13,7 @@ from qserver.answering.models.kinds.kind import (
     SAMPLE_SHARE,
     SAMPLING_RATE,
     ForetellingKind,
+    MergingKind,
     SampledKind,
     TwoStages,
     WantedError,
@@ -26,12 +27,13 @@ from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, proven
 from qserver.planning.purchase import Purchase
 from qserver.query.domain import Domain
+from qserver.query.grid import product_partition
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import TableMeasurement
-from qserver.records.plan import PlannedTable, Sampled
+from qserver.records.plan import PlannedTable, Sampled, Second
 
 if TYPE_CHECKING:
     from qserver.models.network.error_bounds import ErrorBounds
@@ -58,18 +60,65 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
         return proven(plan, ledger=replica.ledger)
     # Under replace-one, and where a person owns several records, a unit of 1 / b costs more.
     unit = holdings.cost_of(((0, 1),))
-    wanted = kind.wanted(
-        asked.specification,
-        domain,
-        replica.measurements,
-        epsilon=asked.epsilon_nano / NANO / unit,
+    epsilon, second = asked.epsilon_nano / NANO / unit, None
+    wanted = (
+        kind.first(asked.specification, domain, epsilon=epsilon)
+        if isinstance(kind, MergingKind)
+        else ()
     )
+    if wanted:
+        second = _second(wanted, round(unit), asked.epsilon_nano)
+    else:
+        wanted = kind.wanted(asked.specification, domain, replica.measurements, epsilon=epsilon)
     tables = _planned(holdings, replica, wanted)
     if not tables:
         return None
-    priced = holdings.priced(Purchase((), tables))
+    if second is not None:
+        # As the second tables: the charge of whole tables is at least that of their draws.
+        tables = tuple(replace(table, sources=()) for table in tables)
+    priced = holdings.priced(Purchase((), tables, second=second))
     plan = Plan("blocks", (), priced.price_nano, priced.spent_after_nano, None, tables=tables)
-    return proven(plan, ledger=replica.ledger)
+    return proven(replace(plan, second=second), ledger=replica.ledger)
+
+
+def _second(first: Sequence[WantedTable], unit: int, price_nano: int) -> Second:
+    """What the first tables leave of the price.
+
+    Raises:
+        InputError: nothing.
+    """
+    paid = sum(floor(table.epsilon * NANO) for table in first)
+    alpha = price_nano // unit - paid
+    if paid < len(first) or alpha < 1:
+        raise InputError("epsilon", "be enough for every table to cost a nano-epsilon")
+    return Second(alpha, unit * alpha)
+
+
+def second_tables(
+    replica: Replica, asked: ModelAsked, *, alpha_nano: int
+) -> tuple[PlannedTable, ...]:
+    """The tables of a second purchase, once history has those of the first; reads no data.
+
+    Args:
+        alpha_nano: most sum of the rises of alpha.
+    """
+    from qserver.answering.models.kinds.registry import kind_of
+
+    kind = kind_of(asked.kind)
+    if not isinstance(kind, MergingKind):
+        return ()
+    domain, epsilon = replica.meta.domain, alpha_nano / NANO
+    found = kind.second(asked.specification, domain, replica.measurements, epsilon=epsilon)
+    live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
+    raises = []
+    for table in found:
+        partition = product_partition(domain.sizes, table.classes)
+        old = live.get(partition.key)
+        rise = floor(table.epsilon * NANO)
+        if rise > 0:
+            raises.append((partition, old, rise + (0 if old is None else old.alpha_nano)))
+    # Rows that are cells of a table have paid nothing of it: the charge has no cells.
+    return tuple(replace(table, sources=()) for table in replica.holdings.raised(raises))
 
 
 def check_whole(meta: DatasetMeta) -> None:
@@ -212,7 +261,7 @@ def foretold_wanted(
     from qserver.answering.models.kinds.registry import kind_of
 
     kind = kind_of(asked.kind)
-    if not isinstance(kind, ForetellingKind) or plan is None or plan.sampled is not None:
+    if not isinstance(kind, ForetellingKind) or plan is None or plan.second is not None:
         return ()
     rises = {_marginal(t).axes: t.charge_nano / NANO for t in plan.tables}
     domain, history = replica.meta.domain, replica.measurements

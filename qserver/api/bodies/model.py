@@ -193,7 +193,8 @@ class ModelReplyBody(BaseModel):
     version: int = Field(description="version of the history that the model stands on")
     answer: dict[str, Any] | None = Field(
         description="`variables`, `labels`, `probabilities`; or `labels`, `probability`; for "
-        "`marginals` also `n_records`, and in `is_held` whether one table of the model holds it"
+        "`marginals` also `n_records`, in `is_held` whether one table of the model holds it, and "
+        "in `merged` by attribute the lists of values that no table tells apart beside their shares"
     )
     estimate: float | None = Field(description="what the model expects of the count")
     guarantee: AnswerBody | None = Field(description="the interval of the check, if asked for")
@@ -252,7 +253,7 @@ class WantedErrorBody(
 class ModelExplanationBody(
     RecordBody,
     record=ModelExplanation,
-    shows="kind price sample remaining affordable plan=tables version work error wanted own",
+    shows="kind price sample second remaining affordable plan=tables version work error wanted own",
 ):
     """What learning a model would cost and which tables it would buy; nothing was spent."""
 

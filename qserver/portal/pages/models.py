@@ -71,6 +71,7 @@ class DistributionView:
 
     Args:
         is_held: whether one table of the model holds all of them; None where it does not say.
+        merged: by variable the lists of labels that no table of the model tells apart.
     """
 
     variables: tuple[str, ...]
@@ -78,6 +79,7 @@ class DistributionView:
     lines: tuple[ProbabilityLine, ...]
     n_hidden: int
     is_held: bool | None
+    merged: dict[str, list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -291,7 +293,12 @@ def _distribution(found: dict[str, Any], given: dict[str, str]) -> DistributionV
     text = ", ".join(f"{name} {label}" for name, label in given.items())
     held = found.get("is_held")
     return DistributionView(
-        tuple(found["variables"]), text, tuple(lines), max(0, n - _MOST_LINES), held
+        tuple(found["variables"]),
+        text,
+        tuple(lines),
+        max(0, n - _MOST_LINES),
+        held,
+        found.get("merged", {}),
     )
 
 

@@ -17,7 +17,7 @@ from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, AnyAnswer, WorkloadAnswer
 from qserver.service.cache.last_used import LastUsed
 from qserver.service.cache.statements import MOST_KEPT
-from qserver.storage.encoding.cursor import Cursor
+from qserver.storage.histories import Cursor
 from qserver.storage.standings import Stamp
 
 _MOST_ANSWERS: Final = 4_096

@@ -22,7 +22,7 @@ from qserver.records.answer import Source
 from qserver.records.charge import Standing, on_domain
 from qserver.records.codec import ALWAYS, as_, plain, read
 from qserver.records.history import Estimator
-from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled
+from qserver.records.plan import Planned, PlannedRow, PlannedTable, Sampled, Second
 from qserver.records.statement import Simultaneous
 from qserver.storage.encoding.jobs import measurement_json
 
@@ -214,6 +214,8 @@ class Reservation:
         sampled: the charge, if a sample decides the tables' alphas. The tables then have the
             greatest alphas that they may get. Only the worker knows the decided ones until they
             are released.
+        second: what is charged for tables that the answers of `tables` decide. They join `tables`
+            once they are decided; the store's plan never has them.
     """
 
     job: str
@@ -230,6 +232,7 @@ class Reservation:
     n_measurements: int = field(default=0, metadata=as_(always=True, last=2))
     tables_give_rest: bool = field(default=False, metadata=ALWAYS)
     sampled: Sampled | None = field(default=None, metadata=as_(last=3))
+    second: Second | None = field(default=None, metadata=as_(last=5))
 
     @property
     def planned(self) -> tuple[Planned, ...]:

@@ -124,8 +124,8 @@ def has_room(spends: Sequence[Spend], new: Reservation, n_slots: Fraction) -> bo
     """
     if not spends:
         return True
-    if any(spend.reservation.sampled is not None for spend in spends) or new.sampled is not None:
-        # A sample decides alphas, which later plans would depend on.
+    if any(one.sampled or one.second for one in (new, *(s.reservation for s in spends))):
+        # A sample decides alphas, or answers tables, which later plans would depend on.
         return False
     price = new.price_nano + sum(spend.reservation.price_nano for spend in spends)
     slots = n_slots + sum(spend.n_slots for spend in spends)

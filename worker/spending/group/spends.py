@@ -23,7 +23,7 @@ import numpy as np
 
 from qserver.answering.replica import Replica
 from qserver.config import Settings
-from qserver.errors import InputError, StoreCorruptError
+from qserver.errors import InputError, JournalError, StoreCorruptError
 from qserver.query.domain import Domain
 from qserver.records.charge import NANO, charge_from_json, charge_json
 from qserver.records.plan import PlannedRow, PlannedTable
@@ -40,11 +40,12 @@ from worker.journal.sections import (
     attest,
     check_witness,
     write_burnt,
+    write_decided,
     write_released,
     write_reserved,
 )
 from worker.noise.randomness import Entropy
-from worker.private.tables import Tables
+from worker.private.tables import RemoteTables, Tables
 from worker.spending.group.answers import next_request
 from worker.spending.group.planned import Spend
 from worker.spending.group.replicas import Replicas
@@ -52,7 +53,8 @@ from worker.spending.live import Live, Origin
 from worker.spending.measure import draw_all, in_turn
 from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent, charges_of
-from worker.spending.slot import slot_end_s, slot_of_group
+from worker.spending.second_purchase import decided as decided_after
+from worker.spending.slot import slot_end_s, slot_of_group, slots_of
 from worker.spending.spans import traced
 from worker.spending.two_stages import decided, draw_in_two_stages, first_tables
 
@@ -130,6 +132,33 @@ class Spends:
         finally:
             self._keep_slot(begun, slot_s)
         return drawn
+
+    def go_on(self, lease: Lease, spend: Spend, first: Drawn) -> list[Drawn]:
+        """The answers of both purchases of a spend, in a slot of its own for the second; or none.
+
+        What the first answers decide is in the journal before anything is drawn for it.
+        """
+        replica = self._replicas.get(spend.request)
+        private, slot_s = self._tables[spend.request.snapshot], self._settings.slot_ms / 1000
+        try:
+            tables, live = decided_after(first, replica)
+            if not write_decided(self._journals[lease.population], first, tables):
+                return []
+            if slot_s > 0:
+                n_slots = slots_of(tables, capacity=replica.meta.capacity)
+                remote_s = private.slot_s * len(tables) if isinstance(private, RemoteTables) else 0
+                slot_s = slot_of_group([n_slots], slot_s=slot_s) + remote_s
+            begun = self._clock()
+            try:
+                indices = draw_all(tables, private=private, live=live, entropy=self._entropy)
+            finally:
+                self._keep_slot(begun, slot_s)
+        except (JournalError, MemoryError):
+            raise
+        except Exception:  # noqa: BLE001
+            self._log.exception("measuring for job %s failed", spend.taken.job)
+            return []
+        return [first.going_on(tables, indices)]
 
     def release(self, lease: Lease, drawn: Sequence[Drawn]) -> bool:
         """Write the released answers down; False if a reservation was burnt meanwhile."""
@@ -226,7 +255,7 @@ def rehearse(reservation: Reservation, replica: Replica) -> Rehearsed:
     reservation = Reservation.from_json(reservation.to_json())
     _check_charges(reservation, replica)
     drawn = _made_up(reservation, replica)
-    drawn = Drawn.of_journal(drawn.reservation, drawn.to_journal())
+    drawn = Drawn.of_journal(reservation, drawn.to_journal())
     events = [
         measurement_json(planned, found, reservation.job)
         for planned, found in zip(drawn.reservation.planned, drawn.indices, strict=True)
@@ -251,11 +280,15 @@ def _check_charges(reservation: Reservation, replica: Replica) -> None:
 
 
 def _made_up(reservation: Reservation, replica: Replica) -> Drawn:
-    """The draw with placeholders; in a plan of two stages, of both."""
+    """The draw with placeholders; in a plan of two stages or purchases, of both."""
     source, live = Placeholders(), Live(replica.measurements)
     if reservation.sampled is not None:
         reservation = _decided(reservation, replica.meta.domain)
-    return Drawn(reservation, in_turn(reservation.planned, source=source, live=live))
+    first = Drawn(reservation, in_turn(reservation.planned, source=source, live=live))
+    if reservation.second is None:
+        return first
+    tables, live = decided_after(first, replica)
+    return first.going_on(tables, in_turn(tables, source=source, live=live))
 
 
 def _decided(reservation: Reservation, domain: Domain) -> Reservation:

@@ -17,7 +17,7 @@ from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
 
 if TYPE_CHECKING:
-    from qserver.models.marginals.graph.layout import Scope
+    from qserver.models.marginals.graph.layout import IndexArray, Scope
     from qserver.models.network.network import Table
 
 Document = Mapping[str, Any]
@@ -120,7 +120,9 @@ def _marginals_words(document: Document, names: Sequence[str], most: int) -> str
         " × ".join(n if isinstance(n, str) else names[n] for n in scope)
         for scope in document.get("marginals", [])
     ]
-    return f"{shortened(scopes, most)} beside all of history" if scopes else "all of history"
+    merged = ", rare values merged" if document.get("selection") == "merged" else ""
+    found = f"{shortened(scopes, most)} beside all of history" if scopes else "all of history"
+    return found + merged
 
 
 NETWORK_FACE = KindFace(
@@ -161,6 +163,43 @@ MARGINALS_FACE = KindFace(
     file_ending="json",
     media_type="application/json",
 )
+
+
+@dataclass(frozen=True)
+class MergedTable:
+    """A table of a second purchase.
+
+    Args:
+        classes: by attribute the class of each of its values, numbered from 0.
+        epsilon: by how much 1 / b rises, in epsilon per record.
+    """
+
+    classes: Mapping[int, IndexArray]
+    epsilon: float
+
+
+@runtime_checkable
+class MergingKind(Protocol):
+    """A kind that may buy some tables first, whose answers decide the others; pure."""
+
+    def first(
+        self, specification: str, domain: Domain, *, epsilon: float
+    ) -> tuple[WantedTable, ...]:
+        """The tables of a first purchase, part of `epsilon`; empty where all are bought at once."""
+
+    def second(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        epsilon: float,
+    ) -> tuple[MergedTable, ...]:
+        """The other tables, whose rises add up to at most `epsilon`.
+
+        Args:
+            measurements: history, with the first tables.
+        """
 
 
 @dataclass(frozen=True)

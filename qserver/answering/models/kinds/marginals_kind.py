@@ -14,12 +14,15 @@ from qserver.answering.models.kinds.kind import (
     MARGINALS_FACE,
     Answered,
     Document,
+    MergedTable,
     Model,
     ModelWork,
     WantedError,
     WantedTable,
     marginals_work,
 )
+from qserver.answering.models.kinds.marginal_tables import marginals
+from qserver.answering.models.kinds.merged_values import FIRST_SHARE, merged, wide
 from qserver.answering.models.kinds.reduced_history import (
     MAX_CELLS,
     ReducedHistory,
@@ -108,7 +111,7 @@ _MOST_CODES = 1 << 21
 _PRECISION = 1e-3
 # A request waits for the model: some two seconds at most.
 _AUTO_CELLS = 1 << 14
-_SELECTIONS = ("best", "listed")
+_SELECTIONS = ("best", "listed", "merged")
 _FIELDS = {"marginals", "selection", "oracle", "likelihood"}
 
 
@@ -122,9 +125,9 @@ class MarginalsKind:
 
         Args:
             document: `marginals` (lists of attributes, wanted beside what history has),
-                `selection` (`best`: measure what serves them best; `listed`: measure them, evenly),
-                `oracle` (`auto`, `exact`, `saturated`, `factor`) and `likelihood` (`squares`,
-                `laplace`); all may be left out.
+                `selection` (`best`: measure what serves them best; `merged`: the same, with rare
+                values merged; `listed`: measure them, evenly), `oracle` (`auto`, `exact`,
+                `saturated`, `factor`) and `likelihood` (`squares`, `laplace`); all may be left out.
         """
         unknown = sorted(set(document) - _FIELDS)
         if unknown:
@@ -159,6 +162,40 @@ class MarginalsKind:
         known, records = measured(domain.sizes, measurements), n_records(measurements)
         prices = best_prices(domain.sizes, scopes, epsilon, known, records=records)
         return tuple(WantedTable(s, price, is_more=True) for s, price in prices.items())
+
+    def first(
+        self, specification: str, domain: Domain, *, epsilon: float
+    ) -> tuple[WantedTable, ...]:
+        """One-way tables of wide attributes, where values are to be merged; see MergingKind."""
+        plain = json.loads(specification)
+        axes = wide(domain.sizes, read_scopes(plain["marginals"], domain))
+        if plain["selection"] != "merged":
+            return ()
+        return tuple(WantedTable((a,), FIRST_SHARE * epsilon / len(axes), True) for a in axes)
+
+    def second(
+        self,
+        specification: str,
+        domain: Domain,
+        measurements: Sequence[AnyMeasurement],
+        *,
+        epsilon: float,
+    ) -> tuple[MergedTable, ...]:
+        """The tables on merged values that tell the wanted marginals best; see MergingKind."""
+        scopes = read_scopes(json.loads(specification)["marginals"], domain)
+        single = {m.axes[0]: m.values for m in marginals(measurements) if len(m.axes) == 1}
+        classes, prices = merged(
+            domain.sizes,
+            scopes,
+            epsilon,
+            measured(domain.sizes, measurements),
+            counts={a: single[a] for a in wide(domain.sizes, scopes)},
+            records=n_records(measurements),
+            ordered={i: a.n_regular for i, a in enumerate(domain.attributes) if a.kind != "labels"},
+        )
+        return tuple(
+            MergedTable({a: classes[a] for a in scope}, price) for scope, price in prices.items()
+        )
 
     def foretold(
         self,
@@ -198,6 +235,9 @@ class MarginalsKind:
     ) -> ModelWork:
         """What measuring and making the model takes; see WeighedKind."""
         plain = json.loads(specification)
+        if plain["selection"] == "merged":
+            # What it buys in the end is not known yet, and is smaller.
+            bought = [*bought, *read_scopes(plain["marginals"], domain)]
         tables = [m for m in measurements if isinstance(m, TableMeasurement)]
         held = [tuple(p.axis for p in m.partition.axes) for m in tables]
         scopes = [s for s in dict.fromkeys([*held, *bought]) if s]
@@ -210,12 +250,12 @@ class MarginalsKind:
 
     def used(
         self,
-        specification: str,  # noqa: ARG002
+        specification: str,
         domain: Domain,  # noqa: ARG002
         measurements: Sequence[AnyMeasurement],
     ) -> tuple[int, ...]:
         """Ids of all tables and rows that take part."""
-        return reduced_history(measurements).ids
+        return _reduced(json.loads(specification), measurements).ids
 
     def build(
         self,
@@ -229,7 +269,8 @@ class MarginalsKind:
     def goes_on(self, specification: str, earlier: str) -> bool:
         """Whether both specifications have the same estimator; see GrowingKind."""
         ours, theirs = json.loads(specification), json.loads(earlier)
-        return all(ours[field] == theirs[field] for field in ("oracle", "likelihood"))
+        same = [ours.get("selection") == "merged", ours["oracle"], ours["likelihood"]]
+        return same == [theirs.get("selection") == "merged", theirs["oracle"], theirs["likelihood"]]
 
     def rebuild(
         self,
@@ -252,7 +293,7 @@ class MarginalsKind:
         earlier: LearntMarginals | None,
     ) -> LearntMarginals:
         plain = json.loads(specification)
-        reduced = reduced_history(measurements)
+        reduced = _reduced(plain, measurements)
         found = estimate(
             reduced.sizes,
             reduced.measurements,
@@ -269,14 +310,13 @@ class MarginalsKind:
 class LearntMarginals:
     """A model made from history, over classes of values; see Model.
 
-    All values of a class are taken as equally likely.
+    The values of a class share its records as a one-way table has them, or evenly.
     """
 
     def __init__(self, domain: Domain, reduced: ReducedHistory, found: Estimate) -> None:
         self.reduced, self.estimate = reduced, found
         self._domain = domain
         self._place = {axis: i for i, axis in enumerate(reduced.axes)}
-        self._counts = [np.bincount(c).astype(np.float64) for c in reduced.classes]
         self._records_from: RecordSource | None = None
 
     def ask(self, question: Document) -> Answered:
@@ -303,6 +343,7 @@ class LearntMarginals:
                 "probabilities": (shown / total).tolist(),
                 "n_records": self.estimate.total,
                 "is_held": self.estimate.distribution.holds(scope),
+                "merged": self._merged([*axes, *given]),
             }
         )
 
@@ -317,9 +358,8 @@ class LearntMarginals:
             if axis in given:
                 found = np.take(found, classes[given[axis]], axis=k)
                 continue
-            shares = 1.0 / self._counts[i][classes]
             after = (1,) * (found.ndim - 1 - k)
-            found = np.take(found, classes, axis=k) * shares.reshape(-1, *after)
+            found = np.take(found, classes, axis=k) * self.reduced.shares[i].reshape(-1, *after)
         kept = [a for a in domain_axes if a not in given]
         return np.asarray(np.transpose(found, [kept.index(a) for a in axes]))
 
@@ -330,7 +370,9 @@ class LearntMarginals:
             weights = {}
             for axis, w in term.by_axis.items():
                 i = self._placed(axis)
-                weights[i] = np.bincount(self.reduced.classes[i], w.dense) / self._counts[i]
+                weights[i] = np.bincount(
+                    self.reduced.classes[i], w.dense * self.reduced.shares[i]
+                ).astype(np.float64)
             mean = self.estimate.distribution.expectation(weights)
             total += float(term.coefficient) * mean
         return self.estimate.total * total
@@ -355,7 +397,7 @@ class LearntMarginals:
         )
         for part in drawn:
             columns = [
-                name[_values_of(c, part[:, i], generator)]
+                name[_values_of(c, self.reduced.shares[i], part[:, i], generator)]
                 for i, (name, c) in enumerate(zip(names, self.reduced.classes, strict=True))
             ]
             yield from zip(*columns, strict=True)
@@ -367,8 +409,13 @@ class LearntMarginals:
         plain = {
             "total": total,
             "classes": {
-                name: [list(x) for x in _members(self._domain.attributes[a].value_names, c)]
+                name: _members(self._domain.attributes[a].value_names, c)
                 for name, a, c in zip(names, self.reduced.axes, self.reduced.classes, strict=True)
+            },
+            "merged": self._merged(self.reduced.axes),
+            "shares": {
+                name: _members(s.tolist(), c)
+                for name, s, c in zip(names, self.reduced.shares, self.reduced.classes, strict=True)
             },
             "tables": [
                 {
@@ -389,6 +436,7 @@ class LearntMarginals:
             "n_records": self.estimate.total,
             "free": self._free_shares(),
             "n_left_out": self.reduced.n_left_out,
+            "merged": self._merged(self.reduced.axes),
             "oracle": fit.oracle,
             "method": fit.method,
             "likelihood": fit.likelihood,
@@ -401,6 +449,15 @@ class LearntMarginals:
             "records": {"most_cells": DRAW_CELLS, "most_bytes": DRAW_BYTES},
         }
 
+    def _merged(self, axes: Sequence[int]) -> dict[str, list[list[str]]]:
+        """By attribute the lists of values that no table tells apart, beside their own shares."""
+        found = {}
+        for axis in axes:
+            classes = self.reduced.classes[self._placed(axis)]
+            members = _members(self._domain.attributes[axis].value_names, classes)
+            found[self._domain.names[axis]] = [one for one in members if len(one) > 1]
+        return {name: lists for name, lists in found.items() if lists}
+
     def _free_shares(self) -> dict[str, float]:
         """The part of all pairs, and of all triples, of attributes that one table holds."""
         scopes, n = self.estimate.layout.scopes, len(self._domain.names)
@@ -412,6 +469,11 @@ class LearntMarginals:
             name = self._domain.names[axis]
             raise InputError("attribute", "be one that history has a table of", name)
         return self._place[axis]
+
+
+def _reduced(plain: Mapping[str, Any], measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
+    """What a model of this specification is made from."""
+    return reduced_history(measurements, keeps_classes=plain.get("selection") == "merged")
 
 
 def _parted(records: IndexArray) -> Iterator[IndexArray]:
@@ -463,18 +525,20 @@ def _carried(earlier: LearntMarginals, reduced: ReducedHistory) -> Warm | None:
     return earlier.estimate.warm.refined(reduced.sizes, places, classes)
 
 
-def _members(names: Sequence[str], classes: IndexArray) -> list[list[str]]:
-    found: list[list[str]] = [[] for _ in range(int(np.max(classes)) + 1)]
-    for name, c in zip(names, classes, strict=True):
-        found[int(c)].append(name)
+def _members(each: Sequence[Any], classes: IndexArray) -> list[list[Any]]:
+    """What each value has, in a list for each class."""
+    found: list[list[Any]] = [[] for _ in range(int(np.max(classes)) + 1)]
+    for one, c in zip(each, classes, strict=True):
+        found[int(c)].append(one)
     return found
 
 
 def _values_of(
-    classes: IndexArray, drawn: IndexArray, generator: np.random.Generator
+    classes: IndexArray, shares: FloatArray, drawn: IndexArray, generator: np.random.Generator
 ) -> IndexArray:
-    """A value for each drawn class, with equal probability for all values of a class."""
+    """A value for each drawn class, by the shares of its values."""
     order = np.argsort(classes, kind="stable")
-    counts = np.bincount(classes)
-    starts = np.cumsum(counts) - counts
-    return np.asarray(order[starts[drawn] + generator.integers(0, counts[drawn])])
+    ends = shares[order].cumsum()  # Each class ends at a whole number.
+    places = np.searchsorted(ends, drawn + generator.random(len(drawn)), side="right")
+    firsts = np.searchsorted(classes[order], np.arange(int(classes.max()) + 2))
+    return np.asarray(order[np.clip(places, firsts[drawn], firsts[drawn + 1] - 1)])

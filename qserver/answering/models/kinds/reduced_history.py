@@ -3,6 +3,9 @@
 One released table may be coarse (bands of ages) and another fine. A class holds the values that no
 table and no row tells apart. The model works on classes, so that its tables stay small. A row takes
 part if one table has all of its attributes.
+
+A model of merged values keeps to the classes of wider tables. A one-way table then tells of a class
+the sum of its values, and how these share it.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from qserver.answering.models.kinds.merged_values import shares
 from qserver.errors import InputError
 from qserver.models.marginals.fit.observations import NoisyMarginal
-from qserver.models.marginals.graph.layout import MAX_SCOPE, IndexArray, Scope
+from qserver.models.marginals.graph.layout import MAX_SCOPE, FloatArray, IndexArray, Scope
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
@@ -37,6 +41,7 @@ class ReducedHistory:
     Args:
         axes: positions in the domain of the model's attributes, ascending.
         classes: class of each value of each of them.
+        shares: the part of each value in its class.
         measurements: scopes are positions within `axes`.
         total: number of records where a public row tells it, else None.
         ids: of the history's measurements that are among them.
@@ -45,6 +50,7 @@ class ReducedHistory:
 
     axes: tuple[int, ...]
     classes: tuple[IndexArray, ...]
+    shares: tuple[FloatArray, ...]
     measurements: tuple[NoisyMarginal, ...]
     total: float | None
     ids: tuple[int, ...]
@@ -56,23 +62,39 @@ class ReducedHistory:
         return tuple(int(c.max()) + 1 for c in self.classes)
 
 
-def reduced_history(measurements: Sequence[AnyMeasurement]) -> ReducedHistory:
+def reduced_history(
+    measurements: Sequence[AnyMeasurement], *, keeps_classes: bool = False
+) -> ReducedHistory:
     """The history for a model: tables by rising noise, then rows, while its tables stay small.
+
+    Args:
+        keeps_classes: one-way tables do not split the classes of wider ones.
 
     Raises:
         InputError: no table tells of any attribute.
     """
     tables = [m for m in measurements if isinstance(m, TableMeasurement)]
     rows = [m for m in measurements if isinstance(m, Measurement)]
-    taken = _Taken()
-    for table in sorted(tables, key=lambda t: (t.scale, t.id)):
-        taken.add(table.id, {p.axis: p.dense for p in table.partition.axes})
+    taken, single = _Taken(), dict[int, TableMeasurement]()
+    for table in sorted(tables, key=lambda t: (keeps_classes and _is_single(t), t.scale, t.id)):
+        labels: Labels = {p.axis: p.dense for p in table.partition.axes}
+        if keeps_classes and _is_single(table):
+            [axis] = labels
+            single.setdefault(axis, table)
+            labels = {axis: taken.labels.get(axis, labels[axis])}
+        taken.add(table.id, labels)
     if not taken.scopes:
         raise InputError("epsilon", "be above zero", hint="History has no table: buy one.")
     for row in sorted(rows, key=lambda r: (r.scale, r.id)):
         if not row.is_public and len(taken.rows) < MAX_ROWS:
             taken.add_row(row)
-    return _reduced(taken, tables, rows)
+    return _reduced(taken, tables, rows, single)
+
+
+def _is_single(table: TableMeasurement) -> bool:
+    """Whether it counts every value of one attribute."""
+    parts = table.partition
+    return len(parts.axes) == 1 and parts.n_cells == parts.sizes[parts.axes[0].axis]
 
 
 class _Taken:
@@ -127,7 +149,10 @@ class _Taken:
 
 
 def _reduced(
-    taken: _Taken, tables: Sequence[TableMeasurement], rows: Sequence[Measurement]
+    taken: _Taken,
+    tables: Sequence[TableMeasurement],
+    rows: Sequence[Measurement],
+    single: Mapping[int, TableMeasurement],
 ) -> ReducedHistory:
     axes = tuple(sorted(taken.labels))
     place = {a: i for i, a in enumerate(axes)}
@@ -140,6 +165,7 @@ def _reduced(
     return ReducedHistory(
         axes=axes,
         classes=tuple(taken.labels[a] for a in axes),
+        shares=tuple(_shares(taken.labels[a], single.get(a)) for a in axes),
         measurements=tuple(found),
         total=totals[-1] if totals else None,
         ids=tuple(sorted(taken.ids)),
@@ -151,6 +177,12 @@ def _table(table: TableMeasurement, labels: Labels, place: Mapping[int, int]) ->
     """The table as rows over the classes, or as the marginal if each class has a cell."""
     parts = table.partition.axes
     scope = tuple(place[p.axis] for p in parts)
+    if len(parts) == 1 and parts[0].n > int(labels[parts[0].axis].max()) + 1:
+        # A value has a part of its own, and a class several values.
+        classes = labels[parts[0].axis]
+        scales = table.scale * np.sqrt(np.bincount(classes))
+        sums = np.bincount(classes, np.asarray(table.values, dtype=np.float64))
+        return NoisyMarginal(scope, np.asarray(sums, dtype=np.float64), scales)
     # The part of each class: classes never straddle two parts.
     part_of = [_of_classes(p.dense, labels[p.axis]) for p in parts]
     values = np.asarray(table.values, dtype=np.float64)
@@ -164,6 +196,13 @@ def _table(table: TableMeasurement, labels: Labels, place: Mapping[int, int]) ->
     where = (np.ones(n_cells), (np.broadcast_to(cells, shape).ravel(), np.arange(n_cells)))
     matrix = sparse.csr_array(where, shape=(values.size, n_cells))
     return NoisyMarginal(scope, values.ravel(), np.array(table.scale), matrix)
+
+
+def _shares(classes: IndexArray, table: TableMeasurement | None) -> FloatArray:
+    """The part of each value in its class: by a one-way table, or evenly."""
+    if table is None:
+        return np.asarray(1.0 / np.bincount(classes)[classes])
+    return shares(np.asarray(table.values, dtype=np.float64), classes, float(table.scale))
 
 
 def _row(row: Measurement, labels: Labels, place: Mapping[int, int]) -> NoisyMarginal:
