@@ -33,6 +33,7 @@ from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes, pair_s
 from qserver.ledger.loss_tables import Indices
 from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
 from qserver.ledger.neighbours import ByPeriod, Neighbours, Pays, Units
+from qserver.ledger.noise_law import LAPLACE, NoiseLaw
 from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.state import State
 
@@ -89,8 +90,10 @@ class PeriodSums:
     def certain_nano(self, flat: Flat) -> int | None:
         """A loss that somebody may have, up to rounding; None where sums are not written down.
 
-        Of pairs only rows count.
+        Of pairs only rows count. None, too, where records cost more together than one by one.
         """
+        if self.neighbours.together > 1:
+            return None
         certain, k = [], self.neighbours.records_per_person
         if self._has_pairs and self.pairs.is_dense:
             # Of pairs between any periods, as many as one period allows may be alike.
@@ -128,8 +131,9 @@ class PeriodSums:
 
     def _spread_nano(self, cells: Units, n_records: int, flat: Flat) -> int:
         """The loss of `n_records` records of cells with these sums by period."""
-        more = n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
-        return _nano(self.by.greatest(cells, n_records)) + more
+        together = self.neighbours.law.spread(n_records)
+        more = together * n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
+        return _nano(together * self.by.greatest(cells, n_records)) + more
 
 
 class CellLedger:
@@ -141,6 +145,7 @@ class CellLedger:
         records_per_person: k, most records that one person owns.
         null_cell: under replace-one, whether a record may lie outside the domain.
         by_period: how the k records may be spread over periods; None if all may be alike.
+        law: of the noise that is paid for.
         settle_steps: as for `Maximum`.
 
     Raises:
@@ -155,17 +160,20 @@ class CellLedger:
         records_per_person: int = 1,
         null_cell: bool = True,
         by_period: ByPeriod | None = None,
+        law: NoiseLaw = LAPLACE,
         settle_steps: int = LIMITS.settle_steps,
     ) -> None:
         self.sizes = tuple(sizes)
-        self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period)
+        self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period, law)
         self._pending: list[AnyCharge] = []
         self._flat = Flat()
         self._spent_nano = 0
         self._most_units = 0
         self._n_payments = 0
         n, pairs = len(self.sizes), _pairs_of(self.neighbours)
-        self._cells = Maximum(cell_shapes, n_attributes=n, settle_steps=settle_steps)
+        self._cells = Maximum(
+            partial(cell_shapes, law=law), n_attributes=n, settle_steps=settle_steps
+        )
         self._pairs = Maximum(pairs, n_attributes=n, settle_steps=settle_steps)
 
     def state(self) -> State:
@@ -196,7 +204,7 @@ class CellLedger:
             Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))}),
         )
         of = partial(Maximum.from_state, sizes=sizes, settle_steps=settle_steps)
-        found._cells = of(state.part("cells"), cell_shapes)
+        found._cells = of(state.part("cells"), partial(cell_shapes, law=neighbours.law))
         found._pairs = of(state.part("pairs"), _pairs_of(neighbours))
         return found
 
@@ -215,6 +223,7 @@ class CellLedger:
             records_per_person=neighbours.records_per_person,
             null_cell=neighbours.null_cell,
             by_period=neighbours.by_period,
+            law=neighbours.law,
             settle_steps=settle_steps,
         )
 
@@ -412,7 +421,8 @@ class CellLedger:
     def _dues(self, charges: Sequence[AnyCharge]) -> Dues:
         k = 1 if self.neighbours.by_period else self.records_per_person
         alike = self.neighbours.alike
-        return dues(charges, sizes=self.sizes, records_per_person=k, alike=alike)
+        law = self.neighbours.law
+        return dues(charges, sizes=self.sizes, records_per_person=k, alike=alike, law=law)
 
     @property
     def _has_pairs(self) -> bool:
@@ -448,9 +458,10 @@ class CellLedger:
         alone = _nano(cells) + flat.cell_nano
         if not self._has_pairs:
             return alone
-        # abs(h_c - h_c') <= abs(h_c) + abs(h_c').
-        apart = _nano(pairs) + 2 * flat.most_partly_nano
-        both = min(apart, _nano(2 * cells)) + 2 * flat.tables_nano + flat.opaque_nano
+        # abs(h_c - h_c')^p <= 2^(p-1) (abs(h_c)^p + abs(h_c')^p).
+        factor = self.neighbours.law.together(2)
+        apart = _nano(pairs) + 2 * flat.most_partly_nano + 2 * flat.tables_nano
+        both = min(apart, _nano(factor * cells) + factor * flat.tables_nano) + flat.opaque_nano
         return max(both, alone) if self.neighbours.null_cell else both
 
     def _loss_nano(self, units: int) -> int:
@@ -469,8 +480,8 @@ def _pairs_of(neighbours: Neighbours) -> Tabulate:
     """What the pairs of cells pay that a record may move between."""
     by = neighbours.by_period
     if by is None or not by.same_period:
-        return pair_shapes
-    return partial(pair_shapes_within, axis=by.axis)
+        return partial(pair_shapes, law=neighbours.law)
+    return partial(pair_shapes_within, law=neighbours.law, axis=by.axis)
 
 
 def _touched(charges: Sequence[AnyCharge]) -> dict[int, Indices]:
