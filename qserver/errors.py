@@ -45,7 +45,7 @@ QServerError
 ├── PortInUseError                another program listens on the port
 └── ChildFailedError              a process of the server ended before it was of use
 
-More: `client.errors`, `query.calendar.refused`, `records.claim`. A class has a stable
+More: `client.errors`, `query.calendar`, `records.claim`. A class has a stable
 `code` for clients, and its facts as attributes. No message shows a true count, a row, or part.
 """
 

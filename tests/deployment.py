@@ -179,7 +179,7 @@ class Deployment:
         spender = spender or self.spender()
         writer, done = self.writer(), 0
         while True:
-            taken = writer.queue.take(["town"], consumer="test", block_ms=1)
+            taken = writer.queue.take(["town"], consumer="test", block_ms=None)
             taken = taken or writer.queue.take_over("town", consumer="test", idle_ms=0)
             lease = writer.acquire("town")
             assert lease is not None

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from qserver.config import Settings
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.records.unit import THE_PERSON, Unit
 from tests.deployment import LOG, Deployment, Relation

@@ -32,7 +32,6 @@ from worker.sources.address import address_of
 
 if TYPE_CHECKING:
     from qserver.query.domain import Domain
-    from qserver.storage.encoding.wish import Wish
     from worker.journal.witness import WitnessSettings
     from worker.private.registry import Registry
 
@@ -92,7 +91,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.checks.population import parse_limit
         from worker.owner.claims import load_claims
-        from worker.private.spark.place import place_of
+        from worker.private.spark_place import place_of
 
     registry = _registry(settings)
     domain = _domain(arguments, registry)
@@ -347,7 +346,7 @@ def _witness(arguments: argparse.Namespace, settings: Settings) -> int:
 def _requests(arguments: argparse.Namespace, settings: Settings) -> int:
     from qserver.storage.wishes import Wishes
 
-    found = [one for one in Wishes.open(settings, role="worker").all() if _is_ours(one)]
+    found = Wishes.open(settings, role="worker").all("qserver-worker")
     lines = [f"{one.digest}  {one.words}\n  {one.line}" for one in found] or ["none waits"]
     plain = [{"id": one.digest, "command": one.line, "by": one.by, "at": one.at} for one in found]
     _show(arguments, json.dumps(plain), "\n".join(lines))
@@ -358,9 +357,7 @@ def _confirm(arguments: argparse.Namespace, settings: Settings) -> int:
     from qserver.storage.wishes import Wishes
 
     wishes = Wishes.open(settings, role="worker")
-    wish = wishes.one(arguments.digest)
-    if not _is_ours(wish):
-        raise ConfigError("id", "be confirmed by `qserver account confirm`", wish.digest)
+    wish = wishes.one(arguments.digest, "qserver-worker")
     if not arguments.drop:
         _say(f"{wish.words}\n  {wish.line}\nType yes to run it:")
         if sys.stdin.readline().strip() != "yes":
@@ -374,10 +371,6 @@ def _confirm(arguments: argparse.Namespace, settings: Settings) -> int:
             return code
     wishes.drop(wish.digest)
     return 0
-
-
-def _is_ours(wish: Wish) -> bool:
-    return wish.command.program == "qserver-worker"
 
 
 def _audit_verify(arguments: argparse.Namespace, settings: Settings) -> int:

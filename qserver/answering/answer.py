@@ -8,19 +8,20 @@ from dataclasses import replace
 from qserver.answering.replica import Replica
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
 from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.estimate import CredibleInterval
 from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, CutPosterior, read
 from qserver.inference.posterior.choice import reading, rule_that_holds
-from qserver.inference.posterior.posterior import CredibleInterval, Stated
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.ledger.claims import Lifted
 from qserver.planning.planner import Plan
+from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Reading
-from qserver.query.calendar.sealed import periods_of
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.calendar import PeriodRetiredError
 from qserver.query.linear import total_query
-from qserver.query.looking import Selection
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import MIN_DELTA
+from qserver.query.sealed import periods_of
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claim import ClaimGuardError
 from qserver.records.plan import Planned, PlannedRow

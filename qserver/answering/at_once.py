@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.joint.at_once import AskedAtOnce, HeldAtOnce, held_at_once
+from qserver.inference.estimate import CredibleInterval
+from qserver.inference.posterior.at_once import HeldAtOnce, held_at_once
 from qserver.inference.posterior.choice import (
     Law,
     TableReading,
@@ -21,8 +22,8 @@ from qserver.inference.posterior.choice import (
     rule_that_holds,
     table_readings,
 )
-from qserver.inference.posterior.posterior import AnyPosterior, CredibleInterval
-from qserver.query.looking import Ends, Selection
+from qserver.inference.posterior.given_posterior import AnyPosterior
+from qserver.query.asking.looking import Ends, Selection
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer
@@ -74,7 +75,7 @@ def _held(
         return None
     means = tuple(n.answer.estimate / float(n.asked.row.multiplier) for n in numbers)
     halves = tuple(n.asked.roomy_half_width for n in numbers)
-    return held_at_once(found, AskedAtOnce(means, halves, confidence))
+    return held_at_once(found, means, halves, confidence)
 
 
 def _as_held(number: AtOnce, half_width: float, held: HeldAtOnce) -> Answer:

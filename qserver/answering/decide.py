@@ -13,7 +13,8 @@ from qserver.answering.models.purchase import learnt, plan_model
 from qserver.answering.replica import Replica
 from qserver.answering.workload import WorkloadCost, answer_workload, offers, open_work
 from qserver.errors import MeasurementError
-from qserver.inference.posterior.posterior import RowEstimate, ToState
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.posterior.given_posterior import ToState
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan
 from qserver.planning.workloads.workload import WorkloadPlan

@@ -21,9 +21,9 @@ from qserver.answering.workload import MOST_OFFERED
 from qserver.errors import CapacityError
 from qserver.planning.planner import Plan
 from qserver.planning.purchase import Purchase
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.missing import kept_missing, remarks_on_missing
 from qserver.query.domain import Domain
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.question import Question, Workload
 from qserver.records.answer import Answer, BothChoices, WorkloadAnswer
 from qserver.records.plan import PlannedTable

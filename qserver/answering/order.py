@@ -31,19 +31,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from qserver.answering.told import Estimates
+from qserver.answering.estimates import Estimates
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.estimate import Posterior
 from qserver.inference.order.known import Bracket, Thresholds, crossing
 from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import State, state_of, step_of
-from qserver.inference.posterior.posterior import Posterior
 from qserver.query.asking.levels import Levels
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.sql.combined.function import KnownPart, Order
-from qserver.query.sql.combined.group_count import LAST_LOOK, Passing
-from qserver.query.sql.combined.thresholds import QuantileOf
+from qserver.query.sql.functions.function import KnownPart, Order
+from qserver.query.sql.functions.group_count import LAST_LOOK, Passing
+from qserver.query.sql.functions.thresholds import QuantileOf
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 

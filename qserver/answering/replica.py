@@ -310,7 +310,7 @@ class Replica:
     def plan(self, question: Question) -> Plan:
         """The cheapest plan on the state last read."""
         plan = self._single(question)
-        return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
+        return proven(plan, ledger=self.ledger)
 
     def _single(self, question: Question) -> Plan:
         """The plan of one question; the same one if it was found before on this state."""
@@ -346,7 +346,8 @@ class Replica:
         for plan in plans_apart(self.holdings, questions, self._of_many, Effort(most, effort)):
             if plan is None:
                 return None
-            plans.append(proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano))
+            fits = plan.spent_after_nano <= self.allowed_nano
+            plans.append(plan if fits else proven(plan, ledger=self.ledger))
         return plans
 
     def plan_workload(self, workload: Workload, *, effort: Effort | None = None) -> WorkloadPlan:
@@ -364,7 +365,7 @@ class Replica:
             single=self._of_many if self.engine.tables.blocks.alphas else None,
             effort=Effort(PLANNER.workload_work, effort),
         )
-        return proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
+        return proven(plan, ledger=self.ledger)
 
     def free_workload(self, workload: Workload) -> WorkloadPlan | None:
         """The plan of a workload that history answers already, else None; found sooner."""

@@ -11,15 +11,15 @@ from functools import cached_property, partial
 import numpy as np
 
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.posterior.by_rows import Together
+from qserver.inference.given.known_sums import Together
 from qserver.inference.smooth.looking import Look, look
 from qserver.inference.smooth.number import Number
 from qserver.inference.smooth.part_law import PartLaw
 from qserver.inference.smooth.search import State, size_at_most, state_of
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.sql.combined.function import FunctionOfSums, Smooth
 from qserver.query.sql.combined.smooth import kinds
+from qserver.query.sql.functions.function import FunctionOfSums, Smooth
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 
 

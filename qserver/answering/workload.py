@@ -11,10 +11,10 @@ from qserver.answering.answer import answer_from, exact_answer, offer
 from qserver.answering.at_once import AtOnce, after_looking, at_once, ends_for, law_of
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
-from qserver.inference.posterior.posterior import AnyPosterior, Stated
+from qserver.inference.posterior.given_posterior import AnyPosterior, Stated
 from qserver.planning.holdings import estimate_of
 from qserver.planning.workloads.workload import simultaneous
-from qserver.query.looking import Ends
+from qserver.query.asking.looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.records.answer import Answer, Offer, Source, WorkloadAnswer

@@ -26,7 +26,7 @@ from qserver.errors import (
     RateLimitedError,
     SqlError,
 )
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.calendar import PeriodRetiredError
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.records.claim import ClaimGuardError
 from qserver.records.problem import error_from_problem
@@ -221,7 +221,7 @@ def fields_problem(
     faults = []
     for error in exc.errors(include_url=False, include_input=False, include_context=False):
         name = _dotted(error["loc"])
-        condition = _CONDITIONS.get(error["type"], error["msg"])
+        condition = _CONDITIONS.get(error["type"], error["msg"].removeprefix("Input should "))
         if error["type"] == "extra_forbidden":
             fields = known if len(error["loc"]) == 1 else inner.get(str(error["loc"][0]), ())
             condition = "be left out: the fields are " + ", ".join(f"`{k}`" for k in fields)

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from qserver.api.errors import KINDS, STORE_CODES
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import InputError
+from qserver.query.request_fields import Field
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}\Z")
 
@@ -27,6 +28,12 @@ class Parameter:
     name: str
     description: str
     schema: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, field: Field) -> Parameter:
+        """That of a whole number, as the table of fields has it."""
+        default = {} if field.default is None else {"default": field.default}
+        return cls(field.name, field.about, {"type": "integer", **field.schema, **default})
 
 
 def read_parameters(request: Request, *known: Parameter) -> dict[str, str]:

@@ -17,6 +17,7 @@ from qserver.cli.console import Console, wants_colour
 from qserver.cli.local import accounts, audit, audit_structure
 from qserver.cli.local import commands as local
 from qserver.cli.runtime import EXIT_CODES_HELP, Commands, ExitCode, Programs, Runtime, exit_code_of
+from qserver.cli.server import in_flags
 from qserver.errors import QServerError
 from qserver.program import SHELLS, completion_script
 
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None, *, environ: Mapping[str, str] | None
     except QServerError as exc:
         from qserver.client.errors import NotDoneError, ServerProblemError
 
-        console.warn(exc.code, programs.spelt(str(exc)))
+        console.warn(exc.code, programs.spelt(in_flags(exc, args)))
         if isinstance(exc, NotDoneError):
             jobs.note_left(args, runtime, exc.job)
         if isinstance(exc, ServerProblemError):

@@ -20,8 +20,16 @@ from qserver.cli.questions import (
     show_remaining,
 )
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_server_options, add_where, number, reply_to, show_reply
+from qserver.cli.server import (
+    add_fields,
+    add_server_options,
+    add_where,
+    given,
+    reply_to,
+    show_reply,
+)
 from qserver.errors import ConfigError
+from qserver.query import request_fields as fields
 
 if TYPE_CHECKING:
     from qserver.client import LearntModel
@@ -225,8 +233,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
     _add_ask(below, runtime)
     _add_propose(below, runtime)
     sample = _add(below, runtime, "sample", "draw synthetic records", run_sample, has_model=True)
-    sample.add_argument("-n", type=int, default=1000, help="records (default: %(default)s)")
-    sample.add_argument("--seed", type=int, metavar="S", help="the same seed, the same records")
+    add_fields(sample, fields.RECORDS, fields.SEED)
     sample.add_argument("-o", "--output", metavar="FILE", help="CSV file; else standard output")
     export = _add(
         below,
@@ -278,32 +285,8 @@ def _add_learn(commands: Commands, runtime: Runtime) -> None:
         metavar="NAME=VALUE",
         help="a field of the request of --kind, as JSON or text",
     )
-    parser.add_argument(
-        "--variable", action="append", default=[], metavar="NAME", help="default: all attributes"
-    )
-    parser.add_argument(
-        "--epsilon",
-        type=number,
-        required=True,
-        metavar="E",
-        help="what tables may cost; 0: nothing",
-    )
-    parser.add_argument(
-        "--allocation",
-        default="best",
-        help="of a network: best, rows, uniform, arxiv or icml (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--oracle",
-        default="auto",
-        help="of --marginals: exact, saturated, factor or auto (default: %(default)s)",
-    )
-    _add_explain(parser)
-
-
-def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--explain", action="store_true", help="show what it would cost, and spend nothing"
+    add_fields(
+        parser, fields.VARIABLES, fields.EPSILON, fields.ALLOCATION, fields.ORACLE, fields.EXPLAIN
     )
 
 
@@ -311,61 +294,17 @@ def _add_ask(commands: Commands, runtime: Runtime) -> None:
     parser = _add(commands, runtime, "ask", "ask a model", run_ask, has_model=True)
     parser.description, parser.epilog = _ASK, WHERE_HELP
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--marginal", action="append", default=[], metavar="NAME", help="variable")
-    parser.add_argument(
-        "--most-probable", action="append", default=[], metavar="NAME", help="variable"
-    )
-    parser.add_argument(
-        "--given", action="append", default=[], metavar="NAME=LABEL", help="an observed label"
-    )
+    add_fields(parser, fields.MARGINAL, fields.MOST_PROBABLE, fields.GIVEN)
     add_where(parser)
-    parser.add_argument("--json-query", metavar="FILE|JSON", help="the structured form of a count")
-    parser.add_argument(
-        "--length", type=number, metavar="L", help="check a count by an interval of this length"
-    )
-    parser.add_argument(
-        "--fallback-length",
-        type=number,
-        metavar="L",
-        help="measure to this length where the check contradicts the model",
-    )
-    _add_explain(parser)
-    parser.add_argument(
-        "--confidence", type=number, default=0.95, metavar="C", help="default: %(default)s"
-    )
+    add_fields(parser, fields.COUNT, fields.CHECKED, fields.FALLBACK, may_lack=True)
+    add_fields(parser, fields.SURELY, fields.EXPLAIN)
 
 
 def _add_propose(commands: Commands, runtime: Runtime) -> None:
-    parser = commands.add_parser(
-        "propose", help="propose a structure under a cap on leaks", description=_PROPOSE
-    )
-    parser.add_argument("dataset", metavar="DATASET")
-    parser.add_argument("model", metavar="MODEL", help="its id")
-    parser.add_argument(
-        "--records", type=number, required=True, metavar="N", help="records it is learnt from"
-    )
-    parser.add_argument(
-        "--max-power", type=number, required=True, metavar="P", help="most members found"
-    )
-    parser.add_argument("--fpr", type=number, default=0.05, help="default: %(default)s")
-    parser.add_argument("--epsilon", type=number, metavar="E", help="what learning it would cost")
-    parser.add_argument("--basis", default="least", help="decide by bound and cap (least), or cap")
-    parser.add_argument("--game", default="replaced", help="replaced or added: see audit-structure")
-    parser.add_argument("--release", default="tables", help="tables or model: see audit-structure")
-    parser.add_argument(
-        "--max-parents", type=int, default=2, metavar="K", help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--min-gain",
-        type=number,
-        default=0.01,
-        metavar="G",
-        help="an edge must raise the sum of scores by more (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--variable", action="append", metavar="NAME", help="default: all attributes of the model"
-    )
-    add_server_options(parser, runtime, run_propose)
+    summary = "propose a structure under a cap on leaks"
+    parser = _add(commands, runtime, "propose", summary, run_propose, has_model=True)
+    parser.description = _PROPOSE
+    add_fields(parser, *fields.LEAK, *fields.GATE, *fields.STRUCTURE)
 
 
 def run_learn(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
@@ -410,14 +349,8 @@ def run_propose(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     asked = model_requests.propose(
         args.dataset,
         args.model,
-        records=args.records,
-        gate=model_requests.Gate(args.fpr, args.max_power, args.basis),
-        epsilon=args.epsilon,
-        variables=args.variable,
-        max_parents=args.max_parents,
-        min_gain=args.min_gain,
-        game=args.game,
-        release=args.release,
+        gate=model_requests.Gate(**given(args, *fields.GATE)),
+        **given(args, *fields.LEAK, *fields.STRUCTURE),
     )
     reply = reply_to(asked, args, runtime)
     show_reply(reply, show_proposal, args, runtime)
@@ -489,13 +422,13 @@ def _structure(args: argparse.Namespace) -> Any:
     edges = [text.split(">") for text in args.edge]
     if any(len(edge) != 2 for edge in edges):
         raise ConfigError("--edge", "have the form PARENT>CHILD")
-    return {"edges": edges} | ({"variables": args.variable} if args.variable else {})
+    return {"edges": edges} | ({"variables": args.variables} if args.variables else {})
 
 
 def _question(args: argparse.Namespace) -> Exchange[Any]:
     from qserver.client import model_requests
 
-    forms = [bool(args.marginal), bool(args.most_probable), bool(args.where or args.json_query)]
+    forms = [bool(args.marginal), bool(args.most_probable), bool(args.where or args.count)]
     if sum(forms) != 1:
         raise ConfigError("--marginal", "be given, or --most-probable, or a count: just one")
     model = (args.dataset, args.model)
@@ -503,17 +436,13 @@ def _question(args: argparse.Namespace) -> Exchange[Any]:
         return model_requests.marginal(*model, args.marginal, given=_given(args.given))
     if args.most_probable:
         return model_requests.most_probable(*model, args.most_probable, given=_given(args.given))
-    query = question_of(args)
+    query = question_of(args, args.count)
     if args.length is None:
         if args.fallback_length is not None:
             raise ConfigError("--fallback-length", "come with --length")
         return model_requests.count(*model, query)
     return model_requests.check(
-        *model,
-        query,
-        length=args.length,
-        confidence=args.confidence,
-        fallback_length=args.fallback_length,
+        *model, query, **given(args, fields.CHECKED, fields.SURELY, fields.FALLBACK)
     )
 
 

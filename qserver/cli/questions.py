@@ -12,20 +12,19 @@ from qserver.cli.console import Console, cost_text, interval_text, percent_text
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
     Rows,
-    add_as_of,
+    add_fields,
     add_looking,
-    add_only_this,
     add_reading,
     add_server_options,
     add_where,
-    chosen_of,
-    number,
+    given,
     reading_of,
     reply_to,
     selection_of,
     show_reply,
 )
-from qserver.query.looking import Selection, chosen_text
+from qserver.query import request_fields as fields
+from qserver.query.asking.looking import Selection, chosen_text
 from qserver.records.codec import read
 from qserver.text import ADDS_NOTHING, left_text, most_text, part_text
 from qserver.text import price_text as price_of
@@ -61,7 +60,7 @@ def register(commands: Commands, runtime: Runtime) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_question_options(parser)
-        add_only_this(parser)
+        add_fields(parser, fields.MEASURE)
         add_looking(parser, may_measure_anew=True)
         add_reading(parser)
         add_server_options(parser, runtime, run, has_rows=name == "query")
@@ -78,14 +77,7 @@ def _register_probability(commands: Commands, runtime: Runtime) -> None:
     )
     _add_what(parser)
     bound = parser.add_mutually_exclusive_group(required=True)
-    bound.add_argument("--at-least", type=number, metavar="T", help="asks for P(number >= T)")
-    bound.add_argument(
-        "--between",
-        type=number,
-        nargs=2,
-        metavar=("A", "B"),
-        help="asks for P(A <= number <= B)",
-    )
+    add_fields(parser, fields.AT_LEAST, fields.BETWEEN, to=bound, may_lack=True)
     add_reading(parser)
     add_server_options(parser, runtime, run_probability)
 
@@ -93,29 +85,21 @@ def _register_probability(commands: Commands, runtime: Runtime) -> None:
 def add_question_options(parser: argparse.ArgumentParser) -> None:
     """The dataset, the conditions, `--length` and `--confidence`."""
     _add_what(parser)
-    parser.add_argument(
-        "--length", type=number, required=True, metavar="L", help="longest interval, in records"
-    )
-    parser.add_argument(
-        "--confidence", type=number, default=0.95, metavar="C", help="default: %(default)s"
-    )
+    add_fields(parser, fields.LENGTH, fields.CONFIDENCE)
 
 
 def _add_what(parser: argparse.ArgumentParser) -> None:
     """The dataset and the conditions."""
     parser.add_argument("dataset", metavar="DATASET")
     add_where(parser)
-    parser.add_argument(
-        "--json-query", metavar="FILE|JSON", help="the structured form of the question; - reads it"
-    )
-    add_as_of(parser)
+    add_fields(parser, fields.QUERY, fields.AS_OF, may_lack=True)
 
 
 def run_query(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Ask, wait for the job if there is one, and show the answer."""
     from qserver.client import requests
 
-    asked = requests.query(args.dataset, question_of(args), **_exactness(args))
+    asked = requests.query(args.dataset, question_of(args), **_asked(args))
     reply = reply_to(asked, args, runtime)
     return show_reply(reply, show_asked, args, runtime, rows=lambda a: answer_rows([a]))
 
@@ -124,7 +108,7 @@ def run_explain(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show the price of a question."""
     from qserver.client import requests
 
-    asked = requests.explain(args.dataset, question_of(args), **_exactness(args))
+    asked = requests.explain(args.dataset, question_of(args), **_asked(args))
     return show_reply(reply_to(asked, args, runtime), _show_explanation, args, runtime)
 
 
@@ -132,15 +116,8 @@ def run_probability(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show a probability that history gives."""
     from qserver.client import requests
 
-    between = None if args.between is None else tuple(args.between)
-    asked = requests.probability(
-        args.dataset,
-        question_of(args),
-        at_least=args.at_least,
-        between=between,
-        as_of=args.as_of,
-        **reading_of(args),
-    )
+    bounds = given(args, fields.AT_LEAST, fields.BETWEEN, fields.AS_OF)
+    asked = requests.probability(args.dataset, question_of(args), **bounds, **reading_of(args))
     return show_reply(reply_to(asked, args, runtime), _show_probability, args, runtime)
 
 
@@ -162,22 +139,16 @@ def _show_reading(console: Console, found: Mapping[str, Any]) -> None:
         console.aside(told.law_said)
 
 
-def _exactness(args: argparse.Namespace) -> dict[str, Any]:
+def _asked(args: argparse.Namespace) -> dict[str, Any]:
     """How exact the answer shall be, and what may be measured for it."""
-    return {
-        "length": args.length,
-        "confidence": args.confidence,
-        "measure": chosen_of(args),
-        "selected_from": selection_of(args),
-        "independent": args.independent,
-        "as_of": args.as_of,
-        **reading_of(args),
-    }
+    wanted = given(args, *fields.EXACTNESS, fields.INDEPENDENT, fields.AS_OF)
+    return {**wanted, "selected_from": selection_of(args), **reading_of(args)}
 
 
-def question_of(args: argparse.Namespace) -> dict[str, Any]:
+def question_of(args: argparse.Namespace, json_query: str | None = None) -> dict[str, Any]:
     """The question that `--where` or `--json-query` gives."""
-    return question_document(conditions=args.where, json_query=args.json_query, stdin=sys.stdin)
+    text = json_query or getattr(args, "query", None)
+    return question_document(conditions=args.where, json_query=text, stdin=sys.stdin)
 
 
 def show_asked(console: Console, answer: Mapping[str, Any]) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from qserver.cli.conditions import where_document
 from qserver.cli.console import Console
 from qserver.cli.runtime import ExitCode, Runtime
-from qserver.errors import ConfigError, InputError
-from qserver.query.asking.reading import METHODS, USUAL_ERROR, Reading, prior_of
-from qserver.query.looking import RULES, Selection
-from qserver.query.requirement import Measure
+from qserver.errors import ConfigError, InputError, QServerError
+from qserver.query import request_fields as fields
+from qserver.query.asking.looking import RULES, Selection
+from qserver.query.asking.reading import Reading, prior_of
+from qserver.query.request_fields import Field, told
 
 if TYPE_CHECKING:
     from qserver.client.clients import SyncDriver
@@ -67,66 +68,114 @@ def add_server_options(
     parser.set_defaults(run=run)
 
 
-def add_only_this(parser: argparse.ArgumentParser) -> None:
-    """`--only-this` and `--no-only-this`; without either the dataset's owner decides."""
-    parser.add_argument(
-        "--only-this",
-        action=argparse.BooleanOptionalAction,
-        help="measure nothing for later questions, or let the planner buy tables that these use "
-        "too (default: as the dataset's owner says)",
+class _ByFlag(argparse.Action):
+    """Stores the value that a flag stands for."""
+
+    def __init__(self, *, values: Mapping[str, str], **more: Any) -> None:
+        super().__init__(nargs=0, **more)
+        self._values = values
+
+    def format_usage(self) -> str:
+        return " | ".join(self.option_strings)
+
+    def __call__(self, _parser: Any, args: Any, _typed: Any, option: str | None = None) -> None:
+        setattr(args, self.dest, self._values[option or ""])
+
+
+def add_fields(
+    parser: argparse.ArgumentParser,
+    *asked: Field,
+    to: argparse._ActionsContainer | None = None,
+    may_lack: bool = False,
+    more: str = "",
+) -> None:
+    """Add the flags of fields, and note their names, by which refusals speak of them.
+
+    Args:
+        to: the group of the parser that gets them.
+        may_lack: whether what a request needs may be left out here, and is not sent then.
+        more: what else the help says.
+    """
+    named = {name: field.flag for field in asked for name in (field.name, field.member)}
+    words = {**_WORDS, **(parser.get_default("flags") or {}), **named}
+    parser.set_defaults(flags=words)
+    for field in asked:
+        about = told(field.about, words | {v: k for k, v in field.flags.items()}, "{}") + more
+        usual = field.usual if field.default is fields.NEEDED else field.default
+        if isinstance(usual, str | int | float) and field.kind != "truth" and not may_lack:
+            about += f" (default: {usual})"
+        names = tuple(field.flags) or (field.flag,)
+        (to or parser).add_argument(
+            *names, dest=field.member, help=about, **_read_as(field, usual, may_lack=may_lack)
+        )
+
+
+def _read_as(field: Field, usual: Any, *, may_lack: bool) -> dict[str, Any]:
+    """How argparse reads a field.
+
+    Args:
+        usual: what stands for it where it is left out.
+    """
+    if field.kind == "truth":
+        return {"action": "store_false" if field.default else "store_true"}
+    if field.flags:
+        return {"action": _ByFlag, "values": field.flags}
+    if field.kind == "texts":
+        return {
+            "metavar": field.unit,
+            "action": "append",
+            "default": None if usual is None else list(usual),
+        }
+    found: dict[str, Any] = {"metavar": field.unit, "default": None if may_lack else usual}
+    found["required"] = field.default is fields.NEEDED and usual is None and not may_lack
+    if field.kind == "pair":
+        found |= {"nargs": 2, "metavar": ("A", "B"), "type": number}
+    if field.choices and field.kind != "prior":
+        found["choices"] = tuple(field.choices)
+    elif field.kind in _READERS:
+        found["type"] = _READERS[field.kind]
+    return found
+
+
+def given(args: argparse.Namespace, *asked: Field) -> dict[str, Any]:
+    """What was typed of these fields, by their names."""
+    return {field.member: getattr(args, field.member) for field in asked}
+
+
+def in_flags(error: QServerError, args: argparse.Namespace) -> str:
+    """The message of a refusal; one of a command's field names flags in place of fields."""
+    flags: dict[str, str] = getattr(args, "flags", {})
+    rule = next((rule for rule in RULES if getattr(args, f"{rule}_of", None) is not None), "any")
+    flags = flags | dict.fromkeys(
+        (fields.SELECTED_FROM.name, fields.AMONG.name, "m"), f"--{rule}-of"
     )
-
-
-def chosen_of(args: argparse.Namespace) -> Measure | None:
-    """The choice that `add_only_this` reads; None for the owner's."""
-    if args.only_this is None:
-        return None
-    return "only_this" if args.only_this else "auto"
-
-
-def add_as_of(parser: argparse.ArgumentParser) -> None:
-    """`--as-of`, for data that arrive over time."""
-    parser.add_argument(
-        "--as-of",
-        metavar="PERIOD",
-        help="where data arrive over time: the last period to count (default: the last sealed one)",
-    )
+    facts = getattr(error, "facts", {}).get("errors") or [{"field": getattr(error, "name", "")}]
+    if facts[0]["field"] not in flags:
+        return str(error)
+    return told(str(error), {name: f"`{flag}`" for name, flag in flags.items()})
 
 
 def add_looking(parser: argparse.ArgumentParser, *, may_measure_anew: bool) -> None:
     """`--largest-of`, `--least-of`, `--any-of` and `--first`; `--independent` for one question."""
     group = parser.add_mutually_exclusive_group()
     for rule in RULES:
-        group.add_argument(
-            f"--{rule}-of",
-            type=int,
-            metavar="M",
-            help="state intervals that hold for the largest of M numbers that were looked at"
-            if rule == "largest"
-            else f"the same for {'the least' if rule == 'least' else 'any choice'}",
-        )
+        about = "the same" if rule != RULES[0] else fields.SELECTED_FROM.about
+        about += f": {fields.RULE.choices[rule]} of M"
+        group.add_argument(f"--{rule}-of", type=int, metavar=fields.AMONG.unit, help=about)
     if may_measure_anew:
-        group.add_argument(
-            "--independent",
-            action="store_true",
-            help="measure anew, with noise that is combined with nothing; charged each time",
-        )
-    parser.add_argument(
-        "--first", type=int, metavar="K", help="of the K largest or least, all at once"
-    )
+        add_fields(parser, fields.INDEPENDENT, to=group)
+    add_fields(parser, fields.FIRST, may_lack=True)
 
 
 def selection_of(args: argparse.Namespace) -> Selection | None:
-    """The choice that `add_looking` reads; ConfigError names the option that is wrong."""
+    """The choice that `add_looking` reads; InputError where it means nothing."""
     for rule in RULES:
         m = getattr(args, f"{rule}_of")
-        if m is None:
-            continue
-        try:
-            return Selection(m, rule, 1 if args.first is None else args.first)
-        except InputError as exc:
-            name = "--first" if exc.name == "first" else f"--{rule}-of"
-            raise ConfigError(name, exc.condition, hint=exc.hint) from exc
+        if m is not None:
+            try:
+                return Selection(m, rule, 1 if args.first is None else args.first)
+            except InputError as exc:
+                raise exc.under("selected_from") from exc
     if args.first is not None:
         raise ConfigError("--first", "come with --largest-of or --least-of")
     return None
@@ -134,49 +183,25 @@ def selection_of(args: argparse.Namespace) -> Selection | None:
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """`--method`, `--step`, `--draws`, `--error` and `--prior`."""
-    parser.add_argument(
-        "--method",
-        choices=METHODS,
-        default="auto",
-        help="how probabilities are computed: by the exact law, or by an algorithm of the paper",
-    )
-    parser.add_argument(
-        "--step", type=number, metavar="S", help="of convolution's lattice, in records"
-    )
-    parser.add_argument("--draws", type=int, metavar="N", help="of monte-carlo")
-    parser.add_argument(
-        "--error", type=number, metavar="E", help="numerical error of probabilities that is wanted"
-    )
-    parser.add_argument(
-        "--prior",
-        type=_prior,
-        metavar="PRIOR",
-        help="what is held true beforehand: non-negative, known-total, or A,B for between A and B "
-        "(--prior=A,B where A is negative)",
-    )
+    add_fields(parser, fields.METHOD, fields.STEP, fields.DRAWS, fields.ERROR)
+    add_fields(parser, fields.PRIOR, more="; two ends are A,B (--prior=A,B where A is negative)")
 
 
 def reading_of(args: argparse.Namespace) -> dict[str, Any]:
-    """How a posterior is read, by the options of `add_reading`; ConfigError names a wrong one."""
-    found = {name: getattr(args, name) for name in ("method", "step", "draws", "error", "prior")}
-    try:
-        prior = None if args.prior is None else prior_of(args.prior)
-        Reading(
-            args.method,
-            args.step,
-            args.draws,
-            USUAL_ERROR if args.error is None else args.error,
-            prior,
-        )
-    except InputError as exc:
-        raise ConfigError(f"--{exc.name}", exc.condition, hint=exc.hint) from exc
-    return found
+    """How a posterior is read, by the options of `add_reading`; InputError names a wrong one."""
+    prior = None if args.prior is None else prior_of(args.prior)
+    Reading(args.method, args.step, args.draws, args.error, prior)
+    return given(args, *fields.READING)
 
 
 def _prior(text: str) -> str | dict[str, list[float]]:
     """A prior as the command line has it."""
     ends = text.split(",")
     return {"between": [number(end) for end in ends]} if len(ends) == 2 else text
+
+
+_WORDS = {field.name: field.flag for field in fields.QUESTION}
+_READERS: Mapping[str, Callable[[str], Any]] = {"number": number, "whole": int, "prior": _prior}
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

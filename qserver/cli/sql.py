@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from qserver.cli.console import Console
 from qserver.cli.questions import show_choices, show_protected, show_remaining, unpayable
 from qserver.cli.runtime import Commands, ExitCode, Runtime
-from qserver.cli.server import add_as_of, add_only_this, add_server_options, chosen_of, url_of
+from qserver.cli.server import add_fields, add_server_options, given, url_of
 from qserver.errors import ConfigError
+from qserver.query import request_fields as fields
 from qserver.query.sql.plain import MAX_CHARACTERS, explains
 from qserver.text import most_text, price_text
 
@@ -38,18 +39,15 @@ def register(commands: Commands, runtime: Runtime) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("text", metavar="TEXT", help="the statement; - reads it")
-    add_only_this(parser)
-    add_as_of(parser)
-    parser.add_argument(
-        "--within", type=float, metavar="W", help="half the length of intervals without WITHIN"
+    add_fields(
+        parser,
+        fields.MEASURE,
+        fields.AS_OF,
+        fields.WITHIN,
+        fields.SURE,
+        fields.SPEND,
+        fields.EXPLAIN,
     )
-    parser.add_argument(
-        "--confidence", type=float, metavar="C", help="their confidence without CONFIDENCE"
-    )
-    parser.add_argument(
-        "--no-spend", action="store_true", help="answer from history alone, or refuse with a price"
-    )
-    parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
     add_server_options(parser, runtime, run_sql, has_rows=True)
 
 
@@ -67,12 +65,7 @@ def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         wait_s=args.timeout,
         sleep=runtime.sleep,
     )
-    said: dict[str, Any] = {
-        "measure": chosen_of(args),
-        "as_of": args.as_of,
-        "within": args.within,
-        "confidence": args.confidence,
-    }
+    said = given(args, *fields.STATEMENT)
     if args.explain or explains(text):
         if args.csv:
             raise ConfigError("--csv", "not come with a price; --json has it")
@@ -81,7 +74,7 @@ def run_sql(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
         _show_price(runtime.console, price, as_json=args.json)
         return ExitCode.OK
     with runtime.console.progress("Waiting for the answer"):
-        table = client.sql(text, **said, spend=not args.no_spend)
+        table = client.sql(text, **said, spend=args.spend)
     if args.csv:
         columns = table.frame()
         rows = zip(*(column.values for column in columns), strict=True)

@@ -21,17 +21,18 @@ from qserver.cli.questions import (
 )
 from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import (
+    add_fields,
     add_looking,
-    add_only_this,
     add_server_options,
-    chosen_of,
+    given,
     number,
     reply_to,
     selection_of,
     show_reply,
 )
 from qserver.errors import ConfigError
-from qserver.query.looking import Selection, chosen_text
+from qserver.query import request_fields as fields
+from qserver.query.asking.looking import Selection, chosen_text
 from qserver.records.codec import plain, read
 
 _NAME = "FILE|JSON"
@@ -50,23 +51,12 @@ def register(commands: Commands, runtime: Runtime) -> None:
     parser.add_argument(
         "questions", metavar=_NAME, help="the questions, or a file with them; - reads them"
     )
-    parser.add_argument(
-        "--length", type=number, metavar="L", help="longest interval where a question has none"
+    add_fields(
+        parser, fields.LENGTH, fields.CONFIDENCE, may_lack=True, more=", where a question has none"
     )
-    parser.add_argument(
-        "--confidence", type=number, metavar="C", help="where a question has none; default: 0.95"
-    )
-    parser.add_argument(
-        "--simultaneous", action="store_true", help="let all intervals hold at once at --confidence"
-    )
-    parser.add_argument(
-        "--consistent",
-        action="store_true",
-        help="show beside the answers those of one non-negative table; costs nothing",
-    )
-    add_only_this(parser)
+    add_fields(parser, *fields.WORKLOAD, fields.MEASURE)
     add_looking(parser, may_measure_anew=False)
-    parser.add_argument("--explain", action="store_true", help="show the price; spends nothing")
+    add_fields(parser, fields.EXPLAIN)
     add_server_options(parser, runtime, run_workload, has_rows=True)
 
 
@@ -92,24 +82,20 @@ def run_workload(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def _document(args: argparse.Namespace) -> dict[str, Any]:
     """The body of a workload; options replace the requirements that the JSON has for all."""
-    given = read_json(args.questions, stdin=sys.stdin, name=_NAME)
-    if isinstance(given, list):
-        given = {"questions": given}
-    if not isinstance(given, dict) or not isinstance(given.get("questions"), list):
+    wanted = read_json(args.questions, stdin=sys.stdin, name=_NAME)
+    if isinstance(wanted, list):
+        wanted = {"questions": wanted}
+    if not isinstance(wanted, dict) or not isinstance(wanted.get("questions"), list):
         raise ConfigError(_NAME, "be a list of questions, or an object with `questions`")
     document: dict[str, Any] = {
         "confidence": 0.95,
-        **_with_numbers(given),
-        "questions": [_with_numbers(q) if isinstance(q, dict) else q for q in given["questions"]],
+        **_with_numbers(wanted),
+        "questions": [_with_numbers(q) if isinstance(q, dict) else q for q in wanted["questions"]],
     }
-    for name in _REQUIREMENTS:
-        if getattr(args, name) is not None:
-            document[name] = getattr(args, name)
-    for name in ("simultaneous", "consistent"):
-        if getattr(args, name):
-            document[name] = True
-    if (measure := chosen_of(args)) is not None:
-        document["measure"] = measure
+    asked = given(args, *fields.EXACTNESS, *fields.WORKLOAD)
+    document |= {
+        name: value for name, value in asked.items() if value is not None and value is not False
+    }
     if (selection := selection_of(args)) is not None:
         document["selected_from"] = plain(selection)
     return document

@@ -29,7 +29,7 @@ from qserver.client.model_results import (
     StructureProposal,
     SyntheticRecords,
 )
-from qserver.client.requests import Query, path_of, priced
+from qserver.client.requests import Query, path_of, priced, said
 
 Network = str | Mapping[str, Any] | Sequence[tuple[str, str]]
 """BIF text, the object that HTTP takes, or edges (parent, child)."""
@@ -153,7 +153,7 @@ def check(
     Args:
         fallback_length: measure to this length if the interval contradicts the model.
     """
-    wanted = {"length": length, "confidence": confidence, **_given(fallback_length=fallback_length)}
+    wanted = {"length": length, "confidence": confidence, **said(fallback_length=fallback_length)}
     document = {"count": query, "check": wanted}
     # The result of a job is the interval alone; the verdict comes with the next reply.
     return Exchange(Call(_path(dataset, model, "query"), document), ModelCount.of, answered_again)
@@ -205,7 +205,7 @@ def audit(
         "records": records,
         "game": game,
         "release": release,
-        **_given(
+        **said(
             reference_records=reference_records,
             epsilon=epsilon,
             gate=None if gate is None else asdict(gate),
@@ -235,7 +235,7 @@ def propose(
         "release": release,
         "max_parents": max_parents,
         "min_gain": min_gain,
-        **_given(epsilon=epsilon, variables=None if variables is None else list(variables)),
+        **said(epsilon=epsilon, variables=None if variables is None else list(variables)),
     }
     return Exchange(Call(_path(dataset, model, "structure"), document), StructureProposal.of)
 
@@ -253,9 +253,4 @@ def _network(network: Network) -> Any:
 
 
 def _drawn(n: int, seed: int | None) -> dict[str, str]:
-    return {name: str(value) for name, value in _given(n=n, seed=seed).items()}
-
-
-def _given(**members: Any) -> dict[str, Any]:
-    """The members that have a value."""
-    return {name: value for name, value in members.items() if value is not None}
+    return {name: str(value) for name, value in said(n=n, seed=seed).items()}

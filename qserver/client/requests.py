@@ -26,8 +26,9 @@ from qserver.client.lookups import Budget, History, Job, Posterior, Released, ch
 from qserver.client.results import Answer, DatasetInfo, FromJson, Price, Probability
 from qserver.client.tables import Table
 from qserver.errors import ConfigError
+from qserver.query import request_fields as fields
+from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Method
-from qserver.query.looking import Selection
 from qserver.query.requirement import Measure
 from qserver.query.sql.plain import dataset_of, explains
 from qserver.records.codec import plain
@@ -61,38 +62,18 @@ def dataset(name: str) -> Exchange[DatasetInfo]:
     return Exchange(Call(path_of(name)), DatasetInfo.of)
 
 
-def _choosing(document: dict[str, Any], measure: Measure | None) -> dict[str, Any]:
-    """The document with the choice in it, where there is one: earlier servers know none."""
-    return document if measure is None else document | {"measure": measure}
+_USUAL = {
+    field.name: field.default for field in (*fields.QUESTION, fields.CONSISTENT, fields.SPEND)
+}
 
 
-def _at(as_of: str | None) -> dict[str, Any]:
-    """The last period to count, where it is said: earlier servers know nothing of it."""
-    return {} if as_of is None else {"as_of": as_of}
-
-
-def _looking(selected_from: ChosenAmong | None, *, independent: bool = False) -> dict[str, Any]:
-    """What was looked at, where that matters: earlier servers know nothing of it."""
-    found: dict[str, Any] = {"independent": True} if independent else {}
-    if isinstance(selected_from, Selection):
-        found["selected_from"] = plain(selected_from)
-    elif selected_from is not None:
-        found["selected_from"] = dict(selected_from)
-    return found
-
-
-def _reading(
-    method: Method, step: float | None, draws: int | None, error: float | None, prior: Known | None
-) -> dict[str, Any]:
-    """How the posterior is read, where it is said: earlier servers know nothing of it."""
-    found = {
-        "method": None if method == "auto" else method,
-        "step": step,
-        "draws": draws,
-        "error": error,
-        "prior": dict(prior) if isinstance(prior, Mapping) else prior,
+def said(**members: Any) -> dict[str, Any]:
+    """The members of a request that say something: earlier servers know nothing of others."""
+    return {
+        name: dict(value) if isinstance(value, Mapping) else plain(value)
+        for name, value in members.items()
+        if value is not None and value != _USUAL.get(name)
     }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def query(
@@ -127,9 +108,17 @@ def query(
 
     Where data arrive over time, `as_of` names the last period to count; by default the last sealed.
     """
-    document = {"query": query, "length": length, "confidence": confidence} | _at(as_of)
-    document = _choosing(document, measure) | _looking(selected_from, independent=independent)
-    document |= _reading(method, step, draws, error, prior)
+    document = {"query": query, "length": length, "confidence": confidence} | said(
+        as_of=as_of,
+        measure=measure,
+        independent=independent,
+        selected_from=selected_from,
+        method=method,
+        step=step,
+        draws=draws,
+        error=error,
+        prior=prior,
+    )
     return Exchange(Call(path_of(dataset, "query"), document), Answer.of, answered)
 
 
@@ -171,7 +160,7 @@ def probability(
     if (at_least is None) == (between is None):
         raise ConfigError("at_least", "be given, or else `between`, but not both")
     bound = {"between": list(between)} if between is not None else {"at_least": at_least}
-    read = _reading(method, step, draws, error, prior) | _at(as_of)
+    read = said(method=method, step=step, draws=draws, error=error, prior=prior, as_of=as_of)
     call = Call(path_of(dataset, "probability"), {"query": query, **bound, **read})
     return Exchange(call, Probability.from_plain)
 
@@ -206,12 +195,10 @@ def workload(
         "length": length,
         "confidence": confidence,
         "simultaneous": simultaneous,
-        **_at(as_of),
+        **said(as_of=as_of, consistent=consistent, measure=measure, selected_from=selected_from),
     }
-    if consistent:
-        document["consistent"] = True
     return Exchange(
-        Call(path_of(dataset, "workload"), _choosing(document, measure) | _looking(selected_from)),
+        Call(path_of(dataset, "workload"), document),
         lambda found: Table.of_workload(found, tuple(by_name)),
         # The result of a job has no consistent values.
         answered_again if consistent else answered,
@@ -248,8 +235,8 @@ def sql(
     """
     if explains(text):
         raise ConfigError("text", "have no EXPLAIN", hint="`price` tells what it would cost.")
-    document = _choosing({"sql": text}, measure) | _at(as_of) | ({} if spend else {"spend": False})
-    call = Call(path_of(dataset or dataset_of(text), "sql"), _exactly(document, within, confidence))
+    asked = said(measure=measure, as_of=as_of, within=within, confidence=confidence, spend=spend)
+    call = Call(path_of(dataset or dataset_of(text), "sql"), {"sql": text, **asked})
     return Exchange(call, lambda found: Table.of(found["table"]), answered_again)
 
 
@@ -264,17 +251,11 @@ def price(
 ) -> Exchange[Price]:
     """The price of a statement, with or without EXPLAIN before it; spends nothing."""
     # The text goes as it is: a refusal points at places in it.
-    document = _choosing({"sql": text, "explain": True}, measure) | _at(as_of)
-    call = Call(path_of(dataset or dataset_of(text), "sql"), _exactly(document, within, confidence))
+    asked = said(measure=measure, as_of=as_of, within=within, confidence=confidence)
+    call = Call(
+        path_of(dataset or dataset_of(text), "sql"), {"sql": text, "explain": True, **asked}
+    )
     return Exchange(call, lambda found: Price.of(found["price"]), answered_again)
-
-
-def _exactly(
-    document: dict[str, Any], within: float | None, confidence: float | None
-) -> dict[str, Any]:
-    """The document with how exact the answers shall be, as far as that is said."""
-    said = {"within": within, "confidence": confidence}
-    return document | {name: value for name, value in said.items() if value is not None}
 
 
 # Every price has a length in it; the interval that costs nothing has the same ends at any.

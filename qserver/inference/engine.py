@@ -12,10 +12,11 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.changes import Changes
 from qserver.inference.corners.bias import Bias
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.given.known_sums import Together
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.live_rows import LiveRows
-from qserver.inference.posterior.by_rows import Together
-from qserver.inference.posterior.posterior import RowEstimate, Stated, ToState
+from qserver.inference.posterior.given_posterior import Stated, ToState
 from qserver.inference.posterior.posteriors import Estimates, Posteriors, Rows
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import (

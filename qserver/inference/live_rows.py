@@ -11,7 +11,7 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.posterior.posterior import Posterior, RowEstimate, weighted_sum
+from qserver.inference.estimate import Posterior, RowEstimate, weighted_sum
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights
 from qserver.inference.rows.tail import safe_half_width

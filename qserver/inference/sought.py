@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from qserver.inference.posterior.posterior import RowEstimate
+from qserver.inference.estimate import RowEstimate
 
 _CACHE_SIZE = 4096
 

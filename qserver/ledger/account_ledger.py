@@ -37,6 +37,7 @@ class ChargeEntry:
     text: str
     own_nano: int | None = None
     group_nano: int | None = None
+    share_nano: int | None = None
 
     @classmethod
     def of(cls, text: str) -> ChargeEntry:
@@ -44,19 +45,22 @@ class ChargeEntry:
         plain = json.loads(text)
         who = plain.get("by", "")
         own, group = plain.get("own"), plain.get("own_group")
-        return cls(plain["snapshot"], plain["job"], who, plain["at"], text, own, group)
+        share = plain.get("share")
+        return cls(plain["snapshot"], plain["job"], who, plain["at"], text, own, group, share)
 
 
 def entries_of(account: str | None, entries: Iterable[ChargeEntry]) -> Iterator[ChargeEntry]:
     """The charges of an account, of all in a group for `GROUP/`, or of everybody for None.
 
-    `own_nano` is the cost that was proven of these charges, not of the payer's alone.
+    `own_nano` is the cost of these charges, not of the payer's alone.
     """
     for entry in entries:
-        if entry.by == account:
+        if account is None:
+            yield replace(entry, own_nano=entry.share_nano)
+        elif entry.by == account:
             yield entry
-        elif account is None or account in payers_of(entry.by):
-            yield replace(entry, own_nano=None if account is None else entry.group_nano)
+        elif account in payers_of(entry.by):
+            yield replace(entry, own_nano=entry.group_nano)
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,12 @@ class OwnSpend:
 
     Args:
         spent_nano: on all snapshots.
-        share_nano: on the charged snapshot alone, if a proof was needed: the charge must record
-            it. None if the quick bound gives it.
+        share_nano: on the charged snapshot alone. The charge must record it, as a search may have
+            found it.
     """
 
     spent_nano: int
-    share_nano: int | None = None
+    share_nano: int
 
 
 class OwnLedger:
@@ -99,24 +103,9 @@ class OwnLedger:
         """An upper bound of the greatest loss caused by the analyst's charges."""
         return self._spent({k: ledger.spent_nano for k, ledger in self.by_snapshot.items()})
 
-    def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> int:
-        """`spent_nano` with these charges added. Changes nothing."""
-        ledger = self._ledger(snapshot)
-        shares = {k: own.spent_nano for k, own in self.by_snapshot.items()}
-        return self._spent({**shares, snapshot: ledger.spent_after(charges)})
-
-    def within(
-        self, snapshot: str, charges: Sequence[AnyCharge], allowed_nano: int
-    ) -> OwnSpend | None:
-        """The spending after these charges, if a search proves it to be at most `allowed_nano`.
-
-        Takes some tenths of a second and changes nothing. None if the proof fails.
-        """
-        room = allowed_nano - self.spent_nano
-        ledger = self._ledger(snapshot)
-        share = ledger.within(charges, ledger.spent_nano + room) if room >= 0 else None
-        if share is None:
-            return None
+    def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> OwnSpend:
+        """The spending with these charges added. Changes nothing."""
+        share = self._ledger(snapshot).settled_after(charges)
         shares = {k: own.spent_nano for k, own in self.by_snapshot.items()}
         return OwnSpend(self._spent({**shares, snapshot: share}), share)
 
@@ -126,9 +115,12 @@ class OwnLedger:
             members = list(group)
             for snapshot, own in itertools.groupby(members, key=lambda entry: entry.snapshot):
                 ledger, charges = self._ledger(snapshot), list(map(self._charge, own))
-                after = ledger.spent_after(charges)
-                if members[0].own_nano is not None:
-                    after = min(after, members[0].own_nano)
+                after = members[0].own_nano
+                if after is None:
+                    after = ledger.spent_after(charges)
+                    if members[0].share_nano is not None:
+                        # Some of the charges cost no more than all of them.
+                        after = min(after, members[0].share_nano)
                 ledger.extend(charges)
                 # The allowance was checked against this figure. On a wide domain it is a bound, and
                 # adding the charges may give a looser one.
@@ -167,26 +159,6 @@ class OwnLedger:
         if found is None:
             raise StoreError("The audit log has a charge of a snapshot that was never attached.")
         return found
-
-
-def own_spend(
-    ledger: OwnLedger,
-    allowance: Allowance,
-    *,
-    snapshot: str,
-    charges: Sequence[AnyCharge],
-    at: int,
-) -> OwnSpend:
-    """An analyst's spending after these charges: the quick bound or, if too high, a proven one."""
-    after = ledger.spent_after(snapshot, charges)
-    spent = ledger.spent_nano
-    bounds = [allowance.limit_nano]
-    if allowance.pace_nano is not None:
-        bounds.append(ledger.spent_at(at - DAY_S) + allowance.pace_nano)
-    allowed = min((bound for bound in bounds if bound is not None), default=after)
-    if after <= max(spent, allowed):
-        return OwnSpend(after)
-    return ledger.within(snapshot, charges, allowed) or OwnSpend(after)
 
 
 def check_allowance(

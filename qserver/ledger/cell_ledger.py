@@ -34,6 +34,7 @@ from qserver.ledger.loss_tables import Indices
 from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
 from qserver.ledger.neighbours import ByPeriod, Neighbours, Pays, Units
 from qserver.ledger.noise_law import LAPLACE, NoiseLaw
+from qserver.query.linear import Term
 from qserver.records.charge import AnyCharge, Charge, Relation
 from qserver.records.state import State
 
@@ -268,8 +269,7 @@ class CellLedger:
         """`spent_nano` with these charges added. Changes nothing.
 
         It is the lesser of the new bound and of the present spending plus all prices, but never
-        less than the present spending. On a wide domain where tables refund many cells, appending
-        the charges may give a little less; see `Maximum.top_with`.
+        less than the present spending. `settled_after` may be less.
         """
         self._take_in()
         most = self._spent_nano + sum(map(self.neighbours.price_nano, charges))
@@ -279,35 +279,51 @@ class CellLedger:
         bound = self._bound_with(due.cells, due.rows, self._flat + due.flat)
         return max(self._spent_nano, min(most, bound))
 
-    def within(self, charges: Sequence[AnyCharge], allowed_nano: int) -> int | None:
-        """A spending of at most `allowed_nano` that holds with these charges added, if any does.
+    def settled_after(self, charges: Sequence[AnyCharge]) -> int:
+        """The least known spending with these charges added: what a plan is charged.
 
-        `spent_after` may be more only because its bound is loose. A search for the greatest loss
-        may then show that no person loses more than is allowed. It takes some tenths of a second
-        and changes nothing.
-
-        Returns:
-            A figure from `spent_nano` to `allowed_nano`; None if none was proven.
+        `spent_after` is quick, to compare plans by. Where it is a bound, a search for the greatest
+        loss takes some hundredths of a second. Unless the search gives up, the figure is the same
+        in whatever order and batches earlier charges were read. Changes nothing.
         """
-        after = self.spent_after(charges)
-        if after <= allowed_nano or self._spent_nano > allowed_nano:
-            return after if after <= allowed_nano else None
+        after, spent = self.spent_after(charges), self._spent_nano
         due = self._dues(charges)
-        if self._most_units + due.most_units >= LIMITS.most_units:
-            return None
+        if after == spent or self._most_units + due.most_units >= LIMITS.most_units:
+            return after
         flat = self._flat + due.flat
         if (sums := self._by_period) is not None:
-            found = sums.added_nano(flat, due)
-            return max(self._spent_nano, found) if found <= allowed_nano else None
-        level = (allowed_nano - flat.cell_nano) * UNITS_PER_NANO
-        # The charges may touch one cell of a pair and not the other.
-        where = {} if self._has_pairs else _touched(charges)
-        cells = self._cells.within(due.cells, level, where=where)
-        if cells is None:
+            found: int | None = sums.added_nano(flat, due)
+        else:
+            found = self._searched_nano(due, flat, _touched(charges))
+        return after if found is None else max(spent, min(after, found))
+
+    def _searched_nano(self, due: Dues, flat: Flat, where: Mapping[int, Indices]) -> int | None:
+        """The greatest loss of those who lose more by these payments; None without a search.
+
+        Args:
+            flat: the part that is equal for every cell, after them.
+            where: the cells that lose more. Of a pair the first one is in it, as for the pair the
+                other way round the second.
+        """
+        room = self._spent_nano - flat.cell_nano
+        if not self._has_pairs:
+            level = room * UNITS_PER_NANO
+            cells = self._cells.searched_with(due.cells, enough=level, where=where)
+            return None if cells is None else self._greatest_nano(cells, 0, flat)
+        both = self._spent_nano - 2 * (flat.tables_nano + flat.most_partly_nano) - flat.opaque_nano
+        # So many times the loss of any cell bounds that of a pair, of tables as well.
+        factor = self.neighbours.law.together(2)
+        any_pair = (both - (factor - 2) * flat.tables_nano) // factor
+        level = (room if where else min(room, any_pair)) * UNITS_PER_NANO
+        cells = self._cells.searched_with(due.cells, enough=level, where=where)
+        level = both * UNITS_PER_NANO
+        pairs = self._pairs.searched_with(due.rows, enough=level, where=where)
+        if cells is None and pairs is None:
             return None
-        pairs = self._pairs.top_with(due.rows) if self._has_pairs else 0
-        found = self._greatest_nano(cells, pairs, flat)
-        return max(self._spent_nano, found) if found <= allowed_nano else None
+        any_cell = self._cells.top_with(due.cells) if cells is None or where else cells
+        some = any_cell if cells is None else cells
+        pairs = self._pairs.top_with(due.rows) if pairs is None else pairs
+        return self._greatest_nano(some, pairs, flat, any_cell=any_cell)
 
     def append(self, charge: AnyCharge) -> None:
         """Append one charge. The sums are updated when a figure is next asked for."""
@@ -448,20 +464,24 @@ class CellLedger:
         by = self.neighbours.by_period
         return None if by is None else PeriodSums(by, self.neighbours, self._cells, self._pairs)
 
-    def _greatest_nano(self, cells: int, pairs: int, flat: Flat) -> int:
+    def _greatest_nano(
+        self, cells: int, pairs: int, flat: Flat, *, any_cell: int | None = None
+    ) -> int:
         """The greatest loss.
 
         Args:
             cells, pairs: greatest loss of a cell and of a pair of cells in the domain, in units.
             flat: the part that is equal for every cell, which `cells` and `pairs` leave out.
+            any_cell: of any cell, where `cells` and `pairs` are of some; None for `cells`.
         """
         alone = _nano(cells) + flat.cell_nano
         if not self._has_pairs:
             return alone
         # abs(h_c - h_c')^p <= 2^(p-1) (abs(h_c)^p + abs(h_c')^p).
         factor = self.neighbours.law.together(2)
+        twice = _nano(factor * (cells if any_cell is None else any_cell))
         apart = _nano(pairs) + 2 * flat.most_partly_nano + 2 * flat.tables_nano
-        both = min(apart, _nano(factor * cells) + factor * flat.tables_nano) + flat.opaque_nano
+        both = min(apart, twice + factor * flat.tables_nano) + flat.opaque_nano
         return max(both, alone) if self.neighbours.null_cell else both
 
     def _loss_nano(self, units: int) -> int:
@@ -487,14 +507,17 @@ def _pairs_of(neighbours: Neighbours) -> Tabulate:
 def _touched(charges: Sequence[AnyCharge]) -> dict[int, Indices]:
     """Values per axis of the only cells that lose more by these charges; empty: any cell may.
 
-    The losses of all other cells were allowed before.
+    The losses of all other cells were known to be at most what was spent before.
     """
-    if len(charges) != 1 or not isinstance(charges[0], Charge):
-        return {}
-    terms = charges[0].row.terms
-    if len(terms) != 1:
-        return {}
-    return {axis: np.flatnonzero(w.dense) for axis, w in terms[0].by_axis.items()}
+    terms: list[Term] = []
+    for charge in charges:
+        if not isinstance(charge, Charge):
+            return {}
+        terms += charge.row.terms
+    found: dict[int, Indices] = {}
+    for axis in set.intersection(*(set(term.by_axis) for term in terms)) if terms else ():
+        found[axis] = np.flatnonzero(np.any([t.by_axis[axis].dense for t in terms], axis=0))
+    return found
 
 
 def _nano(units: int) -> int:

@@ -42,8 +42,8 @@ from qserver.ledger.limits import (
     TINY,
 )
 from qserver.query.domain import Domain
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge
 from qserver.records.claim import Claim, known_within
 from qserver.records.state import State, bytes_of_rows, rows_of_bytes

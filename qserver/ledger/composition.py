@@ -19,8 +19,8 @@ from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
 from qserver.ledger.maximum import RowPayment
 from qserver.ledger.neighbours import table_rise_nano
 from qserver.ledger.noise_law import LAPLACE, NoiseLaw
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 
 

@@ -39,7 +39,7 @@ from qserver.ledger.loss_tables import (
     zero_table,
 )
 from qserver.ledger.neighbours import Units, along, greatest_along
-from qserver.ledger.proof import ShiftedSum, greatest_within
+from qserver.ledger.proof import ShiftedSum, greatest, outside
 from qserver.query.linear import LinearQuery
 from qserver.records.state import State
 
@@ -65,49 +65,81 @@ def eliminate(
     Returns:
         A table over the kept axes. It is exact if `is_narrow` holds.
     """
-    left = list(tables)
-    classes = _class_counts(left)
-    while (axis := _next_axis([t.layout.axes for t in left], classes, kept)) is not None:
+    left, order = list(tables), _Order.of(tables)
+    while (axis := order.next_axis(kept)) is not None:
         bucket = [t for t in left if axis in t.layout.by_axis]
         left = [t for t in left if axis not in t.layout.by_axis]
         groups = _groups(bucket, max_entries)
-        left += [total(group.tables).maximum_over([axis]) for group in groups]
+        sums = (g.tables[0] if len(g.tables) == 1 else total(g.tables) for g in groups)
+        left += [one.maximum_over([axis]) for one in sums]
+        order.drop(axis, None if len(groups) == 1 else [t.layout.axes for t in left])
     return total(left)
 
 
 def is_narrow(tables: Sequence[SumTable], *, max_entries: int) -> bool:
     """Whether `eliminate` splits no group, judged from axes and numbers of classes alone."""
-    classes = _class_counts(tables)
-    scopes = list({t.layout.axes for t in tables})
-    while (axis := _next_axis(scopes, classes, ())) is not None:
-        bucket = {a for s in scopes if axis in s for a in s}
-        if prod(classes[a] for a in bucket) > max_entries:
+    order = _Order.of(tables)
+    while (axis := order.next_axis(())) is not None:
+        if order.sizes[axis] > max_entries:
             return False
-        scopes = [s for s in scopes if axis not in s] + [tuple(sorted(bucket - {axis}))]
+        order.drop(axis, None)
     return True
 
 
-def _class_counts(tables: Sequence[SumTable]) -> dict[int, int]:
-    """Number of classes per axis after all tables are refined to one partition."""
-    joined: dict[int, Partition] = {}
-    for table in tables:
-        for axis, partition in table.layout.by_axis.items():
-            joined[axis] = common(joined[axis], partition) if axis in joined else partition
-    return {axis: partition.n for axis, partition in joined.items()}
+@dataclass
+class _Order:
+    """The order in which axes are eliminated: the one with the smallest bucket goes next.
 
+    Args:
+        classes: number of classes per axis after all tables are refined to one partition.
+        buckets: per axis that is left, the axes of all tables that mention it.
+        sizes: entries of these tables' sum.
+    """
 
-def _next_axis(
-    scopes: Iterable[tuple[int, ...]], classes: dict[int, int], kept: Collection[int]
-) -> int | None:
-    """The axis with the smallest bucket, or None if only kept axes remain."""
-    neighbours: dict[int, set[int]] = {}
-    for scope in scopes:
-        for axis in scope:
-            neighbours.setdefault(axis, set()).update(scope)
-    choice = [a for a in neighbours if a not in kept]
-    if not choice:
-        return None
-    return min(choice, key=lambda a: (prod(classes[b] for b in neighbours[a]), a))
+    classes: Mapping[int, int]
+    buckets: dict[int, set[int]]
+    sizes: dict[int, int]
+
+    @classmethod
+    def of(cls, tables: Sequence[SumTable]) -> _Order:
+        """The order for these tables."""
+        joined: dict[int, Partition] = {}
+        for table in tables:
+            for axis, partition in table.layout.by_axis.items():
+                joined[axis] = common(joined[axis], partition) if axis in joined else partition
+        found = cls({axis: partition.n for axis, partition in joined.items()}, {}, {})
+        found._begin(t.layout.axes for t in tables)
+        return found
+
+    def next_axis(self, kept: Collection[int]) -> int | None:
+        """The axis with the smallest bucket, or None if only kept axes remain."""
+        choice = self.sizes.keys() - kept
+        return min(choice, key=lambda a: (self.sizes[a], a)) if choice else None
+
+    def drop(self, axis: int, scopes: Iterable[tuple[int, ...]] | None) -> None:
+        """Go on without this axis.
+
+        Args:
+            scopes: the axes of each table that is left; None if the bucket became one table.
+        """
+        if scopes is not None:
+            self._begin(scopes)
+            return
+        del self.sizes[axis]
+        bucket = self.buckets.pop(axis) - {axis}
+        for other in bucket:
+            self.buckets[other] = (self.buckets[other] | bucket) - {axis}
+            self.sizes[other] = self._size(other)
+
+    def _begin(self, scopes: Iterable[tuple[int, ...]]) -> None:
+        self.buckets = {}
+        for scope in set(scopes):
+            for axis in scope:
+                self.buckets.setdefault(axis, set()).update(scope)
+        self.sizes = {axis: self._size(axis) for axis in self.buckets}
+
+    def _size(self, axis: int) -> int:
+        return prod(self.classes[a] for a in self.buckets[axis])
 
 
 def _groups(tables: Sequence[SumTable], max_entries: int) -> list[_Group]:
@@ -256,25 +288,29 @@ class Maximum:
         twin.add(refunds[: LIMITS.most_priced])
         return twin.top
 
-    def within(
-        self, payments: Sequence[RowPayment], level: int, *, where: Mapping[int, Indices]
+    def searched_with(
+        self, payments: Sequence[RowPayment], *, enough: int, where: Mapping[int, Indices]
     ) -> int | None:
-        """A bound of at most `level` on the greatest sum with these payments added, in units.
+        """A bound of the greatest sum with these payments added, in units; mostly the sum itself.
 
-        If the bound of `top_with` is too loose, a slower search tries to find a lower one. Changes
-        nothing. None if no bound of at most `level` was found.
+        Where `top_with` is a bound, a slower search finds a lower one. Changes nothing.
 
         Args:
+            enough: a level below which nobody needs to know more.
             where: per axis the values of the cells that matter; an axis left out allows all.
+
+        Returns:
+            None if `top_with` is exact, or if the tables are too large for a search.
         """
-        twin = self.copy()
-        twin.add(payments)
-        if twin.top <= level:
-            return twin.top
-        if twin._dense is not None or twin._narrow:
-            return None
-        tables = [t.restricted_to(where) for t in twin._sum.tables]
-        return greatest_within(tables, level=level)
+        losses = self._losses(payments)
+        if self._dense is not None:
+            layout = self._dense.layout
+            for loss in losses:
+                layout = layout.joined_with(loss.layout)
+            if layout.n_entries <= LIMITS.most_dense:
+                return None
+        tables = [*self._tables, *(SumTable(loss.layout, loss.values) for loss in losses)]
+        return greatest([outside(table, where) for table in tables], enough=enough)
 
     def _top_with_rises(self, payments: Sequence[RowPayment]) -> int:
         losses = self._losses(payments)

@@ -27,7 +27,7 @@ from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import LossTable, SumTable
 from qserver.ledger.noise_law import LAPLACE, NoiseLaw
-from qserver.query.partition import ProductPartition
+from qserver.query.grid import ProductPartition
 from qserver.query.primitive import primitive
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.dataset import DatasetMeta

@@ -1,18 +1,17 @@
-"""A proof that no cell passes a level: branch and bound over a sum of tables.
+"""The greatest value of a sum of tables: a search by branch and bound, and a quick upper bound.
 
-The search fixes a class on one axis after the other. Mini-buckets, made once, bound how much the
-remaining axes can still add: tables that end in the same axis are added up in groups, as large as
-there is room, and maximised over it. A branch whose bound is at most the level is closed. If every
-branch closes, no value passes the level, and the greatest closing bound holds for all of them.
+*The search* fixes a class on one axis after the other. Mini-buckets, made once, bound how much the
+remaining axes can add: tables that end in the same axis are added up in groups, as large as there
+is room, and maximised over it. A branch's bound falls where a group stays below its maximum. The
+branch of the greatest bound is looked at first. So the first cell that is reached is the greatest,
+and whenever the search gives up, the bound of the next branch holds for all cells.
 
-An upper bound of the greatest value of a sum of many tables, cheap to update.
-
-The sum of the tables' greatest entries is a bound. Amounts that depend on one attribute may be
-moved from one table to another: the sum stays the same, and the bound may fall. Each attribute has
-one table for such amounts, its single. A step on a table over s attributes moves all amounts of
-their singles into the table, then moves 1/s of the greatest entry per class back to each single.
-No step raises the bound (except by units lost in the division). All entries are whole numbers, so
-the sum stays exactly the same.
+*The quick bound* is cheap to update. The sum of the tables' greatest entries is a bound. Amounts
+that depend on one attribute may be moved from one table to another: the sum stays the same, and the
+bound may fall. Each attribute has one table for such amounts, its single. A step on a table over s
+attributes moves all amounts of their singles into the table, then moves 1/s of the greatest entry
+per class back to each single. No step raises the bound (except by units lost in the division). All
+entries are whole numbers, so the sum stays exactly the same.
 
 Over pairs of cells an attribute is a pair of axes, and its single is a table over both. A count on
 one attribute, which a pair pays if one cell is inside and the other outside, is then exact.
@@ -28,8 +27,10 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heappop, heappush
+from math import prod
 
 import numpy as np
 
@@ -51,109 +52,85 @@ from qserver.ledger.loss_tables import (
 from qserver.records.state import State
 
 
-def greatest_within(
-    tables: Sequence[SumTable], *, level: int, max_nodes: int = LIMITS.proof_nodes
-) -> int | None:
-    """A bound of at most `level` on the greatest value of the sum of `tables`, if one is proven.
+def greatest(tables: Sequence[SumTable], *, enough: int) -> int | None:
+    """At least the greatest value of the sum of `tables`; that value if the search ended.
 
     Args:
         tables: at least one; entries of any sign.
-        level: the most that a value may be.
-        max_nodes: steps before the search gives up.
+        enough: a level below which nobody needs to know more.
 
     Returns:
-        A bound between the greatest value and `level`; None if some value passes the level or the
-        search gave up.
+        The greatest value, or `enough` if no value passes that; a bound where the search gave up.
+        None if the tables are too large for a search.
     """
     scopes = _merged(tables)
     if scopes is None:
         return None
-    classes = _common_classes(scopes)
-    everywhere = sum(int(t.values) for t in scopes if not t.layout.axes)
-    search = _BranchAndBound(_levels(scopes, classes), level, max_nodes)
-    return search.bound if search.closes(everywhere) else None
+    everywhere, levels = _levels(scopes, _common_classes(scopes))
+    nodes_left = LIMITS.proof_nodes
+    heap: list[tuple[int, int, tuple[int, ...]]] = [(-everywhere, 0, ())]
+    while heap:
+        negative, minus_place, cell = heappop(heap)
+        if -negative <= enough:
+            break
+        if -minus_place == len(levels) or not nodes_left:
+            return -negative
+        nodes_left -= 1
+        bounds = levels[-minus_place].bounds(-negative, cell)
+        for choice in np.flatnonzero(bounds > enough).tolist():
+            heappush(heap, (-int(bounds[choice]), minus_place - 1, (*cell, choice)))
+    return enough
+
+
+def outside(table: SumTable, where: Mapping[int, Indices]) -> SumTable:
+    """The table with so little in all cells without a value from `where` that none is greatest.
+
+    Its classes stay as they are: what is known of them holds for the next search, too.
+    """
+    values = table.values
+    for place, (axis, partition) in enumerate(table.layout.by_axis.items()):
+        if axis in where:
+            is_out = np.ones(partition.n, dtype=bool)
+            is_out[partition.class_of(where[axis])] = False
+            shape = [1] * values.ndim
+            shape[place] = partition.n
+            values = np.where(is_out.reshape(shape), -LIMITS.most_shifted, values)
+    return SumTable(table.layout, values)
 
 
 @dataclass(frozen=True, eq=False)
-class _Factor:
-    """A table with its axes in the order of the search.
+class _Slack:
+    """How far a group of tables stays below its greatest entry along the axis of its level.
 
     Args:
-        places: place of each axis in that order.
-        values: the entries, on the table's classes.
-        seen: per axis, the table's class of each common class.
+        places: places of the group's other axes in the order of the search.
+        seen: per other axis the group's class of each common class.
+        values: entries <= 0, with the level's axis last.
+        last: the group's class of each common class of that axis.
     """
 
     places: tuple[int, ...]
-    values: Values
     seen: tuple[Indices, ...]
-
-    def along(self, cell: Sequence[int], place: int) -> Values:
-        """Values over the common classes of the axis at `place`, the earlier axes fixed."""
-        settled = [p for p in self.places if p < place]
-        index = tuple(int(seen[cell[p]]) for p, seen in zip(settled, self.seen, strict=False))
-        found: Values = self.values[index]
-        return found if len(settled) == len(self.places) else found[self.seen[-1]]
+    values: Values
+    last: Indices
 
 
 @dataclass(frozen=True, eq=False)
 class _AxisStep:
-    """One axis of the search.
-
-    Args:
-        size: number of common classes of the axis.
-        here: tables of which this is the last axis.
-        ahead: bounds on later axes: maximised tables over this axis and earlier ones.
-    """
+    """One axis of the search: its number of common classes, and its groups."""
 
     size: int
-    here: tuple[_Factor, ...]
-    ahead: tuple[_Factor, ...]
+    groups: tuple[_Slack, ...]
 
-
-@dataclass
-class _BranchAndBound:
-    """One depth-first search by branch and bound.
-
-    Attributes:
-        bound: the greatest bound that closed a branch.
-    """
-
-    levels: Sequence[_AxisStep]
-    level: int
-    nodes_left: int
-    bound: int = field(init=False, default=-(1 << 62))
-
-    def closes(self, everywhere: int) -> bool:
-        """Whether every branch closed at or below the level.
-
-        Args:
-            everywhere: constant part of the sum.
-        """
-        return self._closes(0, everywhere, [0] * len(self.levels))
-
-    def _closes(self, place: int, value: int, cell: list[int]) -> bool:
-        if place == len(self.levels):
-            self.bound = max(self.bound, value)
-            return value <= self.level
-        self.nodes_left -= 1
-        if self.nodes_left < 0:
-            return False
-        here = self.levels[place]
-        settled = np.full(here.size, value, dtype=np.int64)
-        for factor in here.here:
-            settled = settled + factor.along(cell, place)
-        bounds = settled.copy()
-        for factor in here.ahead:
-            bounds = bounds + factor.along(cell, place)
-        for choice in np.argsort(-bounds, kind="stable").tolist():
-            if bounds[choice] <= self.level:
-                self.bound = max(self.bound, int(bounds[choice]))
-                return True
-            cell[place] = choice
-            if not self._closes(place + 1, int(settled[choice]), cell):
-                return False
-        return True
+    def bounds(self, bound: int, cell: tuple[int, ...]) -> Values:
+        """Per class of the axis a bound, where the earlier axes are fixed at `cell`."""
+        found = np.full(self.size, bound, dtype=np.int64)
+        for group in self.groups:
+            index = tuple(
+                seen[cell[place]] for place, seen in zip(group.places, group.seen, strict=True)
+            )
+            found += group.values[index][group.last]
+        return found
 
 
 def _merged(tables: Sequence[SumTable]) -> list[SumTable] | None:
@@ -181,8 +158,10 @@ def _common_classes(tables: Sequence[SumTable]) -> dict[int, Partition]:
     return joined
 
 
-def _levels(tables: Sequence[SumTable], classes: Mapping[int, Partition]) -> list[_AxisStep]:
-    """The axes of a search in order, the heaviest first."""
+def _levels(
+    tables: Sequence[SumTable], classes: Mapping[int, Partition]
+) -> tuple[int, list[_AxisStep]]:
+    """A bound of the sum, and the axes of a search in order, the heaviest first."""
     weight = {
         axis: sum(axis in t.layout.by_axis for t in tables) * np.log1p(p.n)
         for axis, p in classes.items()
@@ -190,39 +169,34 @@ def _levels(tables: Sequence[SumTable], classes: Mapping[int, Partition]) -> lis
     order = sorted(classes, key=lambda a: (-weight[a], a))
     place = {axis: i for i, axis in enumerate(order)}
     buckets: list[list[SumTable]] = [[] for _ in order]
-    for table in tables:
-        if table.layout.axes:
-            buckets[max(place[a] for a in table.layout.axes)].append(table)
-    messages = _messages(buckets, place)
-    levels = []
-    for i, axis in enumerate(order):
-        ahead = [
-            m for source, m in messages if source > i and all(place[a] <= i for a in m.layout.axes)
-        ]
-        levels.append(
-            _AxisStep(
-                classes[axis].n,
-                tuple(_factor(t, place, classes) for t in buckets[i]),
-                tuple(_factor(t, place, classes) for t in ahead),
-            )
-        )
-    return levels
+    everywhere, levels = 0, list[_AxisStep]()
+    waiting = list(tables)
+    for i in range(len(order), -1, -1):
+        for table in waiting:
+            if table.layout.axes:
+                buckets[max(place[a] for a in table.layout.axes)].append(table)
+            else:
+                everywhere += int(table.values)
+        if i:
+            groups = [total(group) for group in _groups(buckets[i - 1])]
+            waiting = [group.maximum_over([order[i - 1]]) for group in groups]
+            pairs = zip(groups, waiting, strict=True)
+            slacks = tuple(_slack(*pair, place, classes) for pair in pairs)
+            levels.append(_AxisStep(classes[order[i - 1]].n, slacks))
+    return everywhere, levels[::-1]
 
 
-def _messages(
-    buckets: Sequence[Sequence[SumTable]], place: Mapping[int, int]
-) -> list[tuple[int, SumTable]]:
-    """Mini-buckets maximised over their last axis, with its place."""
-    waiting = [list(bucket) for bucket in buckets]
-    found: list[tuple[int, SumTable]] = []
-    axes = sorted(place, key=place.__getitem__)
-    for i in reversed(range(len(waiting))):
-        for group in _groups(waiting[i]):
-            message = total(group).maximum_over([axes[i]])
-            found.append((i, message))
-            if message.layout.axes:
-                waiting[max(place[a] for a in message.layout.axes)].append(message)
-    return found
+def _slack(
+    group: SumTable, most: SumTable, place: Mapping[int, int], classes: Mapping[int, Partition]
+) -> _Slack:
+    """The group less its greatest entries `most` along its last axis in the order of the search."""
+    layout = group.layout
+    axes = sorted(layout.axes, key=place.__getitem__)
+    lower = group.values - np.expand_dims(most.values, layout.axes.index(axes[-1]))
+    values = np.transpose(lower, [layout.axes.index(a) for a in axes])
+    *seen, last = (parents(layout.by_axis[a], classes[a]) for a in axes)
+    places = tuple(place[a] for a in axes[:-1])
+    return _Slack(places, tuple(seen), np.ascontiguousarray(values), last)
 
 
 def _groups(tables: Sequence[SumTable]) -> list[list[SumTable]]:
@@ -231,6 +205,8 @@ def _groups(tables: Sequence[SumTable]) -> list[list[SumTable]]:
     layouts: list[TableLayout] = []
     for table in sorted(tables, key=lambda t: -t.layout.n_entries):
         for k, layout in enumerate(layouts):
+            if _least_entries(layout, table.layout) > LIMITS.proof_group:
+                continue
             joined = layout.joined_with(table.layout)
             if joined is layout or joined.n_entries <= LIMITS.proof_group:
                 layouts[k] = joined
@@ -242,11 +218,13 @@ def _groups(tables: Sequence[SumTable]) -> list[list[SumTable]]:
     return found
 
 
-def _factor(table: SumTable, place: Mapping[int, int], classes: Mapping[int, Partition]) -> _Factor:
-    axes = sorted(table.layout.axes, key=place.__getitem__)
-    values = np.transpose(table.values, [table.layout.axes.index(a) for a in axes])
-    seen = tuple(parents(table.layout.by_axis[a], classes[a]) for a in axes)
-    return _Factor(tuple(place[a] for a in axes), values, seen)
+def _least_entries(one: TableLayout, other: TableLayout) -> int:
+    """At least so many entries a table over the axes of both has; 0 if `one` has all the axes."""
+    mine, more = one.by_axis, other.by_axis
+    if more.keys() <= mine.keys():
+        return 0
+    sizes = [p.n if a not in more else max(p.n, more[a].n) for a, p in mine.items()]
+    return prod(sizes) * prod(p.n for a, p in more.items() if a not in mine)
 
 
 class ShiftedSum:

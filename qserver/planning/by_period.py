@@ -17,10 +17,10 @@ from qserver.inference.tables.measured import asked_periods
 from qserver.planning.candidates import Candidate, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings, RowStart
-from qserver.query.calendar.sealed import on_periods, periods_of
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
+from qserver.query.sealed import on_periods, periods_of
 from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow

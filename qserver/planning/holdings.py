@@ -31,7 +31,7 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.ways import OnFault, raised
-from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition
+from qserver.query.grid import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO

@@ -352,20 +352,15 @@ def _plan(
 P = TypeVar("P", bound=Plan)
 
 
-def proven(plan: P, *, ledger: CellLedger, allowed_nano: int) -> P:
-    """The plan; if its price does not fit, the same plan at a lower price that is proven.
-
-    The ledger's quick bound may be too high. A search then tries to prove that the plan fits.
+def proven(plan: P, *, ledger: CellLedger) -> P:
+    """The plan at the least price that the ledger can show; plans are compared by quicker bounds.
 
     Args:
         ledger: the snapshot's charges.
-        allowed_nano: what the snapshot may have spent in all, in nano-epsilon.
     """
-    if plan.spent_after_nano <= allowed_nano:
+    if plan.spent_after_nano <= ledger.spent_nano:
         return plan
-    after = ledger.within(plan.purchase.charges, allowed_nano)
-    if after is None:
-        return plan
+    after = ledger.settled_after(plan.purchase.charges)
     price = after - ledger.spent_nano
     paid = tuple(replace(p, price_nano=min(p.price_nano, price)) for p in plan.paid)
     return replace(plan, spent_after_nano=after, price_nano=price, paid=paid)

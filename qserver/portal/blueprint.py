@@ -37,6 +37,7 @@ from qserver.portal.pages.sign_in import SignInPages
 from qserver.portal.pages.sign_on import SignOnPages
 from qserver.portal.pages.wishes import WishPages
 from qserver.portal.render import page, this_page
+from qserver.query import request_fields as fields
 from qserver.records.account import Caller
 from qserver.service.service import Service
 
@@ -130,6 +131,7 @@ def _context() -> dict[str, Any]:
     caller: Caller | None = g.get("caller")
     return {
         "caller": caller,
+        "field": fields,
         "form_token": form_token(g.form_cookie, token),
         "static": _static_address,
         "this_page": this_page,

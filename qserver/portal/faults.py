@@ -1,7 +1,5 @@
 """Errors as a page tells them: what happened, what it means, what to do.
 
-The labels of a form's fields, for errors in a form.
-
 Errors name the fields of documents. Here each name is translated to the label in the form, with
 the names of the inputs that hold it.
 """
@@ -28,30 +26,13 @@ from qserver.errors import (
     SqlError,
 )
 from qserver.portal.question import FormQuestion, form_attributes
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query import request_fields as fields
+from qserver.query.calendar import PeriodRetiredError
 from qserver.query.domain import Domain
+from qserver.query.request_fields import Field, told
 from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError
 
-TEXT_LABEL = "What to count, in SQL or as JSON"
-WITHIN_LABEL = "Within ±"
-CONFIDENCE_LABEL = "Confidence, %"
-MEASURE_LABEL = "What may be measured"
-AMONG_LABEL = "How many numbers you looked at"
-RULE_LABEL = "How you chose this one"
-FIRST_LABEL = "How many you report"
-ASSUMING_LABEL = "of at least so many records"
-INDEPENDENT_LABEL = "measure anew, with fresh noise"
-METHOD_LABEL = "How probabilities are computed"
-PRIOR_LABEL = "What you know beforehand"
-THRESHOLD_LABEL = "How likely is a count of at least"
-AT_MOST_LABEL = "and at most"
-EPSILON_LABEL = "Tables may cost, ε"
-COUNT_LABEL = "In SQL, or as JSON for HTTP"
-RECORDS_LABEL = "Records"
-SEED_LABEL = "Seed"
-
-_QUOTED = re.compile(r"`([^`]*)`")
 _ALL = re.compile(r"(?s).*")
 _QUERY = re.compile(r"\Aquery\b\.?")
 _MODEL = re.compile(r"\A((network|structure|marginals)\b[., ]*)+")
@@ -60,17 +41,9 @@ _PART = re.compile(r"[.\[][^.\[]*\Z")
 _BETWEEN = re.compile(r'\{"between": \["?([^,"]+)"?, "?([^\]"]+)"?\]\}')
 
 
-@dataclass(frozen=True)
-class Field:
-    """A field as its form shows it.
-
-    Args:
-        label: the words beside it.
-        inputs: names of the inputs that hold it.
-    """
-
-    label: str
-    inputs: tuple[str, ...]
+def _shown(label: str, *inputs: str) -> Field:
+    """A field as its form shows it: the words beside it, and the inputs that hold it."""
+    return Field("", "", label=label, inputs=inputs)
 
 
 @dataclass(frozen=True)
@@ -113,53 +86,39 @@ class FormFields:
     def _in_words(self, text: str) -> str:
         """A message with labels in place of names, and ranges as people write them."""
 
-        def label(found: re.Match[str]) -> str:
-            return f"“{self.mentions[found[1]]}”" if found[1] in self.mentions else found[0]
-
-        return _QUOTED.sub(label, _BETWEEN.sub(r"\1 to \2", text))
+        names = {name: f"“{label}”" for name, label in self.mentions.items()}
+        return told(_BETWEEN.sub(r"\1 to \2", text), names)
 
 
 def question_fields(question: FormQuestion, domain: Domain) -> FormFields:
     """The fields of the query builder."""
-    named = {
-        "length": Field(WITHIN_LABEL, ("within",)),
-        "confidence": Field(CONFIDENCE_LABEL, ("confidence",)),
-        "measure": Field(MEASURE_LABEL, ("measure",)),
-        "selected_from.m": Field(AMONG_LABEL, ("among",)),
-        "selected_from.rule": Field(RULE_LABEL, ("rule",)),
-        "selected_from.first": Field(FIRST_LABEL, ("first",)),
-        "independent": Field(INDEPENDENT_LABEL, ("independent", "among")),
-        "assuming": Field(ASSUMING_LABEL, ("assuming",)),
-        "method": Field(METHOD_LABEL, ("method",)),
-        "prior": Field(PRIOR_LABEL, ("prior", "prior_low", "prior_high")),
-    }
-    text = Field(TEXT_LABEL, ("text",))
+    named = {field.name: field for field in _QUESTION if field.label}
+    text = fields.QUERY
     if question.is_json:
         return FormFields(named, text, wrapping=_QUERY)
     if question.text:
         if _says("WITHIN", question):
-            named["length"] = Field("The length, twice WITHIN,", ("text",))
+            named["length"] = _shown("The length, twice WITHIN,", "text")
         if _says("CONFIDENCE", question):
-            named["confidence"] = Field("CONFIDENCE", ("text",))
+            named["confidence"] = _shown("CONFIDENCE", "text")
         return FormFields(named, text)
     for attribute in form_attributes(domain):
         name, place = attribute.name, f"query.where.{attribute.name}"
         if attribute.kind == "labels":
-            named[place] = Field(name, (f"is:{name}",))
+            named[place] = _shown(name, f"is:{name}")
             continue
-        named[place] = Field(name, (f"from:{name}", f"to:{name}"))
-        named[f"{place}.from"] = Field(f"{name}, from", (f"from:{name}",))
+        named[place] = _shown(name, f"from:{name}", f"to:{name}")
+        named[f"{place}.from"] = _shown(f"{name}, from", f"from:{name}")
         end = "to below" if attribute.kind == "real" else "to"
-        named[f"{place}.to"] = Field(f"{name}, {end}", (f"to:{name}",))
+        named[f"{place}.to"] = _shown(f"{name}, {end}", f"to:{name}")
     return FormFields(named, text)
 
 
 def learning_fields(kind: str) -> FormFields:
     """The fields of the form that learns a model of a kind."""
     text = kind_of(kind).face.text
-    what = Field(text.label, (text.name,))
-    epsilon = Field(EPSILON_LABEL, ("epsilon",))
-    mentions = {"epsilon": EPSILON_LABEL}
+    what, epsilon = _shown(text.label, text.name), fields.EPSILON
+    mentions = {"epsilon": epsilon.label}
     parts = {"variables": "its variables", "edges": "its edges", "name": "the name of a variable"}
     return FormFields({"epsilon": epsilon}, what, wrapping=_MODEL, parts=parts, mentions=mentions)
 
@@ -173,18 +132,17 @@ def model_fields(names: tuple[str, ...], *, text: str = "") -> FormFields:
     """
     if text:
         wrapping = _QUERY if text.startswith("{") else _ALL
-        return FormFields({}, Field(COUNT_LABEL, ("count",)), wrapping=wrapping)
-    given = Field("Given", tuple(f"given:{name}" for name in names))
-    named = {name: Field(f"{name}, given", (f"given:{name}",)) for name in names}
+        return FormFields({}, fields.COUNT, wrapping=wrapping)
+    given = _shown(fields.GIVEN.label, *(f"given:{name}" for name in names))
+    named = {name: _shown(f"{name}, given", f"given:{name}") for name in names}
     named |= {"given": given, "evidence": given}
-    mentions = {"marginal": "Show", "given": "Given"}
-    return FormFields(named, Field("Show", ("show",)), mentions=mentions)
+    mentions = {field.name: field.label for field in (fields.MARGINAL, fields.GIVEN)}
+    return FormFields(named, fields.MARGINAL, mentions=mentions)
 
 
-THRESHOLD_FIELDS = FormFields(
-    {"at_most": Field(AT_MOST_LABEL, ("at_most",))}, Field(THRESHOLD_LABEL, ("at_least",))
-)
-RECORD_FIELDS = FormFields({"seed": Field(SEED_LABEL, ("seed",))}, Field(RECORDS_LABEL, ("n",)))
+_QUESTION = (*fields.QUESTION, *fields.LOOKING, fields.ASSUMING)
+THRESHOLD_FIELDS = FormFields({"at_most": fields.BETWEEN}, fields.AT_LEAST)
+RECORD_FIELDS = FormFields({"seed": fields.SEED}, fields.RECORDS)
 
 
 def _says(clause: str, question: FormQuestion) -> bool:

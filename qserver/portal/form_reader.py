@@ -15,10 +15,11 @@ from qserver.answering.models.kinds import registry
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import InputError, QueryError
 from qserver.portal.question import FormQuestion, mark_of, statement_of
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.numbers import exact_number
+from qserver.query.request_fields import MAX_EPSILON
 from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.clauses import Clauses, Exactness
 from qserver.query.sql.parser import parse_statement
@@ -27,7 +28,7 @@ from qserver.query.sql.tables.unconfirmed import with_default
 from qserver.records.charge import NANO
 from qserver.service.service import Service
 from qserver.service.statements import Statements
-from qserver.service.unmeasured.first import priced
+from qserver.service.unmeasured.without_spending import priced
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 
@@ -149,7 +150,6 @@ def _document(text: str) -> object:
         raise QueryError("query", f"be a JSON object as for HTTP: {exc}") from exc
 
 
-MAX_EPSILON = 1_000_000
 _DEFAULT_EPSILON = "0.1"
 
 
@@ -193,7 +193,7 @@ class LearnForm:
         """The price in nano-epsilon, rounded down; InputError where it is out of range."""
         value = exact_number(self.epsilon.replace(",", ""), "epsilon", InputError)
         if not 0 <= value <= MAX_EPSILON:
-            raise InputError("epsilon", f"be 0 to {MAX_EPSILON:,}", self.epsilon)
+            raise InputError("epsilon", f"be 0 to {MAX_EPSILON:,.0f}", self.epsilon)
         return int(value * NANO)
 
     def document(self) -> dict[str, Any]:

@@ -29,10 +29,11 @@ from urllib.parse import urlencode
 from werkzeug.datastructures import MultiDict
 
 from qserver.errors import InputError, QueryError, RequirementError
+from qserver.query.asking.looking import Looking, Rule, Selection
 from qserver.query.asking.reading import Method, Reading, prior_of
 from qserver.query.domain import Attribute, Domain, decimal_text
-from qserver.query.looking import Looking, Rule, Selection
 from qserver.query.numbers import exact_number
+from qserver.query.request_fields import METHOD, PRIOR
 from qserver.query.requirement import (
     MAX_LENGTH,
     MIN_DELTA,
@@ -68,6 +69,7 @@ def is_as_priced(form: MultiDict[str, str], mark: str, *, within: str = "") -> b
 DEFAULT_WITHIN = "50"
 DEFAULT_CONFIDENCE = "95"
 MOST_GROUPS = 3
+_TYPED = ("measure", "rule", "among", "first", *METHOD.inputs, *PRIOR.inputs)
 _MOST_PERCENT = 100 - 100 * Fraction(str(MIN_DELTA))
 
 
@@ -150,6 +152,13 @@ class FormQuestion:
             )
             if typed.low or typed.high:
                 ranges[name] = typed
+        said = {name: fields.get(name, "").strip() for name in _TYPED}
+        if not said["among"]:
+            said |= {"rule": "", "first": ""}
+        if said["method"] == METHOD.default:
+            said["method"] = ""
+        if said["prior"] != "between":
+            said |= {"prior_low": "", "prior_high": ""}
         return cls(
             ranges=ranges,
             choices=choices,
@@ -157,15 +166,8 @@ class FormQuestion:
             text=fields.get("text", "").replace("\r\n", "\n").rstrip(),
             within=_within_of(fields, domain),
             confidence=fields.get("confidence", DEFAULT_CONFIDENCE).strip(),
-            measure=fields.get("measure", ""),
-            among=(among := fields.get("among", "").strip()),
-            rule=fields.get("rule", "") if among else "",
-            first=fields.get("first", "").strip() if among else "",
             independent=bool(fields.get("independent")),
-            method="" if (method := fields.get("method", "")) == "auto" else method,
-            prior=(prior := fields.get("prior", "")),
-            prior_low=fields.get("prior_low", "").strip() if prior == "between" else "",
-            prior_high=fields.get("prior_high", "").strip() if prior == "between" else "",
+            **said,
             by=tuple(dict.fromkeys(filter(None, fields.getlist("by"))))[:MOST_GROUPS],
             average=(average := fields.get("average", "")),
             assuming=fields.get("assuming", "").strip() if average else "",
@@ -265,9 +267,7 @@ class FormQuestion:
         for name, choice in self.choices.items():
             found += [(f"is:{name}", label) for label in choice.labels]
             found += [(f"not:{name}", "1")] if choice.is_not else []
-        typed_names = ("method", "prior", "prior_low", "prior_high")
-        for name in ("measure", "rule", "among", "first", *typed_names):
-            found += [(name, getattr(self, name))] if getattr(self, name) else []
+        found += [(name, getattr(self, name)) for name in _TYPED if getattr(self, name)]
         found += [("independent", "1")] if self.independent else []
         if self.is_table:
             found += [("by", name) for name in self.by]

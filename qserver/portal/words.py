@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
+from qserver.query.asking.looking import chosen_text
 from qserver.query.asking.reading import reading_text
-from qserver.query.looking import chosen_text
 from qserver.records.answer import Answer
 from qserver.records.statement import Statement
 from qserver.text import (

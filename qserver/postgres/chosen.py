@@ -6,15 +6,19 @@ are columns of a result and of no SELECT: DuckDB's scanner reads every query so.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import Final
 
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.wire.faults import NOT_SUPPORTED, PostgresError
 from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import Column, values_of
+
+_INNER: Final = re.compile(r"\bFROM\s*[(/-]", re.IGNORECASE)
 
 
 def chosen(text: Text, plan_of: Callable[[Text], Plan], *, is_copied: bool = False) -> Plan | None:
@@ -24,11 +28,13 @@ def chosen(text: Text, plan_of: Callable[[Text], Plan], *, is_copied: bool = Fal
         is_copied: whether columns are read by their places, so that no end stands behind those
             that are named.
     """
+    if text.words[0] != "SELECT" or not _INNER.search(text.text):
+        return None
     parts = text.pieces
     words = [piece.upper for piece in parts]
     i = next((i for i, word in enumerate(words) if word == "FROM"), 0)
     names = _names(parts[1:i])
-    if words[0] != "SELECT" or names is None or words[i + 1 : i + 3] != ["(", "SELECT"]:
+    if names is None or words[i + 1 : i + 3] != ["(", "SELECT"]:
         return None
     if not is_copied and not any(name.endswith(("_low", "_high")) for name in names):
         return None

@@ -82,7 +82,7 @@ def _inner(text: Text, to: int) -> Text:
     if parts and parts[0].text == "(" and parts[-1].text == ")":
         return text.part(parts[0].stop, parts[-1].start)
     name = text.text[parts[0].start : parts[-1].stop] if parts else ""
-    return Text.of(f"TABLE {name}", text.start)
+    return Text(f"TABLE {name}", text.start)
 
 
 def _joined(words: Sequence[Piece]) -> list[Piece]:

@@ -241,7 +241,7 @@ class Held:
         def plan_of(found: Prepared) -> Plan | None:
             if found.text is None or not is_priced:
                 return found.plan
-            return self._plan_of(Text.of(f"EXPLAIN {found.text.text}"))
+            return self._plan_of(Text(f"EXPLAIN {found.text.text}"))
 
         def columns() -> tuple[Column, ...] | None:
             plan = plan_of(of())

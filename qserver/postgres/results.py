@@ -27,13 +27,13 @@ from qserver.postgres.wire.values import (
     encoder,
     formats_of,
 )
-from qserver.query.calendar.sealed import first_and_last
-from qserver.query.sql.combined.quantile import DAYS_SAID, is_day
-from qserver.query.sql.combined.values import EPOCH
+from qserver.query.sealed import first_and_last
+from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
+from qserver.query.sql.functions.values import EPOCH
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
-from qserver.service.cells.kept import is_of_nobody
-from qserver.service.cells.table_notes import said_beside
+from qserver.service.cache.statements import is_of_nobody
+from qserver.service.cells.remarks import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
 from qserver.text import ADDS_NOTHING, decimals_of
 

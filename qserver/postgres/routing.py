@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from functools import cache, partial
 from itertools import pairwise
 from typing import Final
@@ -21,7 +22,7 @@ from qserver.postgres.statements.ends import ends_of
 from qserver.postgres.statements.places import types_of
 from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
 from qserver.postgres.wire.messages import Stream
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text, pieces
 from qserver.postgres.wire.values import BY_NAME, TEXT, Column, Literal, Type
 from qserver.query.sql.plain import check_beginning, dataset_of
 from qserver.query.sql.tables.relations import Names, Table, column_types
@@ -31,6 +32,7 @@ _READS: Final = frozenset(
     ["SELECT", "WITH", "EXPLAIN", "VALUES", "TABLE", "DESCRIBE", "DESC", "SHOW", "("]
 )
 _SCHEMAS: Final = ("information_schema", "pg_catalog")
+_SYSTEM: Final = re.compile("information_schema|pg_", re.IGNORECASE)
 
 
 class Router:
@@ -48,7 +50,7 @@ class Router:
 
     def plan(self, text: Text, *, is_copied: bool = False) -> Plan:
         """What a statement would do, by itself or within COPY; PostgresError."""
-        if not text.pieces:
+        if not text.words:
             raise PostgresError(SYNTAX, "A statement must stand here.")
         text = _without_database(text, self._session.database)
         found = self.held.command(text) or command(text, self._session)
@@ -77,7 +79,7 @@ class Router:
 
     def _dataset(self, text: Text) -> str | None:
         """The dataset that a text reads; None where it reads something else."""
-        if _reads_catalogue(text.pieces):
+        if _reads_catalogue(text.text):
             return None
         try:
             check_beginning(SqlText(text.text))
@@ -131,18 +133,23 @@ def _types() -> Mapping[str, Type]:
 
 def _without_database(text: Text, database: str) -> Text:
     """The text in which no schema has the name of its database before it."""
+    escaped = re.escape(database.replace('"', '""'))
+    if not re.search(rf'{escaped}"?\s*[./-]', text.text):
+        return text
     parts, found = text.pieces, text.text
     for i in range(len(parts) - 3):
         first, dot, schema, other = parts[i : i + 4]
         is_own = (first.name, dot.text, other.text) == (database, ".", ".")
         if is_own and schema.name.lower() in ("public", *_SCHEMAS):
             found = found[: first.start].ljust(schema.start) + found[schema.start :]
-    return text if found == text.text else Text.of(found, text.start)
+    return text if found == text.text else Text(found, text.start)
 
 
-def _reads_catalogue(parts: Sequence[Piece]) -> bool:
+def _reads_catalogue(text: str) -> bool:
     """Whether FROM, JOIN or TABLE names a relation of a system's schema, or like pg_class."""
-    for before, piece in pairwise(parts):
+    if not _SYSTEM.search(text):
+        return False
+    for before, piece in pairwise(pieces(text)):
         if before.upper in ("FROM", "JOIN", "TABLE") and piece.kind in ("word", "name"):
             name = piece.name.lower()
             if name in _SCHEMAS or name.startswith("pg_"):

@@ -9,7 +9,7 @@ from typing import Final
 
 from qserver.postgres.wire.faults import UNKNOWN_SETTING, WRONG_VALUE, PostgresError
 from qserver.query.sql.clauses import Exactness
-from qserver.query.sql.tables.units import KINDS
+from qserver.query.sql.shaping.units import KINDS
 
 SERVER_VERSION: Final = "16.0"
 SPEND: Final = "qserver.spend"

@@ -19,7 +19,7 @@ from math import prod
 from typing import Literal, get_args
 
 from qserver.errors import DomainError
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.labels import (
     MAX_LEVELS,
     PLAIN,

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from qserver.errors import DomainError
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import (
     MAX_ATTRIBUTES,
     MAX_VALUES,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from qserver.query.calendar.units import UNITS
+from qserver.query.calendar import UNITS
 from qserver.query.domain import (
     MAX_ATTRIBUTES,
     MAX_COLUMN,

@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from qserver.errors import QueryError
-from qserver.query.calendar.sealed import (
+from qserver.query.domain import Attribute, Domain, bins_text, decimal_text
+from qserver.query.grid import box_weights, check_mask_bits, disjoint_union, mask_of
+from qserver.query.labels import Level, code_text
+from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
+from qserver.query.numbers import exact_number
+from qserver.query.sealed import (
     index_of_period,
     range_between,
     range_from,
     range_of_last,
     range_up_to,
 )
-from qserver.query.domain import Attribute, Domain, bins_text, decimal_text
-from qserver.query.grid import box_weights, check_mask_bits, disjoint_union, mask_of
-from qserver.query.labels import Level, code_text
-from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
-from qserver.query.numbers import exact_number
 from qserver.query.weights import ScaledWeights, from_points, from_runs, interval, product
 
 

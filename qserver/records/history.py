@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import InputError
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.records.charge import NANO
 from qserver.records.codec import as_
 

@@ -29,7 +29,7 @@ from qserver.errors import (
     StoreUnavailableError,
     UnanswerableError,
 )
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.calendar import PeriodRetiredError
 from qserver.records.answer import Offer
 from qserver.records.claim import FACTS, ClaimGuardError
 

@@ -20,7 +20,7 @@ class Statement:
     Args:
         law: `posterior`: given the released answers; `estimator`: of the estimate's error, whatever
             the released answers disagree about; `exact`: there is no noise.
-        error: bound on the numerical error of a probability; intervals are widened by it.
+        error: estimate of the numerical error of a probability; intervals are widened by it.
         disagreements: known disagreements among released answers that are counted in.
         method: how probabilities were computed; `auto` where another method was asked for that is
             too rough under the prior.

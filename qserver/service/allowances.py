@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qserver.errors import AllowanceExhaustedError
-from qserver.ledger.account_ledger import OwnLedger, check_allowance, own_spend
+from qserver.ledger.account_ledger import OwnLedger, check_allowance
 from qserver.ledger.forecast import DAY_S
 from qserver.records.account import Allowance, payers_of
 from qserver.records.answer import OwnPrice
 from qserver.records.charge import AnyCharge
-from qserver.service.last_used import LastUsed
+from qserver.service.cache.last_used import LastUsed
 from qserver.service.log_reader import LogReader
 from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
@@ -67,7 +67,7 @@ class Allowances:
         )
         with reader.refreshed() as ledger:
             at = int(self._wall_clock())
-            after = own_spend(ledger, allowance, snapshot=snapshot, charges=charges, at=at)
+            after = ledger.spent_after(snapshot, charges)
             return _own_price(ledger, allowance, spent_after_nano=after.spent_nano, at=at)
 
 

@@ -23,7 +23,7 @@ from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import Estimator
 from qserver.records.problem import error_from_problem
-from qserver.service.cells.kept_answers import KeptAnswers
+from qserver.service.cache.answers import KeptAnswers
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.visits import Parked, Visit, present_visit
 from qserver.storage.encoding.jobs import JobRecord, answer_from_json

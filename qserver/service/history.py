@@ -14,8 +14,8 @@ from qserver.records.history import (
     HistoryTable,
     TableMeasurement,
 )
+from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
-from qserver.service.last_used import LastUsed
 from qserver.storage.histories import FrozenHistory
 from qserver.storage.store import Store
 

@@ -18,9 +18,9 @@ from qserver.answering.workload import KnownNumber, as_known, known_numbers
 from qserver.errors import NotEstimableError
 from qserver.inference.posterior.by_method import AsRead, read
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, Question, Workload
 from qserver.query.requirement import Requirement

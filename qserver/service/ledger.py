@@ -17,8 +17,8 @@ from qserver.records.account import Account, Allowance
 from qserver.records.answer import LedgerReport
 from qserver.records.audit_chain import GENESIS, check_links, digest_of
 from qserver.records.dataset import DatasetMeta
+from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
-from qserver.service.last_used import LastUsed
 from qserver.service.log_reader import LogReader
 from qserver.storage.accounts import AccountBook
 from qserver.storage.encoding.sealed import reading

@@ -25,16 +25,14 @@ from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import Asking, Idempotency, narrowed
+from qserver.service.cache.last_used import LastUsed
 from qserver.service.datasets import OpenDatasets
-from qserver.service.last_used import LastUsed
 from qserver.service.visits import is_second_run
 from qserver.storage.histories import ModelRecord
 from qserver.storage.store import Store
 
 _MOST_KEPT = 8
 _LINES_AT_ONCE = 1000
-MAX_RECORDS = 1_000_000
-"""Most synthetic records of one request."""
 MAX_MODELS = 1000
 """Most models of a snapshot: they are kept for as long as it is there."""
 

@@ -12,13 +12,13 @@ from qserver.answering.explain import Explained, explain_question, explain_workl
 from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.calendar.sealed import as_of
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Measure, Requirement
+from qserver.query.sealed import as_of
 from qserver.query.sql.parser import query_of
 from qserver.records.account import HERE, Caller
 from qserver.records.answer import (
@@ -36,19 +36,19 @@ from qserver.records.claim import known_at_most
 from qserver.records.dataset import DatasetMeta
 from qserver.service.allowances import Allowances, Asker
 from qserver.service.ask import SHORT_S, Asking, Idempotency, digest_of, narrowed
-from qserver.service.cells.kept import MOST_KEPT, ReadStatements, StatementKey
-from qserver.service.cells.looks import Looks
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.looks import Looks
+from qserver.service.cache.order import OrderNumbers
+from qserver.service.cache.smooth import SmoothNumbers
+from qserver.service.cache.statements import MOST_KEPT, ReadStatements, StatementKey
 from qserver.service.datasets import OpenDatasets
 from qserver.service.history import ReleasedHistory
 from qserver.service.insight import Insight
 from qserver.service.integrity import Integrity
-from qserver.service.last_used import LastUsed
 from qserver.service.ledger import LedgerViews
 from qserver.service.models import ModelService
-from qserver.service.order.numbers import OrderNumbers
-from qserver.service.quoted.notes import StatementNotes
+from qserver.service.quote_notes import StatementNotes
 from qserver.service.saving.saved_questions import SavedViews
-from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.encoding.requests import Request
 from qserver.storage.standings import Stamp

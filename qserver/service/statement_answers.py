@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from qserver.errors import NotEstimableError
+from qserver.inference.estimate import CredibleInterval
 from qserver.inference.posterior.choice import rule_that_holds, table_readings
-from qserver.inference.posterior.posterior import CredibleInterval
+from qserver.query.asking.looking import Ends, Rule, Selection
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import Ends, Rule, Selection
 from qserver.query.sql.cells import (
     CellQuestions,
     CellValue,
@@ -27,9 +27,9 @@ from qserver.query.sql.cells import (
     is_public,
 )
 from qserver.query.sql.clauses import Exactness
+from qserver.query.sql.shape import PLAIN
 from qserver.query.sql.shaping.ranks import Rank, ranked
 from qserver.query.sql.shaping.rounding import Rounding
-from qserver.query.sql.shaping.shape import PLAIN
 from qserver.query.sql.statement import Bounds, Cell, Row, Statement, Sum
 from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.records.answer import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from qserver.answering.workload import KnownNumber
-from qserver.query.looking import Ends
+from qserver.query.asking.looking import Ends
 from qserver.query.requirement import Measure
 from qserver.query.sql.cells import (
     CellQuestions,
@@ -33,22 +33,23 @@ from qserver.records.answer import (
 )
 from qserver.records.statement import joined
 from qserver.service.ask import Idempotency
+from qserver.service.cache.statements import StatementKey
 from qserver.service.cells.answer_cells import (
     UNKNOWN,
     answered_cell,
+    by_cell,
     consistent_of,
+    consistent_workload,
+    only_question,
     part_intervals,
     step_of,
     workload_of,
 )
-from qserver.service.cells.kept import StatementKey
 from qserver.service.cells.longer import with_remark
-from qserver.service.cells.of_questions import by_cell, consistent_workload, only_question
 from qserver.service.cells.remarks import with_lengths
 from qserver.service.cells.searched import SearchedCells
 from qserver.service.inner.parts import Parts
 from qserver.service.inner.statements import InnerSelects
-from qserver.service.quoted.capped import CappedSteps, at_most_nano
 from qserver.service.service import Price, Service
 from qserver.service.statement_answers import (
     AnsweredCell,
@@ -60,9 +61,10 @@ from qserver.service.statement_answers import (
     probability_table,
     shaped,
 )
-from qserver.service.statement_steps import StatementSteps
-from qserver.service.unmeasured.first import from_history, refuse_unless_free
-from qserver.service.unmeasured.steps import TakenSteps, with_earlier
+from qserver.service.steps.quote_cap import CappedSteps, at_most_nano
+from qserver.service.steps.statement import StatementSteps
+from qserver.service.steps.taken import TakenSteps, with_earlier
+from qserver.service.unmeasured.without_spending import from_history, refuse_unless_free
 from qserver.service.visits import hold_thread, present_visit, read_once, visiting
 
 

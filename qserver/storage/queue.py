@@ -13,12 +13,13 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import redis
 
 from qserver.errors import StoreError, StoreUnavailableError
+from qserver.records.codec import ALWAYS, plain
 from qserver.records.history import Estimator
 from qserver.storage.constants import STORE
 from qserver.storage.encoding.jobs import estimator_from_json, estimator_json, kept_estimator
@@ -312,25 +313,21 @@ class Outcome:
     snapshot: str
     n_show: int
     keep_s: int
-    estimators: tuple[Estimator, ...] = ()
+    estimators: tuple[Estimator, ...] = field(default=(), metadata=ALWAYS)
     refines: str = ""
 
     def to_json(self) -> str:
         """Canonical JSON."""
-        kept = list(map(estimator_json, self.estimators))
-        plain = {**asdict(self), "estimators": kept}
-        if not self.refines:
-            del plain["refines"]  # earlier versions wrote none
-        return json.dumps(plain, sort_keys=True)
+        return json.dumps(plain(self, {Estimator: estimator_json}), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Outcome:
         """The outcome that `to_json` wrote."""
-        plain = json.loads(text)
+        found = json.loads(text)
         # Older texts have one estimator at most.
-        alone = plain.pop("estimator", "")
-        kept = plain.pop("estimators", [alone] if alone else [])
-        return cls(**plain, estimators=tuple(map(estimator_from_json, kept)))
+        alone = found.pop("estimator", "")
+        kept = found.pop("estimators", [alone] if alone else [])
+        return cls(**found, estimators=tuple(map(estimator_from_json, kept)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from qserver.config import Settings
-from qserver.errors import CapacityError, InputError, NotFoundError
+from qserver.errors import CapacityError, ConfigError, InputError, NotFoundError
 from qserver.storage.encoding.wish import COMMANDS, Wish
 from qserver.storage.keys import WISHES
 from qserver.storage.server.connection import StoreClient, connect
@@ -51,18 +51,21 @@ class Wishes:
         self._client.hset(WISHES, wish.digest, wish.to_json())
         return wish
 
-    def all(self) -> list[Wish]:
-        """Those that wait, the newest first; what is no wish is left out."""
+    def all(self, program: str = "") -> list[Wish]:
+        """Those that wait, of a program if one is named, the newest first; no other text."""
         found: dict[Any, Any] = self._client.hgetall(WISHES)
         wishes = [wish for digest, text in found.items() if (wish := self._read(digest, text))]
-        return sorted(wishes, key=lambda wish: -wish.at)
+        ours = [wish for wish in wishes if program in ("", wish.command.program)]
+        return sorted(ours, key=lambda wish: -wish.at)
 
-    def one(self, digest: str) -> Wish:
-        """The wish with just this digest; NotFoundError."""
+    def one(self, digest: str, program: str) -> Wish:
+        """The wish with just this digest; NotFoundError, or ConfigError if another confirms it."""
         text: Any = self._client.hget(WISHES, digest)
         wish = None if text is None else self._read(digest, str(text))
         if wish is None:
             raise NotFoundError("request", digest[:80])
+        if wish.command.program != program:
+            raise ConfigError("id", f"be confirmed by `{wish.command.confirmed_by}`", digest)
         return wish
 
     def drop(self, digest: str) -> None:

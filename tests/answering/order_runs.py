@@ -22,9 +22,9 @@ from qserver.inference.order.quantile import Quantile
 from qserver.inference.order.search import next_table, raised
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
-from qserver.query.sql.combined.group_count import Passing
-from qserver.query.sql.combined.thresholds import QuantileOf
-from qserver.query.sql.shaping.shape import Compare
+from qserver.query.sql.functions.group_count import Passing
+from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.shape import Compare
 from qserver.query.weights import interval
 from qserver.records.charge import Relation
 from qserver.records.history import Measurement

@@ -12,11 +12,11 @@ from qserver.answering.answer import public_total
 from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import NOTHING_SEEN, Looking
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.parser import query_of
@@ -43,10 +43,10 @@ from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
 from qserver.records.plan import PlanRow, PlanTable
 from qserver.records.statement import ClaimStatus
 from qserver.records.unit import UnitStatus
-from qserver.service.cells.kept import ReadStatements, StatementKey
-from qserver.service.last_used import LastUsed
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.statements import ReadStatements, StatementKey
 from qserver.service.ledger import AccountSpending, AuditEntry, AuditPage, SpendingReport
-from qserver.service.quoted.notes import StatementNote
+from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Idempotency, Price
 from qserver.service.statement_answers import AnyStatement
 from qserver.storage.standings import Budget, Stamp

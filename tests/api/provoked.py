@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from qserver import errors
 from qserver.api.errors import STORE_CODES
-from qserver.query.calendar.units import PeriodNotSealedError, PeriodRetiredError
+from qserver.query.calendar import PeriodNotSealedError, PeriodRetiredError
 from qserver.records.answer import Offer
 from qserver.records.claim import ClaimGuardError
 from tests.api.calls import (

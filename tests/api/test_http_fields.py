@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from qserver.api.bodies.requests import WorkloadRequest
+from qserver.errors import InputError
+from qserver.query.asking.looking import Looking, Selection
 from qserver.query.asking.reading import Prior, Reading
-from qserver.query.looking import Looking, Selection
+from qserver.query.linear import LinearQuery
 from tests.api.calls import ASK, QUERY, QUESTION, WORKLOAD, Caller, assert_problem
 from tests.api.fake_service import FakeService
 
@@ -114,6 +118,34 @@ def test_the_choice_of_what_is_measured_reaches_the_service(
     assert [found["measure"] for found in asked] == [measure] * 3
     (workload,) = service.calls_of("ask_workload")
     assert workload["workload"].measure == measure
+
+
+def test_an_unknown_member_of_an_object_is_told_with_those_that_there_are(caller: Caller) -> None:
+    gate = {"fpr": 0.1, "max_power": 0.5, "power": 1}
+    body = {"network": {"edges": []}, "records": 10, "gate": gate}
+    problem = assert_problem(caller.post(f"{D}/models/audit", body), 422, "invalid_input")
+    message = "`gate.power` must be left out: the fields are `fpr`, `max_power`, `basis`."
+    assert problem["errors"] == [{"field": "gate.power", "message": message}]
+
+
+def test_a_number_out_of_bounds_is_told_by_a_sentence(caller: Caller) -> None:
+    body = {"sql": "SELECT COUNT(*) FROM adult", "within": 0}
+    problem = assert_problem(caller.post(f"{D}/sql", body), 422, "invalid_input")
+    message = "`within` must be greater than 0."
+    assert problem["errors"] == [{"field": "within", "message": message}]
+
+
+@pytest.mark.parametrize(("name", "field"), [("as_of", "as_of"), ("where", "questions[0].where")])
+def test_the_period_of_a_workload_is_that_of_all_its_questions(name: str, field: str) -> None:
+    def refuse(_query: object) -> LinearQuery:
+        raise InputError(name, "be left out")
+
+    asked = WorkloadRequest.read(
+        {"questions": [{"query": {}}], "length": 5, "confidence": Decimal("0.9")}
+    )
+    with pytest.raises(InputError) as refused:
+        asked.workload(refuse)
+    assert refused.value.name == field
 
 
 @pytest.mark.parametrize("field", sorted(QUESTION))

@@ -169,7 +169,7 @@ def alone_at(
         own = Own(query, half_width, confidence)
         if n in numbers:
             found[n] = alone.with_row(own) / NANO
-        alone.add(own)
+        alone.add(own, is_settled=True)
     return found
 
 

@@ -147,7 +147,7 @@ def faces_of(dataset: str, *, http: int, postgres: int) -> Iterator[Faces]:
         port = stack.enter_context(_port(postgres))
         sql: dict[str, Callable[[str], object]] = {
             "SQL body": body.sql,
-            "client, SQL": client.sql,
+            "client, SQL": lambda text: (client.price if _explains(text) else client.sql)(text),
             "port": port,
             "page": body.page,
             "command": lambda text: _command(text, url),
@@ -157,6 +157,10 @@ def faces_of(dataset: str, *, http: int, postgres: int) -> Iterator[Faces]:
             "client": lambda c: client.query(dataset, {"where": dict(c.where)}, length=c.length),
         }
         yield Faces(body, sql, count)
+
+
+def _explains(text: str) -> bool:
+    return text.startswith("EXPLAIN ")
 
 
 @contextlib.contextmanager

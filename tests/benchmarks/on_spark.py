@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from qserver.query.partition import product_partition
+from qserver.query.grid import product_partition
 from tests.benchmarks.reading import DOMAIN, made, measured
 from worker.private.read import read_where_it_stays
-from worker.private.spark.place import SparkPlace
+from worker.private.spark_place import SparkPlace
 from worker.private.tables import Tables
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address

@@ -14,16 +14,17 @@ import numpy.typing as npt
 
 from qserver.answering.answer import answer_from
 from qserver.inference.engine import RowEstimate
-from qserver.inference.posterior.posterior import AnyPosterior, GivenPosterior, Posterior, Stated
+from qserver.inference.estimate import Posterior
+from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior, Stated
 from qserver.ledger.noise_step import lattice_step
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.holdings import estimate_of
 from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Purchase
+from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.looking import NOTHING_SEEN, Looking
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

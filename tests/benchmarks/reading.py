@@ -24,11 +24,11 @@ from pathlib import Path
 
 import duckdb
 
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
-from qserver.query.partition import product_partition
+from qserver.query.grid import product_partition
 from tests.worker.codes import codes_of
-from worker.private.seal import open_seal
+from worker.private.seal_file import open_seal
 from worker.private.snapshot import Snapshot, read_snapshot
 from worker.private.tables import RecordTable
 from worker.private.truncation import PersonRule

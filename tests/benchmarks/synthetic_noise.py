@@ -21,7 +21,7 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.own_cells import OwnCells
-from qserver.planning.planner import Plan, plan_answer
+from qserver.planning.planner import Plan, plan_answer, proven
 from qserver.planning.purchase import Purchase
 from qserver.query.linear import total_query
 from qserver.query.primitive import Primitive, primitive
@@ -89,13 +89,14 @@ class Snapshot:
         self, query: Primitive, requirement: Requirement, effort: Effort | None = None
     ) -> Plan:
         """The plan for one question, its work counted in `effort`, too."""
-        return plan_answer(
+        plan = plan_answer(
             question_of(query, requirement),
             self.holdings,
             rule=self.rule,
             earlier=self.earlier,
             effort=Effort(PLANNER.question_work, effort),
         )
+        return proven(plan, ledger=self.ledger)
 
     def single(self, question: Question, effort: Effort) -> Plan:
         """The plan of one question of a workload."""
@@ -103,10 +104,8 @@ class Snapshot:
 
     def plan_by_rows(self, query: Primitive, requirement: Requirement) -> Plan:
         """The plan by rows alone, whatever the rule."""
-        return plan_answer(
-            question_of(query, requirement),
-            self.holdings,
-        )
+        plan = plan_answer(question_of(query, requirement), self.holdings)
+        return proven(plan, ledger=self.ledger)
 
     def ask(self, query: Primitive, requirement: Requirement) -> Plan:
         """Plan, and carry it out if it can be paid."""
@@ -118,6 +117,7 @@ class Snapshot:
     def carry_out(self, plan: Plan, query: Primitive | None = None) -> None:
         """Charge, release and write down, as the worker does."""
         self.buy(Purchase(plan.rows, plan.tables))
+        self.ledger.cap(plan.spent_after_nano)
         if plan.weights and plan.rows and query is not None:
             at = self.engine.tables.n_events if plan.tables_give_rest else None
             self._keep(Estimator(query.key, plan.weights, at=at))

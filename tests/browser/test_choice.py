@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from qserver.portal import words
-from qserver.portal.faults import WITHIN_LABEL
+from qserver.query import request_fields as fields
 from qserver.storage.encoding.cursor import Cursor
 from qserver.storage.server.embedded_store import EmbeddedServer
 from qserver.storage.store import Store
@@ -34,7 +34,7 @@ def fill(page: Page, where: Where) -> None:
     page.locator("summary", has_text="age").click()
     page.get_by_label("from", exact=True).locator("visible=true").fill(str(low))
     page.get_by_label("to", exact=True).locator("visible=true").fill(str(high))
-    page.get_by_role("textbox", name=WITHIN_LABEL).fill(f"{LENGTH / 2:g}")
+    page.get_by_role("textbox", name=fields.LENGTH.label).fill(f"{LENGTH / 2:g}")
 
 
 def test_the_price_follows_the_switch_and_the_worker_measures_what_was_chosen(

@@ -8,7 +8,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from qserver.api.errors import KINDS
-from qserver.portal.faults import TEXT_LABEL, WITHIN_LABEL
+from qserver.query import request_fields as fields
 from tests.browser.chromium_page import Visit, Visitor
 
 SENTENCE = re.compile(
@@ -93,7 +93,7 @@ def test_a_newcomer_gets_from_the_landing_page_to_an_answer(visit: Visit, demo_u
     # A longer interval by the keyboard: cheaper at once, the length in the form follows.
     slider = page.get_by_role("slider")
     slider.press("ArrowRight")
-    expect(page.get_by_role("textbox", name=WITHIN_LABEL)).to_have_value("75")
+    expect(page.get_by_role("textbox", name=fields.LENGTH.label)).to_have_value("75")
     expect(page.locator("#price .headline")).to_contain_text("0.03994 ε")
     slider.press("ArrowLeft")
     page.get_by_role("button", name="Ask: 0.05991 ε").click()
@@ -150,7 +150,7 @@ def test_a_bad_question_is_explained_and_can_be_mended(visit: Visit, demo_url: s
     visit.picture("refused")
     expect(page.get_by_label("to", exact=True).locator("visible=true")).to_have_value("forty")
     page.get_by_role("link", name="SQL", exact=True).click()
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     text.fill('{"where": {"height": 3}}')
     text.blur()
     expect(notice).to_contain_text("Attributes: age, workclass")
@@ -216,7 +216,7 @@ def test_a_table_is_asked_in_sql_and_read_on_a_desk_and_a_phone(
     page.goto(f"{demo_url}/portal/datasets/adult?within=400")
     expect(page.locator("#price .headline")).to_be_visible()
     page.get_by_role("link", name="Write it as SQL").click()
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     expect(page.locator("#price .headline")).to_be_visible()
     text.fill("SELECT sex, COUNT(*) FROM adult GROUP BY sex")
     # The price shown is that of another question: it cannot be paid for this one.
@@ -248,7 +248,7 @@ def test_what_is_typed_and_taken_back_can_be_asked_again(visit: Visit, demo_url:
     page.goto(f"{demo_url}/portal/datasets/adult?is:race=White&length=600")
     button = page.locator("[data-ask]")
     expect(button).to_be_enabled()
-    length = page.get_by_role("textbox", name=WITHIN_LABEL)
+    length = page.get_by_role("textbox", name=fields.LENGTH.label)
     length.press("End")
     length.press("0")
     expect(button).to_be_disabled()

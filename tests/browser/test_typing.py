@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
-from qserver.portal.faults import TEXT_LABEL, WITHIN_LABEL
+from qserver.query import request_fields as fields
 from tests.browser.chromium_page import Visit, Visitor
 
 WOMEN = "SELECT COUNT(*) FROM adult WHERE sex = 'Female'"
@@ -27,7 +27,7 @@ def open_box(page: Page, fresh_url: str) -> None:
 def test_the_price_follows_the_keys_without_leaving_the_box(visit: Visit, fresh_url: str) -> None:
     page = visit.page
     open_box(page, fresh_url)
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     text.press_sequentially(WOMEN)
     expect(page.locator("#price .asked")).to_have_text("sex Female")
     expect(text).to_be_focused()
@@ -43,7 +43,7 @@ def test_one_price_is_asked_for_when_the_keys_rest(visit: Visit, fresh_url: str)
     open_box(page, fresh_url)
     asked: list[Request] = []
     page.on("request", lambda r: asked.append(r) if r.url.endswith("/price") else None)
-    page.get_by_label(TEXT_LABEL).press_sequentially(WOMEN, delay=5)
+    page.get_by_label(fields.QUERY.label).press_sequentially(WOMEN, delay=5)
     expect(page.locator("#price .asked")).to_have_text("sex Female")
     assert [r.post_data_json["text"] for r in asked][-1] == WOMEN
     assert len(asked) < len(WOMEN) / 2
@@ -62,9 +62,9 @@ def test_the_button_is_dead_from_the_first_key_until_the_price_is_this_texts(
     held = threading.Event()
     page.route("**/price", lambda route: held.set())
     if change == "text":
-        page.get_by_label(TEXT_LABEL).press("x")
+        page.get_by_label(fields.QUERY.label).press("x")
     elif change == "length":
-        page.get_by_role("textbox", name=WITHIN_LABEL).press("9")
+        page.get_by_role("textbox", name=fields.LENGTH.label).press("9")
     elif change == "ends":
         page.locator("summary", has_text=re.compile(r"^age")).click()
         page.get_by_label("from", exact=True).locator("visible=true").press("3")
@@ -84,7 +84,7 @@ def test_what_is_free_is_as_dead_when_the_text_is_another(visit: Visit, fresh_ur
     show = page.get_by_role("button", name="Show the answer")
     expect(show).to_be_enabled()
     page.route("**/price", lambda route: None)
-    page.get_by_role("textbox", name=WITHIN_LABEL).fill("2")
+    page.get_by_role("textbox", name=fields.LENGTH.label).fill("2")
     assert show.is_disabled()
 
 
@@ -116,7 +116,7 @@ def test_a_late_price_of_an_earlier_text_is_dropped(visit: Visit, fresh_url: str
             kept.append(route)
 
     page.route("**/price", hold_the_first)
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     text.fill("SELECT COUNT(*) FROM adult WHERE sex = 'Male'")
     page.wait_for_function("() => document.querySelector('form.ask.htmx-request')")
     text.fill(WOMEN)
@@ -129,7 +129,7 @@ def test_a_late_price_of_an_earlier_text_is_dropped(visit: Visit, fresh_url: str
 def test_control_and_enter_ask_for_what_is_priced(visit: Visit, fresh_url: str) -> None:
     page = visit.page
     open_box(page, fresh_url)
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     text.fill("SELECT COUNT(*) FROM adult WHERE race = 'Black' WITHIN 300")
     expect(page.locator("#price .asked")).to_have_text("race Black")
     text.press("Control+Enter")
@@ -141,7 +141,7 @@ def test_control_and_enter_before_the_price_show_it_at_once_and_spend_nothing(
 ) -> None:
     page = visit.page
     open_box(page, fresh_url)
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     text.fill("SELECT COUNT(*) FROM adult WHERE occupation = 'Armed-Forces' WITHIN 400")
     text.press("Control+Enter")
     expect(
@@ -175,7 +175,7 @@ def test_an_answer_is_titled_by_its_statement_and_its_job_found_by_the_condition
     visit = visitor.open()
     page = visit.page
     open_box(page, fresh_url)
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     text.fill(OLD_MEN)
     expect(page.locator("#price .statement")).to_have_text(OLD_MEN)
     expect(page.locator("#price button.button")).to_be_enabled()
@@ -203,19 +203,19 @@ def test_a_wrong_field_is_named_by_its_label_marked_and_described(
 ) -> None:
     page = visit.page
     page.goto(f"{fresh_url}/portal/datasets/adult")
-    length = page.get_by_role("textbox", name=WITHIN_LABEL)
+    length = page.get_by_role("textbox", name=fields.LENGTH.label)
     length.fill("wide")
     notice = page.locator("#price #fault")
-    expect(notice).to_contain_text(f"“{WITHIN_LABEL}” must be a finite number, got 'wide'.")
+    expect(notice).to_contain_text(f"“{fields.LENGTH.label}” must be a finite number, got 'wide'.")
     expect(length).to_have_attribute("aria-invalid", "true")
-    expect(length).to_have_accessible_description(re.compile(f"“{WITHIN_LABEL}” must be"))
+    expect(length).to_have_accessible_description(re.compile(f"“{fields.LENGTH.label}” must be"))
     visit.picture("length")
     assert visit.faults() == []
     length.fill("400")
     expect(page.locator("#price .headline")).to_be_visible()
     expect(length).not_to_have_attribute("aria-invalid", "true")
     page.get_by_role("link", name="Write it as SQL").click()
-    text = page.get_by_label(TEXT_LABEL)
+    text = page.get_by_label(fields.QUERY.label)
     text.fill("\n  SELECT EXP(age) FROM adult")
     expect(text).to_have_attribute("aria-describedby", "fault text-hint")
     expect(notice).to_contain_text("(line 2, column 14)")
@@ -228,7 +228,7 @@ def test_where_no_server_answers_the_page_says_so_and_can_try_again(
     page = visit.page
     open_box(page, fresh_url)
     page.route("**/price", lambda route: route.abort())
-    page.get_by_label(TEXT_LABEL).fill(WOMEN)
+    page.get_by_label(fields.QUERY.label).fill(WOMEN)
     expect(page.get_by_text("The server did not answer")).to_be_visible()
     expect(page.locator("#price button.button")).to_have_count(0)
     page.unroute("**/price")

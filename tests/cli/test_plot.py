@@ -204,9 +204,10 @@ def test_a_file_that_holds_no_network_is_wrong_usage(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--records", "0"), "`n` must be a finite number > 0"),
-        (("--records", "5", "--epsilon", "-1"), "`epsilon`"),
-        (("--records", "5", "--max-power", "0.01"), "`max_power`"),
+        (("--records", "0"), "`--records` must be a finite number > 0"),
+        (("--records", "5", "--reference", "0"), "`--reference` must be a number > 0"),
+        (("--records", "5", "--epsilon", "-1"), "`--epsilon`"),
+        (("--records", "5", "--max-power", "0.01"), "`--max-power`"),
         (("--records", "5", "--plot", "x.png"), "`out` must end in .svg"),
     ],
 )

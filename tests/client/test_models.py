@@ -26,6 +26,7 @@ from qserver.client import (
 from qserver.client.flows import Call
 from qserver.errors import ConfigError
 from qserver.models.network.bif import read_bif
+from qserver.query.request_fields import NEEDED
 from qserver.text import cost_text
 from tests.client.serving import Served, serving
 from tests.deployment import ROWS, Deployment
@@ -102,7 +103,7 @@ def test_every_kind_of_the_registry_is_learnt_with_the_members_of_its_request(ki
     defaults = {name: found.default for name, found in parameters.items()}
     wanted = {member.name: member.default for member in KINDS[kind].face.fields}
     assert {n: [] if d == () else d for n, d in defaults.items()} == {
-        n: inspect.Parameter.empty if d is None else d for n, d in wanted.items()
+        n: inspect.Parameter.empty if d is NEEDED else d for n, d in wanted.items()
     }
 
 

@@ -86,8 +86,8 @@ def test_the_command_line_reads_by_a_method_and_under_a_prior(served: Served, ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--step", "1"), "`--step` must be left out unless `method` is `convolution`"),
-        (("--draws", "20000"), "`--draws` must be left out unless `method` is `monte-carlo`"),
+        (("--step", "1"), "`--step` must be left out unless `--method` is `convolution`"),
+        (("--draws", "20000"), "`--draws` must be left out unless `--method` is `monte-carlo`"),
         (("--method", "monte-carlo", "--draws", "5"), "`--draws` must be a whole number from"),
         (("--error", "0.5"), "`--error` must lie from 0.001 to 0.01"),
         (("--prior", "positive"), "`--prior` must be `non-negative`, `known-total`"),

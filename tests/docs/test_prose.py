@@ -19,8 +19,8 @@ from qserver.postgres.catalogue import child as catalogue
 from qserver.postgres.server import Limits
 from qserver.query.asking.reading import LEAST_ERROR, MOST_ERROR, USUAL_ERROR
 from qserver.query.requirement import DEFAULT_PHI
-from qserver.query.sql.combined.group_count import LAST_LOOK
 from qserver.query.sql.engine import child as engine
+from qserver.query.sql.functions.group_count import LAST_LOOK
 from tests.benchmarks.results import kept
 from tests.benchmarks.tables import value_text
 from tests.docs.test_pages import _KEPT_TABLE, README, ROOT, WRITTEN

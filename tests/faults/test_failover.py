@@ -233,7 +233,7 @@ def test_what_was_shown_is_shown_again_by_a_promoted_replica_bit_for_bit(
 def work_one(town: Deployment, spender: Spender) -> None:
     """Work the one job that waits off, and nothing after it."""
     writer = town.writer()
-    taken = writer.queue.take(["town"], consumer="test", block_ms=1)
+    taken = writer.queue.take(["town"], consumer="test", block_ms=None)
     assert taken is not None
     lease = writer.acquire("town", jobs=[taken.job])
     assert lease is not None
@@ -260,7 +260,7 @@ def test_an_ending_that_was_written_down_stands(pair: Pair) -> None:
     """Were it worked anew after a top-up, it could be charged although a refusal was told."""
     job = submitted(pair.town)
     writer = pair.town.writer()
-    taken = writer.queue.take(["town"], consumer="dies", block_ms=1)
+    taken = writer.queue.take(["town"], consumer="dies", block_ms=None)
     assert taken is not None
     refusal = Outcome("failed", '{"code": "budget_exhausted"}', "", 0, 60)
     (first,) = writer.endings.conclude([Ended(taken, refusal)])

@@ -232,7 +232,7 @@ def ask_on(town: Deployment, asked: list[str]) -> None:
 def spender_work(town: Deployment, spender: Spender) -> None:
     """Work off with errors of the journal let through, as the loop does."""
     writer = town.writer()
-    taken = writer.queue.take(["town"], consumer="test", block_ms=1)
+    taken = writer.queue.take(["town"], consumer="test", block_ms=None)
     lease = writer.acquire("town")
     assert taken is not None
     assert lease is not None

@@ -10,13 +10,14 @@ from fractions import Fraction
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.posterior import RowEstimate, Stated
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement
 from tests.inference.histories import measured, random_query
-from tests.inference.posterior.test_as_they_are import SIZES, next_measurement
+from tests.inference.posterior.test_factored_rows import SIZES, next_measurement
 
 
 @dataclass(frozen=True)

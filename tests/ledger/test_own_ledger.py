@@ -20,7 +20,6 @@ from qserver.ledger.account_ledger import (
     OwnSpend,
     check_allowance,
     entries_of,
-    own_spend,
 )
 from qserver.query.domain import Attribute, Domain
 from qserver.records.account import Allowance
@@ -98,10 +97,11 @@ def check_own_ledger(
     ledger, paid = OwnLedger({"s": meta_of(setting)}), []
     for job, charges in jobs.items():
         after = ledger.spent_after("s", charges)
-        ledger.extend([entry_of(charge, job=job, by=payer) for charge in charges])
+        own = [entry_of(charge, job=job, by=payer) for charge in charges]
+        ledger.extend([replace(entry, own_nano=after.share_nano) for entry in own])
         paid += charges
         greatest = greatest_loss(paid, setting)
-        assert after == ledger.spent_nano >= ceil(greatest)
+        assert after.spent_nano == ledger.spent_nano >= ceil(greatest)
         if setting.relation == "add-remove" and way != "shifted":
             assert ledger.spent_nano <= ceil(greatest + ROUNDING)
     assert [mark.at for mark in ledger.marks] == list(jobs)
@@ -123,15 +123,12 @@ def test_an_allowance_that_only_the_quick_bound_passes_is_proven_to_hold() -> No
     first = OwnLedger({"s": meta})
     first.extend(replace(entry, job="0") for entry in entries[:-1])
     last = charges[-1:]
-    quick = first.spent_after("s", last)
-    proven = least_proven(first, last, quick)
-    assert first.spent_nano <= proven < quick
+    found = first.spent_after("s", last)
+    assert found == OwnSpend(found.share_nano, found.share_nano)
+    proven = found.spent_nano
+    assert first.spent_nano <= proven < first.by_snapshot["s"].spent_after(last)
     allowance = Allowance(limit_nano=proven)
-    found = own_spend(first, allowance, snapshot="s", charges=last, at=0)
-    assert found == OwnSpend(proven, proven)
-    assert own_spend(first, Allowance(), snapshot="s", charges=last, at=0) == OwnSpend(quick)
-    short = Allowance(limit_nano=first.spent_nano - 1)
-    assert own_spend(first, short, snapshot="s", charges=last, at=0) == OwnSpend(quick)
+    check_allowance(first, allowance, spent_after_nano=proven, at=0)
     first.extend([replace(entries[-1], own_nano=found.share_nano)])
     assert first.spent_nano == proven
     with pytest.raises(AllowanceExhaustedError):
@@ -155,17 +152,6 @@ def test_what_is_proven_of_a_payer_is_not_taken_for_what_all_have_spent() -> Non
         assert ledger.spent_nano == both.spent_nano > one.spent_nano
     proven = [replace(entry, group_nano=both.spent_nano) for entry in entries[1:]]
     assert [entry.own_nano for entry in entries_of("team/", proven)] == [both.spent_nano]
-
-
-def least_proven(ledger: OwnLedger, charges: Sequence[AnyCharge], quick: int) -> int:
-    """The least part of the quick figure, by hundredths, that a search proves to suffice."""
-    found = quick
-    for part in range(99, 0, -1):
-        proven = ledger.within("s", charges, quick * part // 100)
-        if proven is None:
-            break
-        found = min(found, proven.spent_nano)
-    return found
 
 
 def wide_meta() -> DatasetMeta:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from qserver.errors import DomainError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query
-from qserver.query.partition import product_partition
 from qserver.query.weights import indicator
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
 from tests.ledger.losses_by_definition import WAYS, limits
@@ -81,7 +81,7 @@ def test_no_unit_is_ever_charged_less_than_a_person_loses(people: People, way: s
     for seed in range(n_of(8, share=3)):
         charges = spends(seed, 6)
         with limits(**WAYS[way]):
-            ledger = ledger_of(people)
+            ledger, settled = ledger_of(people), ledger_of(people)
             for n, charge in enumerate(charges, 1):
                 before, after = ledger.spent_nano, ledger.spent_after([charge])
                 price = ledger.neighbours.price_nano(charge)
@@ -89,7 +89,11 @@ def test_no_unit_is_ever_charged_less_than_a_person_loses(people: People, way: s
                 ledger.append(charge)
                 assert before <= ledger.spent_nano == after <= before + price
                 assert ledger.spent_nano >= greatest(charges[:n], people)
-                assert ledger.within([charge], 10**12) is not None
+                least, most = settled.settled_after([charge]), settled.spent_after([charge])
+                assert settled.spent_nano <= least <= most
+                settled.append(charge)
+                settled.cap(least)
+                assert least >= greatest(charges[:n], people)
 
 
 @pytest.mark.parametrize("people", [*UNITS.values(), *SAME.values(), *ANY.values()])

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qserver.inference.estimate import Posterior
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.posterior.by_method import CutPosterior
-from qserver.inference.posterior.posterior import Posterior
 from qserver.query.linear import linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator

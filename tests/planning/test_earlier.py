@@ -165,11 +165,13 @@ def test_all_that_is_bought_of_the_base_costs_about_the_base(
         direct = found.plan_by_rows(asked.query, asked.requirement)
         if direct.kind == "free":
             continue
+        question = Question(asked.query.row, asked.requirement)
+        row = PurchaseOffer(found.holdings.priced(direct.purchase), direct.weights)
         offer = found.earlier.offer(
             found.holdings,
-            Question(asked.query.row, asked.requirement),
-            direct=PurchaseOffer(found.holdings.priced(direct.purchase), direct.weights),
-            by_rows=lambda _: None,
+            question,
+            direct=row,
+            by_rows={question.roomy_half_width: row}.get,
             allowed_nano=found.limit_nano,
         )
         if offer is not None:

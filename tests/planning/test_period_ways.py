@@ -17,8 +17,8 @@ from qserver.planning.by_period import PeriodWays
 from qserver.planning.candidates import Candidate
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -15,8 +15,8 @@ import pytest
 from qserver.api.errors import KINDS
 from qserver.portal import words
 from qserver.portal.describe import Heading
-from qserver.portal.faults import WITHIN_LABEL
 from qserver.portal.pages.answers import Quote, Stop, worthwhile
+from qserver.query import request_fields as fields
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, CurvePoint, JobStatus, ModelAnswer
@@ -152,7 +152,7 @@ def test_the_probability_of_a_threshold_is_the_services(browser: Browser) -> Non
         ({"from:age": "old"}, "“age, from” must be a finite number"),
         ({"from:age": "25", "to:age": "22"}, "must have low &lt;= high"),
         ({"is:sex": "Femal"}, "must be a label of `sex`"),
-        ({"within": "0"}, f"“{WITHIN_LABEL}” must be from 5e-10 to 5e+14"),
+        ({"within": "0"}, f"“{fields.LENGTH.label}” must be from 5e-10 to 5e+14"),
         ({"text": "SELEC"}, "must be one SELECT"),
         ({"text": "SELECT EXP(age) FROM people"}, "count or sum `age`"),
         ({"text": "{"}, "be a JSON object as for HTTP"),

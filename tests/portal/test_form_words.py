@@ -11,9 +11,6 @@ import pytest
 from werkzeug.test import TestResponse
 
 from qserver.errors import InputError, NetworkError, QueryError, RequirementError
-from qserver.portal.faults import CONFIDENCE_LABEL as CONFIDENCE
-from qserver.portal.faults import COUNT_LABEL as COUNT
-from qserver.portal.faults import EPSILON_LABEL as EPSILON
 from qserver.portal.faults import (
     RECORD_FIELDS,
     THRESHOLD_FIELDS,
@@ -22,14 +19,15 @@ from qserver.portal.faults import (
     model_fields,
     question_fields,
 )
-from qserver.portal.faults import TEXT_LABEL as TEXT
-from qserver.portal.faults import WITHIN_LABEL as WITHIN
 from qserver.portal.question import FormQuestion
+from qserver.query import request_fields as table
 from qserver.query.domain_file import domain_from_document
 from qserver.query.structured import parse_query
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 MODELS = f"{PEOPLE}/models"
+CONFIDENCE, COUNT, EPSILON = table.CONFIDENCE.label, table.COUNT.label, table.EPSILON.label
+TEXT, WITHIN = table.QUERY.label, table.LENGTH.label
 STRUCTURE, MARGINALS = "Structure of the network", "Marginals to buy"
 # Fields of requests, and places in them, which no form has.
 FIELD_NAMES = re.compile(

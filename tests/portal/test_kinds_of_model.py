@@ -9,12 +9,13 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from qserver.answering.models.kinds import registry
-from qserver.answering.models.kinds.kind import NETWORK_FACE, FormText, KindFace, RequestField
+from qserver.answering.models.kinds.kind import NETWORK_FACE, FormText, KindFace
 from qserver.answering.models.kinds.network_kind import NetworkKind
 from qserver.api.bodies.model import model_request
 from qserver.portal.describe import model_words
 from qserver.portal.faults import learning_fields
 from qserver.portal.form_reader import LearnForm
+from qserver.query.request_fields import NEEDED, Field
 from tests.portal.portal_site import PEOPLE, Browser
 
 
@@ -26,8 +27,8 @@ class TreeKind(NetworkKind):
         choice="Tree",
         meaning="a tree over all attributes",
         fields=(
-            RequestField("root", str, None, "attribute at the root"),
-            RequestField("depth", int, 3, "of a `tree`: most edges from the root"),
+            Field("root", "attribute at the root", "text", default=NEEDED),
+            Field("depth", "of a `tree`: most edges from the root", "whole", default=3),
         ),
         text=FormText("root", "Root of the tree", "One.", "{0}", 1, lambda text: {"root": text}),
         words=lambda document, _names, _most: f"a tree from {document['root']}",

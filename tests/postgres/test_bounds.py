@@ -1,80 +1,27 @@
-"""No statement of the catalogue takes more than it may, whatever functions and joins it has."""
+"""What statements and portals hold is bounded, and a process that takes long ends."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import select
-import socket
 import subprocess
 import sys
 import tracemalloc
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 
 from qserver.postgres.catalogue.child import MOST_BYTES
-from qserver.postgres.catalogue.engine import Catalogue
 from qserver.postgres.held import Held, Portal
 from qserver.postgres.results import Asked, Plan, Result, nothing
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import PostgresError
-from qserver.postgres.wire.messages import Stream
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import TEXT, Column, Literal
 from qserver.query.sql.tables.relations import Names, Table
-from tests.sweeps import examples
 
-MOST_MB = 260
-"""Of a process with DuckDB and the parser, which take about 90, and what a statement may take."""
 NAMES = Names("q", "ada", 7, (Table("t", tuple((f"c{i}", "int4") for i in range(200))),), ())
-FUNCTIONS = (
-    *("string_agg({x}::text, ',')", "array_agg({x})", "count(*)", "unnest(ARRAY[{x}, {x}])"),
-    *("upper(replace({x}::text, 'a', '{l}'))", "concat({x}, {x}, {x})", "{x} || '{l}'"),
-    *("lpad({x}::text, 4000, 'x')", "regexp_replace({x}::text, 'a', '{l}', 'g')"),
-    *("row_number() OVER (ORDER BY {x})", "json_build_object('a', {x})"),
-    *("array_to_string(ARRAY(SELECT a.attname FROM pg_attribute a, pg_type b), '{l}')",),
-)
-SOURCES = (
-    *("pg_attribute a", "pg_attribute a, pg_type b", "pg_attribute a, pg_type b, pg_type c"),
-    *("pg_attribute a, pg_attribute b, pg_attribute c", "generate_series(1, {n}) AS a(attname)"),
-)
-
-
-def peak_mb(catalogue: Catalogue) -> list[int]:
-    """The most that its process held so far; none where it was ended."""
-    if not catalogue.process:
-        return []
-    lines = Path(f"/proc/{catalogue.process}/status").read_text(encoding="ascii").splitlines()
-    return [int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM")]
-
-
-@pytest.mark.slow
-def test_functions_joins_and_lengths_take_no_more_than_they_may() -> None:
-    """Each is answered or refused, and the process never held more than its bound."""
-    draw = random.Random(5)
-    ours, theirs = socket.socketpair()
-    stop, stopper = socket.socketpair()
-    stream = Stream(ours, stop, idle_s=60, message_s=60, max_bytes=1000)
-    catalogue, peaks = Catalogue(stream), list[int]()
-    for _ in range(examples(40)):
-        length, n = "z" * draw.choice((1, 100, 3000)), draw.choice((10, 10**4, 10**7, 10**9))
-        value = draw.choice(("a.attname", f"'{length}'"))
-        item = draw.choice(FUNCTIONS).replace("{x}", value).replace("{l}", length)
-        text = f"SELECT {item} FROM {draw.choice(SOURCES).replace('{n}', str(n))}"
-        try:
-            rows = catalogue.run(text, NAMES, ()).rows
-        except PostgresError as exc:
-            assert exc.state in ("0A000", "54000", "57014"), text  # noqa: PT017
-        else:
-            assert sum(map(len, rows)) <= MOST_BYTES, text
-        peaks += peak_mb(catalogue)
-    catalogue.close()
-    for one in (ours, theirs, stop, stopper):
-        one.close()
-    assert len(peaks) > 0
-    assert max(peaks) <= MOST_MB
 
 
 @pytest.mark.slow
@@ -111,8 +58,13 @@ def test_a_statement_that_takes_long_ends_with_the_port() -> None:
 
 
 def _empty() -> Held:
-    """Of a connection whose plans keep their texts, as those about a dataset do."""
-    return Held(Session("ada", "q"), lambda text: Plan(nothing, lambda _: Result(text.text)))
+    """Of a connection whose plans keep their texts and parts, as those about a dataset do."""
+    return Held(Session("ada", "q"), _plan)
+
+
+def _plan(text: Text) -> Plan:
+    n_parts = len(text.pieces)
+    return Plan(nothing, lambda _: Result(f"{text.text} {n_parts}"))
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from qserver.postgres.catalogue.child import MOST_SECONDS
 from qserver.postgres.statements.calculating import Calculator, serve
 from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.wire.faults import PostgresError
@@ -109,7 +108,5 @@ def test_a_lane_computes_in_its_process_and_learns_what_that_took(
         assert lane.process is not None
         lane.process.start()
     for lane in (turns.first, turns.costly):
-        with turns.of(use, 10) as process:
+        with turns.of(use, "SELECT") as process:
             assert process is lane.process
-        assert use.typical_s is not None
-        assert use.typical_s > MOST_SECONDS / 4

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from tests.deployment import Deployment
 from tests.postgres.client import Reply, connected

@@ -9,7 +9,7 @@ from qserver.postgres.statements.times import days_of
 from qserver.postgres.wire.faults import PostgresError
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import BY_NAME
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 
 COLUMNS = {
@@ -56,7 +56,7 @@ DAYS = Domain((Attribute("d", "period", periods=Periods("day", "2024-03-01", 40)
     ],
 )
 def test_a_parameter_has_the_type_of_its_place(text: str, types: str) -> None:
-    assert " ".join(kind.name for kind in types_of(Text.of(text), COLUMNS)) == types
+    assert " ".join(kind.name for kind in types_of(Text(text), COLUMNS)) == types
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_a_parameter_has_the_type_of_its_place(text: str, types: str) -> None:
 )
 def test_times_are_days(text: str, day: str) -> None:
     growing = Domain((Attribute("d", "period", periods=DAYS.attributes[0].periods, sealed=10),))
-    asked = Text.of(text)
+    asked = Text(text)
     found = days_of(asked, growing)
     assert asked.bound((), edits=found.edits)[0] == day
     assert bool(found.notices) == ("DATE '" in day)
 
 
 def test_today_of_data_that_are_complete_is_their_last_day() -> None:
-    found = days_of(Text.of("d > CURRENT_DATE"), DAYS)
+    found = days_of(Text("d > CURRENT_DATE"), DAYS)
     assert [edit.text for edit in found.edits] == ["DATE '2024-04-09'"]
     assert found.notices == ("Today is 2024-04-09, the last sealed day of the data.",)
 
@@ -100,10 +100,10 @@ def test_today_of_data_that_are_complete_is_their_last_day() -> None:
 def test_what_cuts_through_a_day_is_refused_where_it_stands() -> None:
     text = "SELECT COUNT(*) FROM t WHERE d > '2024-03-05 12:00:00'"
     with pytest.raises(PostgresError, match="A day is the finest time of `d`") as caught:
-        days_of(Text.of(text), DAYS)
+        days_of(Text(text), DAYS)
     assert text[caught.value.position - 1 :].startswith("'2024-03-05 12")
     for condition in ("d >= '2024-03-05 23:59:59'", "d < '2024-03-05 23:59:59.999'"):
         with pytest.raises(PostgresError, match="A day is the finest time of `d`"):
-            days_of(Text.of(f"SELECT COUNT(*) FROM t WHERE {condition}"), DAYS)
+            days_of(Text(f"SELECT COUNT(*) FROM t WHERE {condition}"), DAYS)
     nothing = Domain((Attribute("a", "labels", labels=("x",)),))
-    assert days_of(Text.of(text), nothing).edits == ()
+    assert days_of(Text(text), nothing).edits == ()

@@ -74,22 +74,30 @@ def test_who_has_gone_waits_for_no_turn() -> None:
     lane.enter(0.0, bool)  # it is free again
 
 
-def test_costly_connections_and_new_ones_have_lanes_of_their_own() -> None:
-    turns, costly, light, new = Turns(), Use(), Use(), Use()
-    costly.took(10.0)
-    light.took(0.01)
-    light.took(0.01)
-    with taken(turns.short, turns.first), turns.of(costly, 10):
-        assert turns.costly._free == 0
-    assert costly.typical_s is not None
-    assert costly.typical_s > 1
-    with taken(turns.costly, turns.first), turns.of(light, 10):
-        assert turns.short._free == 0
-    with taken(turns.costly, turns.short), turns.of(new, 10):
+def test_costly_forms_and_new_ones_have_lanes_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By what they took: those that differ in numbers and quoted texts alone are one form."""
+    turns, use = Turns(), Use()
+
+    def lane_of(text: str, seconds: float, method: str = "run") -> str:
+        lanes = {"first": turns.first, "short": turns.short, "costly": turns.costly}
+        with turns.of(use, text, method):
+            (name,) = [name for name, lane in lanes.items() if not lane._free]
+            used.append(used[-1] + seconds)
+        return name
+
+    used = [0.0]
+    monkeypatch.setattr(module, "_used_s", lambda _: used[-1])
+    light, costly = "n < {} AND sex = 'F{}'", "n{} JOIN"
+    assert [lane_of(light.format(i, i), 0.01) for i in range(3)] == ["first", "short", "short"]
+    assert [lane_of(costly.format(i), 1.0) for i in range(3)] == ["first", "costly", "costly"]
+    # One that took longer says nothing, and two do.
+    assert [lane_of(light.format(0, 0), 1.0) for _ in range(3)] == ["short", "short", "costly"]
+    assert lane_of(costly.format(0), 0.01, "columns") == "first"  # it is described, not run
+    assert lane_of("x" * 36_000, 0.01) == "costly"  # of which nothing is known but its length
+    with taken(turns.costly, turns.short), turns.of(use, "new"):
         assert turns.first._free == 0  # a storm of new ones holds up none that is known
-    assert new.typical_s is not None
-    with taken(turns.short), turns.of(light, 36_000):
-        assert turns.costly._free == 0
 
 
 def test_messages_are_read_one_at_a_time_and_long_ones_apart() -> None:
@@ -97,7 +105,7 @@ def test_messages_are_read_one_at_a_time_and_long_ones_apart() -> None:
     with turns.reading(one, LONG_TEXT + 1), turns.reading(other, 10):
         assert (one.lane, other.lane) == (turns.texts, turns.words)
     with turns.reading(one, 10):
-        with turns.of(one, 10), taken(*[turns.words] * module._WORDS):
+        with turns.of(one, ""), taken(*[turns.words] * module._WORDS):
             pass  # who asks gives up its turn here, and so does who waits for its client
         with turns.paused(), taken(*[turns.words] * module._WORDS):
             pass
@@ -147,8 +155,10 @@ def test_a_new_answer_waits_for_no_costly_one(
         client.start()
         with taken(turns.costly, turns.short):
             assert len(client.query(FREE.format(25)).rows) == 3
+        with taken(turns.costly, turns.first):
+            assert b"WITHIN" in client.query(FREE.format(24)).of(b"E")[0]  # known, and not free
         with taken(turns.short):
-            sent = threading.Thread(target=client.query, args=(FREE.format(24),))
+            sent = threading.Thread(target=client.query, args=(FREE.format(23),))
             sent.start()
             until(lambda: len(turns.short._waiting) == 1)
         sent.join(TIMEOUT_S)

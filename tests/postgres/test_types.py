@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from tests.deployment import Deployment
 from tests.postgres.client import RawClient, connected

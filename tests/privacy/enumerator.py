@@ -27,8 +27,8 @@ from unittest import mock
 import mpmath
 import numpy as np
 
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from tests.ledger.people_by_definition import People, Person
 from tests.query.small_queries import cells
 from tests.worker.noise.one_by_one import each_new, each_refined

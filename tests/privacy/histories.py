@@ -17,7 +17,7 @@ from typing import Any
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from tests.deployment import Deployment
 from tests.growing import week
@@ -286,7 +286,7 @@ class History:
 def work_off(town: Deployment, spender: Spender) -> None:
     """Work off all waiting jobs, in groups as large as they come."""
     writer, population = town.writer(), town.meta.population
-    while (first := writer.queue.take([population], consumer="test", block_ms=1)) is not None:
+    while (first := writer.queue.take([population], consumer="test", block_ms=None)) is not None:
         lease = writer.acquire(population)
         assert lease is not None
         spender.settle(lease)

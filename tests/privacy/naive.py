@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.config import Settings
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from worker.main_loop import AttachedData
 from worker.noise.randomness import Entropy, SystemEntropy
 from worker.private.registry import Registry

@@ -183,7 +183,7 @@ class Town:
         job = site.reader.submit(
             request, population=population, digest=str(length), max_queue=10, need_worker=False
         ).job
-        taken = site.writer.queue.take([population], consumer="audit", block_ms=1)
+        taken = site.writer.queue.take([population], consumer="audit", block_ms=None)
         lease = site.writer.acquire(population)
         assert taken is not None
         assert lease is not None

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query
-from qserver.query.partition import product_partition
 from qserver.query.weights import interval
 from tests.query.dense_weights import scaled_weights
 from worker.constants import WORKER

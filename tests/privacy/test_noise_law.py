@@ -17,8 +17,8 @@ from scipy import stats
 
 from qserver.ledger.noise_step import lattice_step
 from qserver.query.domain import Attribute, Domain
+from qserver.query.grid import product_partition
 from qserver.query.linear import total_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.charge import NANO
 from qserver.records.history import TableMeasurement

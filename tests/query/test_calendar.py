@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import DomainError, QueryError
-from qserver.query.calendar.sealed import range_between, range_from, range_up_to
-from qserver.query.calendar.units import (
+from qserver.query.calendar import (
     EXAMPLES,
     UNITS,
     Periods,
@@ -26,6 +25,7 @@ from qserver.query.calendar.units import (
     why_none,
 )
 from qserver.query.domain import Attribute
+from qserver.query.sealed import range_between, range_from, range_up_to
 
 DAYS = [date(1995, 1, 1) + timedelta(days=i) for i in range(365 * 40 + 10)]
 units = st.sampled_from(UNITS)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from qserver.errors import DomainError, QueryError, SqlError
-from qserver.query.calendar.sealed import sealed_domain
-from qserver.query.calendar.units import PeriodNotSealedError
+from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
+from qserver.query.sealed import sealed_domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.plain import dataset_of
 from qserver.query.structured import parse_query

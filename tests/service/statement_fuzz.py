@@ -25,7 +25,7 @@ from flask.testing import FlaskClient
 
 from qserver.records.charge import Relation
 from qserver.records.unit import THE_PERSON, Unit
-from qserver.service.statement_steps import MOST_STEPS
+from qserver.service.steps.statement import MOST_STEPS
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
 from tests.growing import Growing, week

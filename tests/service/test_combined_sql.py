@@ -13,8 +13,8 @@ from qserver.query.linear import LinearQuery
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
 from qserver.service.cells.answer_cells import step_of, workload_of
-from qserver.service.statement_steps import StatementSteps
 from qserver.service.statements import Statements
+from qserver.service.steps.statement import StatementSteps
 from tests.deployment import ROWS, Deployment
 from tests.service.test_statements import SURE, answered, explained, interval, remark_with, spent
 

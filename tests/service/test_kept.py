@@ -19,10 +19,10 @@ from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement
 from qserver.records.answer import Answer, JobStatus, WorkloadExplanation
 from qserver.service.ask import Idempotency
-from qserver.service.cells import kept
+from qserver.service.cache import smooth as numbers
+from qserver.service.cache import statements as kept
 from qserver.service.insight import Insight
 from qserver.service.service import Service
-from qserver.service.smooth import numbers
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 from qserver.storage.keys import Keys

@@ -12,18 +12,18 @@ import pytest
 
 from qserver.answering import order
 from qserver.answering.decide import to_answer
+from qserver.answering.estimates import Estimates
 from qserver.answering.order import Laws, QuantileAsked, known_laws
 from qserver.answering.replica import Replica
 from qserver.answering.smooth import KnownParts, SmoothOf, known_parts
-from qserver.answering.told import Estimates
 from qserver.inference.engine import InferenceEngine
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.service import ask
-from qserver.service.cells.kept_answers import KeptAnswers
+from qserver.service.cache import smooth as numbers
+from qserver.service.cache.answers import KeptAnswers
 from qserver.service.service import Service
-from qserver.service.smooth import numbers
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 from qserver.storage.store import Store

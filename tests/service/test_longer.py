@@ -17,7 +17,7 @@ from qserver.inference.smooth import looking
 from qserver.portal.pages.tables import known_view
 from qserver.postgres.results import Asked, table
 from qserver.postgres.session import Session
-from qserver.query.looking import Looking, Selection
+from qserver.query.asking.looking import Looking, Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import parse_statement

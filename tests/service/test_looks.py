@@ -19,10 +19,10 @@ from qserver.portal.pages import ask
 from qserver.portal.question import FormQuestion
 from qserver.records.account import Caller
 from qserver.records.answer import JobStatus
-from qserver.service.order.numbers import OrderNumbers
+from qserver.service.cache import smooth as numbers
+from qserver.service.cache.order import OrderNumbers
+from qserver.service.cache.smooth import SmoothNumbers
 from qserver.service.service import Service
-from qserver.service.smooth import numbers
-from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.service.statement_answers import StatementAnswer, StatementExplanation
 from qserver.service.statements import Statements
 from qserver.storage.accounts import AccountBook

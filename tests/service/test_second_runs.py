@@ -12,7 +12,7 @@ from qserver.answering import decide
 from qserver.api.access import OpenAccess
 from qserver.api.app import create_app
 from qserver.portal.blueprint import Portal
-from qserver.service.cells import kept
+from qserver.service.cache import statements as kept
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 from qserver.service.visits import Parked, Visit, read_once, visiting

@@ -22,9 +22,9 @@ from qserver.query.sql.combined.smooth import QuotientOf
 from qserver.query.sql.tables.intervals import PublicBounds
 from qserver.records.answer import Answer, Explanation
 from qserver.service.ask import Asking
+from qserver.service.cache.smooth import SmoothNumbers
 from qserver.service.datasets import OpenDatasets
 from qserver.service.insight import Insight
-from qserver.service.smooth.numbers import SmoothNumbers
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 

@@ -15,11 +15,11 @@ from qserver.errors import (
     DisclosureGuardError,
     RequirementError,
 )
+from qserver.query.asking.looking import Looking, Selection
 from qserver.query.asking.reading import Prior, Reading
 from qserver.query.domain import Attribute, Domain
+from qserver.query.grid import product_partition
 from qserver.query.linear import total_query
-from qserver.query.looking import Looking, Selection
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import ModelAsked, Question, Workload
 from qserver.query.requirement import Requirement

@@ -16,13 +16,13 @@ from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.history import HistoryTable
-from qserver.service.quoted.notes import StatementNote
+from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
-from qserver.storage.operation.backup import snapshot_of_server
 from qserver.storage.operation.facts import forbidden_powers
+from qserver.storage.operation.store_snapshot import snapshot_of_server
 from qserver.storage.server.connection import Scripts, StoreClient, connect
 from qserver.storage.store import Store
 from tests.deployment import Deployment

@@ -14,8 +14,8 @@ from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import InputError, StoreError
 from qserver.query.domain import Attribute, Domain
+from qserver.query.grid import product_partition
 from qserver.query.linear import total_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

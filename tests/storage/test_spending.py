@@ -180,7 +180,7 @@ def test_a_published_row_is_not_shown_before_it_is_acknowledged(
     reserve(writer, lease, job)
     publish(writer, lease, a_reservation(job), [[5]], n_history=0)
     assert reader.changes(META, Cursor(), shown_only=True).measurements == ()
-    taken = writer.queue.take(["town"], consumer="c", block_ms=10)
+    taken = writer.queue.take(["town"], consumer="c", block_ms=None)
     assert taken is not None
     kept = Estimator(KEY, ((0, 1.0),))
     outcome = Outcome("done", '"result"', "s1", n_show=1, keep_s=0, estimators=(kept,))

@@ -19,9 +19,8 @@ TOP_UP = {"population": "town", "to": "5"}
 
 def example(kind: str) -> dict[str, str]:
     """A value for every field."""
-    sorts = {"epsilon": "1.5", "flag": "yes", "text": "7"}
-    fields = COMMANDS[kind].fields
-    found = {f.name: sorts[f.sort] if isinstance(f.sort, str) else f.sort[0] for f in fields}
+    sorts = {"epsilon": "1.5", "truth": "yes", "text": "7"}
+    found = {f.name: next(iter(f.choices), sorts[f.kind]) for f in COMMANDS[kind].fields}
     found.pop("source", None)
     return found
 

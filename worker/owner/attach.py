@@ -38,7 +38,7 @@ from worker.owner.witness import begin_for_new_population
 from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import Snapshot, empty_snapshot
-from worker.private.spark.place import SparkPlace
+from worker.private.spark_place import SparkPlace
 from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 

@@ -44,7 +44,7 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, JournalError, StoreCorruptError
 from qserver.records.charge import epsilon_text
 from qserver.storage.keys import Keys
-from qserver.storage.operation.backup import (
+from qserver.storage.operation.store_snapshot import (
     FOLDER,
     Piece,
     files_of_embedded,

@@ -26,7 +26,7 @@ from worker.journal.journal import Journal
 from worker.journal.records import DeclaredDisjoint, ExpectedSet, LimitRaised, MeasureSet
 from worker.owner.checks.population import MAX_LIMIT, changing, check_name, snapshots_so_far
 from worker.private.registry import Registry
-from worker.private.spark.place import SparkCodes
+from worker.private.spark_place import SparkCodes
 
 
 @dataclass(frozen=True)

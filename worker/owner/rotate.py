@@ -47,7 +47,7 @@ from worker.private.people import other_type
 from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import empty_snapshot
-from worker.private.spark.place import SparkCodes
+from worker.private.spark_place import SparkCodes
 from worker.sources.address import Address
 from worker.spending.bookkeeper import Bookkeeper, meta_differences
 from worker.spending.spend import Spender

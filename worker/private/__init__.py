@@ -1,6 +1,6 @@
 """The private data: read once, coded, counted. Nothing here leaves the worker.
 
 Begin with `tables`, the codes in memory and their counts. `snapshot` reads a source and seals
-its codes by `seal`, `truncation` keeps at most k records of each person, and `registry` is the
+its codes by `seal_file`, `truncation` keeps at most k records of each person, and `registry` is the
 private folder. `spark` leaves the codes on the owner's Spark, and `read` chooses between the two.
 """

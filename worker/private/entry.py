@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import BusyError, MeasurementError, PrivateDataError
-from qserver.query.calendar.sealed import periods_of
 from qserver.query.domain_file import domain_from_document
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
+from qserver.query.sealed import periods_of
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
 from worker.journal.records import Retired, Sealed
 from worker.private.content import Content
 from worker.private.parts import Part, PartFolder
 from worker.private.registry import Registry, RegistryEntry
-from worker.private.seal import fingerprint_of, fingerprint_of_table, open_seal
-from worker.private.spark.place import SparkCodes
+from worker.private.seal_file import fingerprint_of, fingerprint_of_table, open_seal
+from worker.private.spark_place import SparkCodes
 from worker.private.tables import RecordTable, table_from_columns
 from worker.sources.address import Address
 

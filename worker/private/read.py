@@ -8,7 +8,7 @@ from pathlib import Path
 from qserver.errors import ConfigError
 from qserver.query.domain import Domain
 from worker.private.snapshot import Snapshot, read_snapshot
-from worker.private.spark.place import SparkPlace
+from worker.private.spark_place import SparkPlace
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 

@@ -13,17 +13,18 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from qserver.answering.checkpoint import CheckpointFolder
 from qserver.errors import ConfigError, NotFoundError
 from qserver.query.domain_file import domain_from_document
+from qserver.records.codec import ALWAYS, plain
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
 from worker.private.parts import PartFolder, sweep_folders
-from worker.private.seal import SUFFIX, NewSeal
+from worker.private.seal_file import SUFFIX, NewSeal
 from worker.private.truncation import PeriodRule, PersonRule
 
 _KEY_BYTES = 32
@@ -57,7 +58,7 @@ class RegistryEntry:
     domain: Mapping[str, object]
     records_per_person: int
     fingerprint: str
-    person_column: str = ""
+    person_column: str = field(default="", metadata=ALWAYS)
     by_period: Mapping[str, int | None] | None = None
     late: Literal["drop", "move"] = "drop"
     sealed: bool = False
@@ -177,8 +178,8 @@ class Registry:
         path = self.folder / "datasets.json"
         if not path.exists():
             return {}
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        return {name: RegistryEntry(**fields) for name, fields in plain.items()}
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {name: RegistryEntry(**fields) for name, fields in found.items()}
 
     def entry(self, name: str) -> RegistryEntry:
         """One attached dataset.
@@ -294,7 +295,7 @@ class Registry:
         path = self.folder / "datasets.json"
         new = path.with_suffix(".new")
         with new.open("w", encoding="utf-8") as file:
-            json.dump({name: _plain(entry) for name, entry in entries.items()}, file, indent=1)
+            json.dump({name: plain(entry) for name, entry in entries.items()}, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         new.chmod(0o600)
@@ -304,17 +305,6 @@ class Registry:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _plain(entry: RegistryEntry) -> dict[str, object]:
-    """Plain JSON values, as earlier versions wrote them where nothing is said of periods."""
-    plain = asdict(entry)
-    absences = {"by_period": None, "late": "drop", "sealed": False, "content": None, "spark": None}
-    absences |= {"person_type": None, "as_it_is": False}
-    for name, absent in absences.items():
-        if plain[name] == absent:
-            del plain[name]
-    return plain
 
 
 def _forget_next(entries: dict[str, RegistryEntry], name: str) -> None:

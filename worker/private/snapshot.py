@@ -19,7 +19,7 @@ from worker.coding.tally import Progress, Tally
 from worker.constants import WORKER
 from worker.private.content import Content, content_of, digest_of
 from worker.private.people import GrowingPeople, People
-from worker.private.seal import (
+from worker.private.seal_file import (
     NewSeal,
     PackedRows,
     fingerprint_of,
@@ -27,7 +27,7 @@ from worker.private.seal import (
     half_of_memory,
     seal_rows,
 )
-from worker.private.spark.place import SparkCodes
+from worker.private.spark_place import SparkCodes
 from worker.private.tables import Tables, table_from_columns
 from worker.private.truncation import Kept, PersonRule, kept_by_period, kept_records
 from worker.sources.address import Address

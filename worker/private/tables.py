@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from qserver.answering.models.kinds.kind import SAMPLING_RATE
 from qserver.errors import MeasurementError
-from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
+from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, ProductPartition, class_grid
 from qserver.query.linear import LinearQuery, Term
-from qserver.query.partition import ProductPartition
 from worker.coding.width import code_dtype
 from worker.constants import WORKER
 from worker.noise.randomness import Entropy

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from qserver.query.calendar.sealed import periods_of
 from qserver.query.grid import class_grid
+from qserver.query.sealed import periods_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import Planned, PlannedRow
 from qserver.storage.encoding.requests import Reservation

@@ -40,6 +40,7 @@ from worker.private.tables import Tables
 from worker.spending.bookkeeper import Bookkeeper
 from worker.spending.group.ahead import GroupPlanner, PlanningNeeds
 from worker.spending.group.answers import Answers, failed
+from worker.spending.group.checkpoints import Checkpoints
 from worker.spending.group.planned import (
     Failed,
     OpenJob,
@@ -47,7 +48,7 @@ from worker.spending.group.planned import (
     Spend,
     SpendGroup,
 )
-from worker.spending.group.replicas import Checkpoints, Replicas, Seals
+from worker.spending.group.replicas import Replicas, Seals
 from worker.spending.group.spends import Spends
 from worker.spending.histories import Histories
 from worker.spending.presence import while_held

@@ -17,7 +17,6 @@ from qserver.ledger.account_ledger import (
     check_allowance,
     entries_of,
     follow_metas,
-    own_spend,
 )
 from qserver.records.account import Allowance, payers_of
 from qserver.records.audit_chain import GENESIS, check_links, digest_of, linked
@@ -51,12 +50,14 @@ class ChargePayment:
     Args:
         by: account; '' where there are no accounts.
         at: Unix time in whole seconds.
+        share_nano: what all charges of the snapshot cost then, in nano-epsilon.
     """
 
     by: str
     snapshot: str
     charges: Sequence[AnyCharge]
     at: int
+    share_nano: int
 
 
 class Trail:
@@ -143,13 +144,7 @@ class Trail:
         if not payer or allowance == Allowance():
             return None
         ledger = self._ledger(payer)
-        after = own_spend(
-            ledger,
-            allowance,
-            snapshot=payment.snapshot,
-            charges=payment.charges,
-            at=payment.at,
-        )
+        after = ledger.spent_after(payment.snapshot, payment.charges)
         check_allowance(ledger, allowance, spent_after_nano=after.spent_nano, at=payment.at)
         return after.share_nano
 
@@ -166,6 +161,7 @@ class Trail:
             facts = json.loads(charge_json(charge, snapshot=payment.snapshot, at=payment.at))
             # The digest of the changes ties the owner's earlier changes to the same chain.
             facts |= {"by": payment.by, "changes": self._changes_digest, **(proven or {})}
+            facts["share"] = payment.share_nano
             text = linked(facts, prev=prev)
             prev = digest_of(text)
             texts.append(text)

@@ -15,10 +15,12 @@ from qserver.api.routes.datasets import MAX_LIMIT
 from qserver.config import Settings
 from qserver.planning.constants import PLANNER
 from qserver.portal import guard
-from qserver.query import domain, linear, partition, question
+from qserver.query import domain, grid, linear, question
+from qserver.query import request_fields as fields
 from qserver.query.sql import parser, tokens
 from qserver.query.sql.plain import MAX_CHARACTERS
-from qserver.service import history, ledger, models, statement_steps
+from qserver.service import history, ledger, models
+from qserver.service.steps.statement import MOST_STEPS
 
 _DATASET = "/v1/datasets/{dataset}"
 _MODEL = f"{_DATASET}/models/{{model}}"
@@ -74,7 +76,7 @@ def _of_the_server() -> Iterator[Bounds]:
     yield Bounds((f"GET {_DATASET}",), line, "the schema", values)
     items = f"{MAX_LIMIT:,} items, {history.MAX_PAGE_RUNS:,} runs"
     yield Bounds((f"GET {_DATASET}/history",), line, "one page", items)
-    item = f"{partition.MAX_TABLE_CELLS:,} values, or {runs}"
+    item = f"{grid.MAX_TABLE_CELLS:,} values, or {runs}"
     yield Bounds((f"GET {_DATASET}/history/{{measurement}}",), line, "one item", item)
     entries = f"{MAX_LIMIT:,} entries, {ledger.MAX_PAGE_CHARACTERS:,} characters"
     yield Bounds(("GET /v1/audit", f"GET {_DATASET}/audit"), line, "one page", entries)
@@ -102,7 +104,7 @@ def _of_questions() -> Iterator[Bounds]:
         f"most {explain.CURVE_WORK:,.0f}"
     )
     yield Bounds((f"POST {_DATASET}/workload/explain",), many, units, "one plan")
-    ratio = f"as of a workload; {statement_steps.MOST_STEPS} steps for a ratio, which waits apart"
+    ratio = f"as of a workload; {MOST_STEPS} steps for a ratio, which waits apart"
     numbers = f"{parser.MAX_CELLS:,} numbers"
     yield Bounds((f"POST {_DATASET}/sql",), "a body; a statement", ratio, numbers)
 
@@ -112,7 +114,7 @@ def _of_models() -> Iterator[Bounds]:
     of_all = (f"POST {_DATASET}/models", f"POST {_DATASET}/models/explain")
     of_one = (f"POST {_MODEL}/query", f"POST {_MODEL}/explain")
     counts = f"{network_kind.MAX_ANSWER_CELLS:,} probabilities"
-    drawn = f"{models.MAX_RECORDS:,} records, drawn {network_kind.ROWS_AT_ONCE:,} at a time"
+    drawn = f"{fields.MAX_RECORDS:,} records, drawn {network_kind.ROWS_AT_ONCE:,} at a time"
     listed = f"{models.MAX_MODELS:,} models"
     yield Bounds((f"GET {_DATASET}/models",), line, "one look at the store", listed)
     yield Bounds(of_all, specified, "by [kind](models.md)", "one plan or model")

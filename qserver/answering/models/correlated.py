@@ -16,7 +16,7 @@ from qserver.errors import CapacityError, InputError, NetworkError
 from qserver.models.network.structure import Correlations, Structure, correlations
 from qserver.models.tracing.structure_proposal import Candidates
 from qserver.query.domain import Domain
-from qserver.query.partition import MAX_TABLE_CELLS
+from qserver.query.grid import MAX_TABLE_CELLS
 
 MAX_VARIABLES = 64
 """Most attributes that a structure is proposed over: every pair is asked of the model."""

@@ -55,7 +55,7 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
     stages = kind.stages(asked.specification, domain) if isinstance(kind, SampledKind) else None
     if stages is not None:
         plan = sampled_plan(holdings, replica, stages, price_nano=asked.epsilon_nano)
-        return proven(plan, ledger=replica.ledger, allowed_nano=replica.allowed_nano)
+        return proven(plan, ledger=replica.ledger)
     # Under replace-one, and where a person owns several records, a unit of 1 / b costs more.
     unit = holdings.cost_of(((0, 1),))
     wanted = kind.wanted(
@@ -69,7 +69,7 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
         return None
     priced = holdings.priced(Purchase((), tables))
     plan = Plan("blocks", (), priced.price_nano, priced.spent_after_nano, None, tables=tables)
-    return proven(plan, ledger=replica.ledger, allowed_nano=replica.allowed_nano)
+    return proven(plan, ledger=replica.ledger)
 
 
 def check_whole(meta: DatasetMeta) -> None:

@@ -33,8 +33,8 @@ from qserver.api.bodies.requests import (
     TERMS_SCHEMA,
 )
 from qserver.api.wire import FromNano, RecordBody, wire_integer, wire_value
+from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Prior
-from qserver.query.looking import Selection
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import (
     Answer,

@@ -7,19 +7,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
-from qserver.answering.models.kinds.kind import ModelKind, ModelWork, RequestField, WantedError
+from qserver.answering.models.kinds.kind import ModelKind, ModelWork, WantedError
 from qserver.answering.models.kinds.registry import KINDS
 from qserver.answering.models.price import ModelExplanation, Verdict, Would
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody
-from qserver.api.bodies.requests import (
-    CONFIDENCE_BOUNDS,
-    LENGTH_BOUNDS,
-    Number,
-    QueryDocument,
-    RequestBody,
-)
+from qserver.api.bodies.requests import Number, QueryDocument, RequestBody, of, without_defaults
 from qserver.api.wire import RecordBody
 from qserver.errors import InputError, RequirementError
 from qserver.models.network.error_bounds import ErrorBounds
@@ -34,13 +28,13 @@ from qserver.models.tracing.bound import (
 )
 from qserver.models.tracing.report import Areas, AuditRequest, Curves, Release, TracingReport
 from qserver.models.tracing.structure_proposal import Audit, Proposal
+from qserver.query import request_fields as fields
 from qserver.query.domain import MAX_ATTRIBUTES
 from qserver.query.requirement import Requirement
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
 from qserver.service.models import ModelStatus
 
-MAX_EPSILON = 1e6
 Names = list[str]
 Form = Literal["marginal", "most_probable", "count"]
 
@@ -56,8 +50,8 @@ class _AnyModelRequest(RequestBody):
 
     def epsilon_nano(self) -> int:
         """The price in nano-epsilon, rounded down; InputError where it is out of range."""
-        if not 0 <= self.epsilon <= MAX_EPSILON:
-            raise InputError("epsilon", f"be 0 to {MAX_EPSILON:,.0f}", self.epsilon)
+        if not 0 <= self.epsilon <= fields.MAX_EPSILON:
+            raise InputError("epsilon", f"be 0 to {fields.MAX_EPSILON:,.0f}", self.epsilon)
         return int(self.epsilon * NANO)
 
     def document(self) -> dict[str, Any]:
@@ -73,43 +67,36 @@ def model_request(kinds: Mapping[str, ModelKind]) -> type[_AnyModelRequest]:
 
     Members that some kind needs come before `epsilon`, and have no default to be shown.
     """
-    fields = [field for kind in kinds.values() for field in kind.face.fields]
-    needed = {f.name: _member(f) for f in fields if f.default is None}
-    others = {f.name: _member(f) for f in fields if f.default is not None}
+    found_fields = [field for kind in kinds.values() for field in kind.face.fields]
+    needed = {f.name: _member(f) for f in found_fields if f.default is fields.NEEDED}
+    others = {f.name: _member(f) for f in found_fields if f.default is not fields.NEEDED}
     meanings = "; ".join(f"`{name}`: {kind.face.meaning}" for name, kind in kinds.items())
-
-    def without_null(schema: dict[str, Any]) -> None:
-        for name in needed:
-            schema["properties"][name].pop("default", None)
 
     members: dict[str, Any] = {
         "kind": (str, Field(description=meanings)),
         **needed,
-        "epsilon": (
-            Number,
-            Field(
-                description="budget for tables; 0 uses history alone",
-                json_schema_extra={"minimum": 0, "maximum": MAX_EPSILON},
-            ),
-        ),
+        "epsilon": (Number, of(fields.EPSILON)),
         **others,
     }
     found = create_model(
         "ModelRequest", __base__=_AnyModelRequest, __doc__=_AnyModelRequest.__doc__, **members
     )
     found.kinds = kinds
-    found.model_config["json_schema_extra"] = without_null
+    found.model_config.update(without_defaults(*needed))
     found.model_rebuild(force=True)
     return found
 
 
-def _member(field: RequestField) -> tuple[Any, Any]:
-    shape = field.type if field.schema is None else Annotated[field.type, _schema(field)]
-    return shape, Field(field.default, description=field.description)
+_TYPES = {"json": Any, "whole": int, "number": Number, "lists": list[list[str]]}
 
 
-def _schema(field: RequestField) -> WithJsonSchema:
-    return WithJsonSchema(dict(field.schema or {}))
+def _member(field: fields.Field) -> tuple[Any, Any]:
+    """A member that one kind needs, but others do not."""
+    shape: Any = _TYPES.get(field.kind, str)
+    if field.schema:
+        shape = Annotated[shape, WithJsonSchema(dict(field.schema))]
+    default = None if field.default is fields.NEEDED else field.default
+    return shape, Field(default, description=field.about)
 
 
 ModelRequest = model_request(KINDS)
@@ -141,14 +128,9 @@ class ModelListBody(RecordBody):
 class CheckRequest(RequestBody):
     """A guarantee to buy beside the model's answer."""
 
-    length: Number = Field(json_schema_extra=LENGTH_BOUNDS)
-    confidence: Number = Field(json_schema_extra=CONFIDENCE_BOUNDS)
-    fallback_length: Number | None = Field(
-        None,
-        description="measure to this length where the check's interval does not hold the model's "
-        "answer; at most `length`",
-        json_schema_extra=LENGTH_BOUNDS,
-    )
+    length: Number = of(fields.CHECKED)
+    confidence: Number = of(fields.SURELY)
+    fallback_length: Number | None = of(fields.FALLBACK)
 
     def requirement(self) -> Requirement:
         """Length and confidence; RequirementError where they are out of range."""
@@ -170,24 +152,15 @@ class CheckRequest(RequestBody):
             raise RequirementError("check.fallback_length", "be a length", length) from exc
 
 
-def _one_question(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": [name]} for name in ("marginal", "most_probable", "count")]
-    for name in ("marginal", "most_probable", "count", "check"):
-        schema["properties"][name].pop("default", None)
-
-
 class ModelQuestion(RequestBody):
     """A question to a model; just one of `marginal`, `most_probable` and `count`."""
 
-    model_config = ConfigDict(json_schema_extra=_one_question)
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "check": ("length", "confidence", "fallback_length")
-    }
+    model_config = without_defaults("check", one_of=("marginal", "most_probable", "count"))
 
-    marginal: Names = Field([], description="P of these variables, given `given`")
-    most_probable: Names = Field([], description="their most probable labels; all if empty")
-    count: QueryDocument = Field({}, description="a linear query; the model's expectation of it")
-    given: dict[str, str] = Field({}, description="observed labels, by variable")
+    marginal: Names = of(fields.MARGINAL)
+    most_probable: Names = of(fields.MOST_PROBABLE)
+    count: QueryDocument = of(fields.COUNT)
+    given: dict[str, str] = of(fields.GIVEN)
     check: CheckRequest | None = Field(
         None,
         description="with `count`: an interval beside it, from history or measured",
@@ -340,11 +313,9 @@ NetworkDocument = Annotated[Any, WithJsonSchema(NETWORK_SCHEMA)]
 class GateFields(RequestBody):
     """A rule: at `fpr` false positives no test of membership may have more than `max_power`."""
 
-    fpr: Number = Field(json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1})
-    max_power: Number = Field(json_schema_extra={"minimum": 0, "maximum": 1})
-    basis: Basis = Field(
-        "least", description="`cap` decides by epsilon alone, `least` also by the structure"
-    )
+    fpr: Number = of(fields.FPR)
+    max_power: Number = of(fields.MAX_POWER)
+    basis: Basis = of(fields.BASIS)
 
     def gate(self) -> ReleaseGate:
         """The rule; InputError where a value is out of range."""
@@ -357,24 +328,10 @@ class GateFields(RequestBody):
 class LeakRequest(RequestBody):
     """What a leak is told by, beside the structure; nothing of it is computed from the data."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    records: Number = Field(
-        description="number of records it is learnt from, as you state it",
-        json_schema_extra={"exclusiveMinimum": 0},
-    )
-    epsilon: Number | None = Field(
-        None, description="epsilon of everything released; null for no privacy", ge=0
-    )
-    game: Game = Field(
-        "replaced",
-        description="`replaced`: another record would stand where the target's may be; `added`: "
-        "none would, which says something under `add-remove` alone",
-    )
-    release: Release = Field(
-        "tables",
-        description="`tables` of all families, as learning here does, or the `model` alone",
-    )
+    records: Number = of(fields.LEARNT_FROM)
+    epsilon: Number | None = of(fields.COST, checked=True)
+    game: Game = of(fields.GAME)
+    release: Release = of(fields.RELEASE)
 
     def audit_of(
         self,
@@ -402,9 +359,7 @@ class ModelAuditRequest(LeakRequest):
     """A structure and what is to be learnt with it; nothing of it is computed from the data."""
 
     network: NetworkDocument
-    reference_records: Number | None = Field(
-        None, description="records the attacker knows of the population; null for all", gt=0
-    )
+    reference_records: Number | None = of(fields.REFERENCE, checked=True)
     gate: GateFields | None = None
 
     def audit(self, structure: Structure, relation: Relation) -> AuditRequest:
@@ -472,13 +427,9 @@ class StructureRequest(LeakRequest):
     """What a proposed structure must keep to."""
 
     gate: GateFields
-    max_parents: int = Field(2, ge=0, le=8, strict=True, description="most parents of an attribute")
-    min_gain: Number = Field(
-        0.01, ge=0, description="an edge must raise the sum of scores by more than this"
-    )
-    variables: list[str] | None = Field(
-        None, description="attributes of the model; null for all", json_schema_extra={"minItems": 1}
-    )
+    max_parents: int = of(fields.MAX_PARENTS, checked=True, strict=True)
+    min_gain: Number = of(fields.MIN_GAIN, checked=True)
+    variables: list[str] | None = of(fields.VARIABLES)
 
     def audit(self, relation: Relation) -> Audit:
         """The audit of any structure; InputError where a value is out of range."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from math import inf, isfinite
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -23,23 +22,12 @@ from pydantic_core import PydanticCustomError
 
 from qserver.api.errors import fields_problem
 from qserver.errors import CapacityError, InputError
-from qserver.query.asking.reading import (
-    LEAST_DRAWS,
-    LEAST_ERROR,
-    METHODS,
-    MOST_DRAWS,
-    MOST_ERROR,
-    USUAL_ERROR,
-    WANTED,
-    Method,
-    Prior,
-    Reading,
-    prior_of,
-)
+from qserver.query import request_fields as fields
+from qserver.query.asking.looking import Looking, Rule, Selection
+from qserver.query.asking.reading import WANTED, Method, Prior, Reading, prior_of
 from qserver.query.linear import LinearQuery
-from qserver.query.looking import MOST_AMONG, RULES, Looking, Rule, Selection
 from qserver.query.question import MAX_QUESTIONS, Question, Workload, check_terms
-from qserver.query.requirement import MIN_DELTA, Measure, Requirement, measure_of
+from qserver.query.requirement import Measure, Requirement
 
 # Marks a reference to a component; the document writes it as `$ref`.
 JSON_REF = "x-component"
@@ -184,12 +172,6 @@ def _number(value: object) -> float:
     return number
 
 
-def _method(value: object) -> object:
-    if value not in METHODS:
-        raise PydanticCustomError("method", "be `auto`, `convolution` or `monte-carlo`")
-    return value
-
-
 def _prior(value: object) -> Prior | None:
     if isinstance(value, Mapping) and isinstance(value.get("between"), list):
         value = {**value, "between": [_plain(end) for end in value["between"]]}
@@ -204,39 +186,41 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, Decimal) else value
 
 
+def one_of(field: fields.Field, *, or_none: bool = False) -> BeforeValidator:
+    """Refuses what is none of a field's choices."""
+
+    def check(value: object) -> object:
+        is_known = isinstance(value, str) and value in field.choices
+        if not is_known and not (or_none and value is None):
+            more = ", or be left out" if or_none else ""
+            raise PydanticCustomError("choice", "{must}", {"must": field.must + more})
+        return value
+
+    return BeforeValidator(check)
+
+
+_CHECKS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"}
+
+
+def of(field: fields.Field, default: Any = ..., *, checked: bool = False, **more: Any) -> Any:
+    """A member of a body as the table of fields has it.
+
+    Args:
+        default: in place of the field's own.
+        checked: whether the bounds are held here; else what is made of the body does so.
+        more: what else pydantic shall know.
+    """
+    if checked:
+        more |= {_CHECKS[name]: bound for name, bound in field.schema.items()}
+    elif field.schema:
+        more["json_schema_extra"] = dict(field.schema)
+    value = field.default if default is ... else default
+    return Field(value, description=field.about or None, **more)
+
+
 Number = Annotated[float, BeforeValidator(_number)]
-ChosenMethod = Annotated[
-    Method,
-    BeforeValidator(_method),
-    Field(
-        description="how probabilities are computed. `auto`: the exact law; `convolution`, "
-        "`monte-carlo`: algorithms 2 and 1 of Xiao and Xiong (2012), which know the law of the "
-        "estimate's error alone where released answers disagree"
-    ),
-]
-LatticeStep = Annotated[
-    Number | None,
-    Field(
-        description="step of the lattice of `convolution`, in the query's units; by default fine "
-        "enough for `error`",
-        json_schema_extra={"exclusiveMinimum": 0},
-    ),
-]
-NumberOfDraws = Annotated[
-    StrictInt | None,
-    Field(
-        description="draws of `monte-carlo`; by default as many as `error` needs",
-        json_schema_extra={"minimum": LEAST_DRAWS, "maximum": MOST_DRAWS},
-    ),
-]
-WantedError = Annotated[
-    Number,
-    Field(
-        description="wanted numerical error of probabilities; `statement.error` has the one "
-        "reached",
-        json_schema_extra={"minimum": LEAST_ERROR, "maximum": MOST_ERROR},
-    ),
-]
+ChosenMethod = Annotated[Method, one_of(fields.METHOD)]
+ChosenMeasure = Annotated[Measure | None, one_of(fields.MEASURE, or_none=True)]
 _PRIOR_SCHEMA: dict[str, Any] = {
     "oneOf": [
         {"type": "null"},
@@ -256,31 +240,7 @@ _PRIOR_SCHEMA: dict[str, Any] = {
         },
     ]
 }
-ChosenPrior = Annotated[
-    Any,
-    BeforeValidator(_prior),
-    WithJsonSchema(_PRIOR_SCHEMA),
-    Field(
-        description="what you hold true of the answer beforehand: it is not negative, the public "
-        "number of records bounds it, or it lies between two ends. The statement is "
-        "then Bayesian, not a frequency"
-    ),
-]
-
-
-class AskedReading(Protocol):
-    """The fields of a request that say how a posterior is read."""
-
-    method: Method
-    step: float | None
-    draws: int | None
-    error: float
-    prior: Any
-
-
-def reading_of(asked: AskedReading) -> Reading:
-    """The reading that a request names; InputError where it means nothing."""
-    return Reading(asked.method, asked.step, asked.draws, asked.error, asked.prior)
+ChosenPrior = Annotated[Any, BeforeValidator(_prior), WithJsonSchema(_PRIOR_SCHEMA)]
 
 
 def _question(value: object) -> object:
@@ -289,45 +249,13 @@ def _question(value: object) -> object:
     return value
 
 
-def _measure(value: object) -> Measure | None:
-    try:
-        return None if value is None else measure_of(value)
-    except InputError as exc:
-        raise PydanticCustomError("measure", "be `auto` or `only_this`, or be left out") from exc
-
-
-def _rule(value: object) -> object:
-    if value not in RULES:
-        raise PydanticCustomError("rule", "be `largest`, `least` or `any`")
-    return value
-
-
-ChosenMeasure = Annotated[
-    Measure | None,
-    BeforeValidator(_measure),
-    Field(
-        description="`only_this`: nothing is measured for later questions; `auto`: the planner may "
-        "buy tables that these use too; null is the owner's choice for the dataset"
-    ),
-]
-AskedAsOf = Annotated[
-    StrictStr | None,
-    Field(
-        description="last sealed period of the question, where data arrive over time; null for now"
-    ),
-]
 QueryDocument = Annotated[Any, BeforeValidator(_question), WithJsonSchema({JSON_REF: "Query"})]
-
-
-LENGTH_BOUNDS: dict[str, Any] = {"minimum": 1e-9, "maximum": 1e15}
-CONFIDENCE_BOUNDS: dict[str, Any] = {"exclusiveMinimum": 0, "maximum": 1 - MIN_DELTA}
 
 
 class RequestBody(BaseModel):
     """A JSON object with known fields only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Self:
@@ -339,33 +267,21 @@ class RequestBody(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as exc:
-            raise fields_problem(exc, tuple(cls.model_fields), cls.inner_fields) from exc
+            inner = {
+                name: tuple(part.model_fields)
+                for name, found in cls.model_fields.items()
+                for part in (found.annotation, *get_args(found.annotation))
+                if isinstance(part, type) and issubclass(part, RequestBody)
+            }
+            raise fields_problem(exc, tuple(cls.model_fields), inner) from exc
 
 
 class SelectionRequest(RequestBody):
     """A choice among released numbers that were looked at."""
 
-    m: StrictInt = Field(
-        description="number of numbers looked at",
-        json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
-    )
-    rule: Annotated[Rule, BeforeValidator(_rule)] = Field(
-        "largest", description="rule of the choice: the `largest`, the `least`, or `any`"
-    )
-    first: StrictInt = Field(
-        1,
-        description="number of largest or least that are reported and hold at once",
-        json_schema_extra={"minimum": 1, "maximum": MOST_AMONG},
-    )
-
-
-ChosenAmong = Annotated[
-    SelectionRequest | None,
-    Field(
-        description="the choice made among released numbers; intervals then hold after it, for "
-        "the same price"
-    ),
-]
+    m: StrictInt = of(fields.AMONG)
+    rule: Annotated[Rule, one_of(fields.RULE)] = of(fields.RULE)
+    first: StrictInt = of(fields.FIRST)
 
 
 def selection_of(asked: SelectionRequest | None) -> Selection | None:
@@ -378,40 +294,37 @@ def selection_of(asked: SelectionRequest | None) -> Selection | None:
         raise exc.under("selected_from") from exc
 
 
-class QueryRequest(RequestBody):
-    """A question: what to count, how long the interval may be, and how sure."""
+class _Read(RequestBody):
+    """The request whose answer is a reading of a posterior."""
 
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "selected_from": tuple(SelectionRequest.model_fields)
-    }
-
-    query: QueryDocument
-    length: Number = Field(
-        description="full length of the interval, in the query's own units",
-        json_schema_extra=LENGTH_BOUNDS,
-    )
-    confidence: Number = Field(
-        description="probability that the interval holds the true answer",
-        json_schema_extra=CONFIDENCE_BOUNDS,
-    )
-
-    measure: ChosenMeasure = None
-    selected_from: ChosenAmong = None
-    independent: StrictBool = Field(
-        False,
-        description="measure with fresh noise, combined with nothing released before; not together "
-        "with `selected_from`",
-    )
-    method: ChosenMethod = "auto"
-    step: LatticeStep = None
-    draws: NumberOfDraws = None
-    error: WantedError = USUAL_ERROR
-    prior: ChosenPrior = None
-    as_of: AskedAsOf = None
+    if TYPE_CHECKING:
+        method: Method
+        step: float | None
+        draws: int | None
+        error: float
+        prior: Any
 
     def reading(self) -> Reading:
         """How the posterior is read; InputError where that means nothing."""
-        return reading_of(self)
+        return Reading(self.method, self.step, self.draws, self.error, self.prior)
+
+
+class QueryRequest(_Read):
+    """A question: what to count, how long the interval may be, and how sure."""
+
+    query: QueryDocument
+    length: Number = of(fields.LENGTH)
+    confidence: Number = of(fields.CONFIDENCE)
+
+    measure: ChosenMeasure = of(fields.MEASURE)
+    selected_from: SelectionRequest | None = of(fields.SELECTED_FROM)
+    independent: StrictBool = of(fields.INDEPENDENT)
+    method: ChosenMethod = of(fields.METHOD)
+    step: Number | None = of(fields.STEP)
+    draws: StrictInt | None = of(fields.DRAWS)
+    error: Number = of(fields.ERROR)
+    prior: ChosenPrior = of(fields.PRIOR)
+    as_of: StrictStr | None = of(fields.AS_OF)
 
     def looking(self) -> Looking:
         """What the asker had looked at; InputError where that means nothing."""
@@ -423,44 +336,42 @@ class QueryRequest(RequestBody):
         return Requirement(length=self.length, confidence=self.confidence)
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The closed interval [low, high]; `high` may be infinite."""
+def without_defaults(*names: str, one_of: tuple[str, ...] = ()) -> ConfigDict:
+    """The schema of a body in which it counts what was given: null is no value.
 
-    low: float
-    high: float
+    Args:
+        names: fields whose defaults mean nothing.
+        one_of: the same; just one of them must be given.
+    """
+
+    def change(schema: dict[str, Any]) -> None:
+        if one_of:
+            schema["oneOf"] = [{"required": [name]} for name in one_of]
+        for name in (*one_of, *names):
+            schema["properties"][name].pop("default", None)
+
+    return ConfigDict(json_schema_extra=change)
 
 
-def _exactly_one_bound(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": ["at_least"]}, {"required": ["between"]}]
-    for name in ("at_least", "between"):
-        schema["properties"][name].pop("default", None)
-
-
-class ProbabilityRequest(RequestBody):
+class ProbabilityRequest(_Read):
     """A question about where the answer lies; exactly one of `at_least` and `between`."""
 
-    model_config = ConfigDict(json_schema_extra=_exactly_one_bound)
+    model_config = without_defaults(one_of=("at_least", "between"))
 
     query: QueryDocument
-    # The defaults mean nothing: what counts is which of the two was given, and null is neither.
-    at_least: Number = Field(0.0, description="asks for P(q >= at_least)")
-    between: Annotated[tuple[Number, Number], WithJsonSchema(PAIR_SCHEMA)] = Field(
-        (0.0, 0.0), description="[a, b] with a <= b; asks for P(a <= q <= b)"
+    at_least: Number = of(fields.AT_LEAST, 0.0)
+    between: Annotated[tuple[Number, Number], WithJsonSchema(PAIR_SCHEMA)] = of(
+        fields.BETWEEN, (0.0, 0.0)
     )
-    method: ChosenMethod = "auto"
-    step: LatticeStep = None
-    draws: NumberOfDraws = None
-    error: WantedError = USUAL_ERROR
-    prior: ChosenPrior = None
-    as_of: AskedAsOf = None
+    method: ChosenMethod = of(fields.METHOD)
+    step: Number | None = of(fields.STEP)
+    draws: StrictInt | None = of(fields.DRAWS)
+    error: Number = of(fields.ERROR)
+    prior: ChosenPrior = of(fields.PRIOR)
+    as_of: StrictStr | None = of(fields.AS_OF)
 
-    def reading(self) -> Reading:
-        """How the posterior is read; InputError where that means nothing."""
-        return reading_of(self)
-
-    def bounds(self) -> Bounds:
-        """The interval that is asked about.
+    def bounds(self) -> tuple[float, float]:
+        """The closed interval that is asked about; its upper end may be infinite.
 
         Raises:
             InputError: none or both of the two forms, or the ends in the wrong order.
@@ -469,64 +380,38 @@ class ProbabilityRequest(RequestBody):
         if len(given) != 1:
             raise InputError("at_least", "be given, or else `between`, but not both")
         if "at_least" in given:
-            return Bounds(self.at_least, inf)
+            return self.at_least, inf
         low, high = self.between
         if low > high:
             raise InputError("between", "have low <= high", [low, high])
-        return Bounds(low, high)
-
-
-def _without_defaults(schema: dict[str, Any]) -> None:
-    # What counts is whether they were given; null is no number.
-    for name in ("length", "confidence"):
-        schema["properties"][name].pop("default", None)
-
-
-def _length() -> Any:
-    return Field(0.0, description="full length of the interval", json_schema_extra=LENGTH_BOUNDS)
-
-
-def _confidence() -> Any:
-    return Field(
-        0.0,
-        description="probability that the interval holds the true answer",
-        json_schema_extra=CONFIDENCE_BOUNDS,
-    )
+        return low, high
 
 
 class WorkloadQuestion(RequestBody):
     """One question of a workload; what it leaves out is as for all."""
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
+    model_config = without_defaults("length", "confidence")
 
     query: QueryDocument
-    length: Number = _length()
-    confidence: Number = _confidence()
+    length: Number = of(fields.LENGTH, 0.0)
+    confidence: Number = of(fields.CONFIDENCE, 0.0)
 
 
 class WorkloadRequest(RequestBody):
     """Many questions to be answered as one; `length` and `confidence` hold where one has none."""
 
-    model_config = ConfigDict(json_schema_extra=_without_defaults)
-    inner_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "questions": tuple(WorkloadQuestion.model_fields),
-        "selected_from": tuple(SelectionRequest.model_fields),
-    }
+    model_config = without_defaults("length", "confidence")
 
     questions: list[WorkloadQuestion] = Field(
         json_schema_extra={"minItems": 1, "maxItems": MAX_QUESTIONS}
     )
-    length: Number = _length()
-    confidence: Number = _confidence()
-    simultaneous: StrictBool = Field(
-        False, description="whether all intervals hold at once, with one confidence"
-    )
-    consistent: StrictBool = Field(
-        False, description="also give the answers of one non-negative table, free"
-    )
-    measure: ChosenMeasure = None
-    selected_from: ChosenAmong = None
-    as_of: AskedAsOf = None
+    length: Number = of(fields.LENGTH, 0.0)
+    confidence: Number = of(fields.CONFIDENCE, 0.0)
+    simultaneous: StrictBool = of(fields.SIMULTANEOUS)
+    consistent: StrictBool = of(fields.CONSISTENT)
+    measure: ChosenMeasure = of(fields.MEASURE)
+    selected_from: SelectionRequest | None = of(fields.SELECTED_FROM)
+    as_of: StrictStr | None = of(fields.AS_OF)
 
     def workload(self, parse: Callable[[object], LinearQuery]) -> Workload:
         """The workload.
@@ -550,6 +435,8 @@ class WorkloadRequest(RequestBody):
                 requirement = self._requirement(asked)
                 found.append(Question(parse(asked.query), requirement, self.measure))
             except InputError as exc:
+                if exc.name == "as_of":  # it is of all
+                    raise
                 raise exc.under(f"questions[{i}]") from exc
             # A short text may mean many terms: it ends before all are read.
             check_terms(found)

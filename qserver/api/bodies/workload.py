@@ -18,12 +18,12 @@ from pydantic import (
 from qserver.answering.consistency import ConsistentAnswers
 from qserver.api.bodies.answers import AnswerBody, AsOf, Interval, OpenInterval, PriceOfFactor
 from qserver.api.bodies.model import LearntBody
-from qserver.api.bodies.requests import JSON_REF, AskedAsOf, ChosenMeasure, RequestBody
+from qserver.api.bodies.requests import JSON_REF, ChosenMeasure, RequestBody, of
 from qserver.api.errors import job_problem
 from qserver.api.wire import Epsilon, RecordBody
 from qserver.inference.posterior.choice import table_readings
+from qserver.query import request_fields as fields
 from qserver.query.sql.clauses import Exactness
-from qserver.query.sql.plain import MAX_CHARACTERS
 from qserver.records.answer import (
     AnyAnswer,
     JobStatus,
@@ -157,37 +157,13 @@ class JobBody(RecordBody, record=JobStatus, shows="id state dataset result probl
 class SqlRequest(RequestBody):
     """A statement of SQL."""
 
-    sql: StrictStr = Field(
-        description="SELECT ... FROM the dataset ... WITHIN half-width CONFIDENCE probability; "
-        "after EXPLAIN its price",
-        json_schema_extra={"maxLength": MAX_CHARACTERS},
-    )
-    explain: StrictBool = Field(
-        default=False,
-        description="ask for the price, like EXPLAIN before the text",
-    )
-    measure: ChosenMeasure = None
-    as_of: AskedAsOf = None
-    within: float | None = Field(
-        default=None,
-        description="half the length of intervals if the text has no WITHIN, as if typed at its "
-        "end; null for none",
-        gt=0,
-        strict=True,
-    )
-    confidence: float | None = Field(
-        default=None,
-        description="confidence of intervals if the text has no CONFIDENCE; null for 0.95",
-        gt=0,
-        lt=1,
-        strict=True,
-    )
-
-    spend: StrictBool = Field(
-        default=True,
-        description="whether the statement may cost budget; if not, and history does not answer "
-        "it, the error `unconfirmed` has its price",
-    )
+    sql: StrictStr = of(fields.SQL)
+    explain: StrictBool = of(fields.EXPLAIN)
+    measure: ChosenMeasure = of(fields.MEASURE)
+    as_of: StrictStr | None = of(fields.AS_OF)
+    within: float | None = of(fields.WITHIN, checked=True, strict=True)
+    confidence: float | None = of(fields.SURE, checked=True, strict=True)
+    spend: StrictBool = of(fields.SPEND)
 
     def default(self) -> Exactness:
         """How exact answers shall be where the text does not say it."""

@@ -44,27 +44,17 @@ from qserver.models.network.bif import structure_of_document
 from qserver.models.tracing.bound import relation_of
 from qserver.models.tracing.report import structural_report
 from qserver.models.tracing.structure_proposal import proposed_structure
+from qserver.query import request_fields as fields
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import LinearQuery
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Explanation, JobStatus
-from qserver.service.models import MAX_RECORDS, csv_lines
+from qserver.service.models import csv_lines
 
 SEEN_CODES = ("invalid_input", "not_found")
 MODEL_CODES = (*SEEN_CODES, "invalid_network", "too_large")
 _LEARNT = tuple(code for code in ASKING_CODES if code != "invalid_requirement")
-_SAMPLE = (
-    Parameter(
-        "n",
-        "number of records",
-        {"type": "integer", "minimum": 1, "maximum": MAX_RECORDS, "default": 1000},
-    ),
-    Parameter(
-        "seed",
-        "the same seed draws the same records of a model",
-        {"type": "integer", "minimum": 0, "maximum": 2**48},
-    ),
-)
+_SAMPLE = tuple(map(Parameter.of, (fields.RECORDS, fields.SEED)))
 
 
 class ModelId(BaseConverter):
@@ -172,7 +162,7 @@ class ModelViews(Views):
     def sample_model(self, dataset: str, model: str) -> Response:
         """Draw synthetic records from a model, as CSV with a header."""
         values = read_parameters(request, *_SAMPLE)
-        n = integer_parameter(values, "n", default=1000, least=1, most=MAX_RECORDS)
+        n = integer_parameter(values, "n", default=1000, least=1, most=fields.MAX_RECORDS)
         seed = integer_parameter(values, "seed", default=-1, least=-1, most=2**48)
         columns = self._service.models.columns(dataset, model)
         records = self._service.models.records(dataset, model, n, seed=None if seed < 0 else seed)

@@ -37,7 +37,7 @@ from qserver.api.replies import (
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Workload
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
-from qserver.service.cells.kept import MOST_KEPT
+from qserver.service.cache.statements import MOST_KEPT
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 from qserver.service.visits import is_second_run, read_once
@@ -166,10 +166,10 @@ class QuestionViews(_Keeping):
     def probability(self, dataset: str) -> Response:
         """Give the probability that the answer is at least t, or in [a, b]. Spends nothing."""
         asked = read_request(ProbabilityRequest)
-        bounds, reading = asked.bounds(), asked.reading()
+        (low, high), reading = asked.bounds(), asked.reading()
         query = self._service.parse(dataset, asked.query, at=asked.as_of or "")
         found = self._service.insight.probability(
-            dataset, query, low=bounds.low, high=bounds.high, reading=reading
+            dataset, query, low=low, high=high, reading=reading
         )
         return json_reply(ProbabilityBody.of(found))
 

@@ -14,7 +14,6 @@ from qserver.records.account import ROLES, Allowance
 
 if TYPE_CHECKING:
     from qserver.storage.accounts import AccountBook
-    from qserver.storage.encoding.wish import Wish
     from qserver.storage.wishes import Wishes
 
 _NANO = 10**9
@@ -141,7 +140,7 @@ def run_allow(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 
 def run_requests(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Show what waits to be confirmed here."""
-    found = [one for one in _wishes(args, runtime).all() if _is_ours(one)]
+    found = _wishes(args, runtime).all("qserver")
     for wish in found:
         runtime.console.line(f"{wish.digest}  {wish.words}\n  {wish.line}")
     if not found:
@@ -152,9 +151,7 @@ def run_requests(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
 def run_confirm(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
     """Run what an owner asked for, once it was read and confirmed here."""
     wishes = _wishes(args, runtime)
-    wish = wishes.one(args.digest)
-    if not _is_ours(wish):
-        raise ConfigError("id", "be confirmed by `qserver-worker confirm`", wish.digest)
+    wish = wishes.one(args.digest, "qserver")
     if not args.drop:
         runtime.console.note(f"{wish.words}\n  {wish.line}\nType yes to run it:")
         if sys.stdin.readline().strip() != "yes":
@@ -169,10 +166,6 @@ def run_confirm(args: argparse.Namespace, runtime: Runtime) -> ExitCode:
             return code
     wishes.drop(wish.digest)
     return ExitCode.OK
-
-
-def _is_ours(wish: Wish) -> bool:
-    return wish.command.program == "qserver"
 
 
 def _wishes(args: argparse.Namespace, runtime: Runtime) -> Wishes:

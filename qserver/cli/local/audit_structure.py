@@ -13,7 +13,9 @@ from qserver.cli.console import Console
 from qserver.cli.models import gate_text, show_complexity
 from qserver.cli.plot import check_svg_path, write_svg
 from qserver.cli.runtime import Commands, ExitCode, Runtime
+from qserver.cli.server import add_fields
 from qserver.errors import ConfigError
+from qserver.query import request_fields as fields
 
 if TYPE_CHECKING:
     from qserver.models.network.structure import Structure
@@ -42,31 +44,9 @@ def register(commands: Commands, _runtime: Runtime) -> None:
         help='BIF (also .gz); or with --domain JSON: {"edges": [[parent, child], ...]}',
     )
     parser.add_argument("--domain", type=Path, metavar="FILE", help="domain file of the dataset")
-    parser.add_argument(
-        "--records", type=float, required=True, metavar="N", help="records it is learnt from"
-    )
-    parser.add_argument("--epsilon", type=float, help="what everything released costs")
+    add_fields(parser, *fields.LEAK, fields.REFERENCE, fields.FPR, fields.BASIS)
+    add_fields(parser, fields.MAX_POWER, may_lack=True)
     parser.add_argument("--neighbours", choices=("add-remove", "replace-one"), default="add-remove")
-    parser.add_argument(
-        "--game",
-        choices=("replaced", "added"),
-        default="replaced",
-        help="whether another record stands in the target's place or none (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--release",
-        choices=("tables", "model"),
-        default="tables",
-        help="tables, as learning here releases, or parameters alone (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--reference", type=float, metavar="N", help="records the attacker has (default: all)"
-    )
-    parser.add_argument("--fpr", type=float, default=0.05, help="default: %(default)s")
-    parser.add_argument("--max-power", type=float, metavar="P", help="refuse more power than this")
-    parser.add_argument(
-        "--basis", choices=("least", "cap"), default="least", help="decide by bound and cap, or cap"
-    )
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the curves")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=run)
@@ -104,7 +84,7 @@ def _request(args: argparse.Namespace, structure: Structure) -> AuditRequest:
         args.records,
         release=args.release,
         cap=cap,
-        n_reference=math.inf if args.reference is None else args.reference,
+        n_reference=math.inf if args.reference_records is None else args.reference_records,
         gate=gate,
     )
 

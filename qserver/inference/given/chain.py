@@ -46,30 +46,17 @@ _NEAREST = 1e-12
 _MOST_PAIRS = 1 << 22
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """How far each W may be from its middle, arrays of shape (m,).
+def farthest_off(known: Reduced, middles: FloatArray, reaches: FloatArray) -> FloatArray | None:
+    """Draws of the most that any W is off its middle, in reaches, shape (8, any); always the same.
 
     Args:
-        middles: of W less its shift.
-        reaches: > 0.
-    """
-
-    middles: FloatArray
-    reaches: FloatArray
-
-    def farthest(self, errors: FloatArray) -> FloatArray:
-        """By draw the most that any W is off, in reaches; errors of shape (any, m)."""
-        return np.asarray((np.abs(errors - self.middles) / self.reaches).max(axis=-1))
-
-
-def farthest_off(known: Reduced, limits: Limits) -> FloatArray | None:
-    """Draws of the most that any W is off its middle, in reaches, shape (8, any); always the same.
+        middles: of W less its shift, shape (m,).
+        reaches: how far each W may be from its middle, > 0, shape (m,).
 
     Returns:
         None where as many draws as it takes would take too long.
     """
-    chain = _Chain.of(known)
+    chain = _Chain(known, N_CHAINS)
     n = min(_MOST, int(_MOST_WORK / chain.work / N_CHAINS) - _BEFORE)
     if n < _LEAST:
         return None
@@ -77,7 +64,7 @@ def farthest_off(known: Reduced, limits: Limits) -> FloatArray | None:
     for i in range(-_BEFORE, n):
         errors = chain.step()
         if i >= 0:
-            found[:, i] = limits.farthest(errors)
+            found[:, i] = (np.abs(errors - middles) / reaches).max(axis=-1)
     return found
 
 
@@ -86,13 +73,12 @@ class _Chain:
 
     Args:
         known: of m errors W together.
-        linked: places of the basis errors that are in known sums.
         n: how many chains.
     """
 
-    def __init__(self, known: Reduced, linked: Places, n: int) -> None:
-        r = known.mixing.shape[1]
-        is_free = ~np.isin(np.arange(r), linked)
+    def __init__(self, known: Reduced, n: int) -> None:
+        r, is_free = known.mixing.shape[1], ~known.mixing.any(axis=0)
+        linked = np.flatnonzero(~is_free)
         self._random = np.random.default_rng(_SEED)
         mixing = known.mixing[:, linked]
         self._mixing, self._across = csr_array(mixing), csr_array(mixing.T)
@@ -109,10 +95,6 @@ class _Chain:
         self._starts = np.cumsum(counts) - counts
         self._n = n
         self._variances = 2.0 * self._random.exponential(size=(n, int(counts.sum())))
-
-    @classmethod
-    def of(cls, known: Reduced, *, n: int = N_CHAINS) -> _Chain:
-        return cls(known, np.flatnonzero(known.mixing.any(axis=0)), n)
 
     @property
     def work(self) -> float:
@@ -248,7 +230,7 @@ def drawn_errors(known: Reduced) -> FloatArray:
 
     Errors that are small, and in no known sum, are drawn as normal ones.
     """
-    chain = _Chain.of(known, n=_MANY)
+    chain = _Chain(known, _MANY)
     for _ in range(_WARM):
         chain.step()
     found = np.concatenate([chain.step() for _ in range(_OF_EACH)]).T

@@ -18,10 +18,10 @@ import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.vectors import IntArray
-from qserver.inference.given.known_sums import KnownSums
+from qserver.inference.given.known_sums import KnownSums, Together
 from qserver.inference.given.normal import LAPLACE_VARIANCE
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery, Term
-from qserver.query.partition import ProductPartition
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement
 
@@ -68,48 +68,13 @@ class Beside:
     large: Sequence[LargeTable] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class ByFinest:
-    """Estimates of m questions by the cells of one table alone, and the sums that bear on them.
-
-    Args:
-        estimates: in records, shape (m,).
-        float_errors: bounds on their errors by floats, shape (m,).
-        steps: per errors of `sums` the step of its lattice over its scale, shape (all,).
-        sums: of the m errors.
-    """
-
-    estimates: FloatArray
-    float_errors: FloatArray
-    steps: FloatArray
-    sums: KnownSums
-
-    @property
-    def _left(self) -> FloatArray:
-        """What is left of the errors' weights by the best use of the sums, shape (m, all)."""
-        weights, sums = np.atleast_2d(self.sums.weights), self.sums.sums
-        if not len(sums):
-            return weights
-        gains = np.linalg.lstsq(sums @ sums.T, sums @ weights.T, rcond=None)[0]
-        return np.asarray(weights - gains.T @ sums)
-
-    @property
-    def variances(self) -> FloatArray:
-        """Of the errors, given the sums, if all errors were normal, shape (m,)."""
-        return np.asarray(LAPLACE_VARIANCE * np.square(self._left).sum(axis=1))
-
-    @property
-    def allowances(self) -> FloatArray:
-        """Bounds on the errors that lattices and floats add, shape (m,)."""
-        return np.asarray(np.abs(self._left) @ self.steps + self.float_errors)
-
-
 def by_finest(
     queries: Sequence[LinearQuery], finest: TableMeasurement, beside: Beside
-) -> ByFinest | None:
-    """What is known of questions by a table.
+) -> tuple[Together, FloatArray] | None:
+    """Estimates of questions by the cells of one table alone, and the sums that bear on them.
 
     Returns:
+        Also the variances of their errors, given the sums, if all errors were normal, shape (m,).
         None where a question tells values of a cell apart, or all of them too many cells.
     """
     found = [on_cells(query, finest.partition) for query in queries]
@@ -138,14 +103,23 @@ def by_finest(
         np.concatenate([part.values for part in parts]) - inside @ answers,
         np.concatenate([n_alike, *(part.counts for part in parts)]).astype(np.float64),
     )
-    steps = np.sqrt(n_alike) * float(finest.step) / scale
-    products = np.abs(weights * answers).sum(axis=1)
-    return ByFinest(
-        weights @ answers,
-        4.0 * n * np.finfo(float).eps * products,
-        np.concatenate([steps, *(part.steps for part in parts)]),
-        known,
+    steps_of_all = np.concatenate(
+        [np.sqrt(n_alike) * float(finest.step) / scale, *(part.steps for part in parts)]
     )
+    products = np.abs(weights * answers).sum(axis=1)
+    left = _left(known)
+    allowances = np.abs(left) @ steps_of_all + 4.0 * n * np.finfo(float).eps * products
+    variances = LAPLACE_VARIANCE * np.square(left).sum(axis=1)
+    return Together(weights @ answers, allowances, known), np.asarray(variances)
+
+
+def _left(known: KnownSums) -> FloatArray:
+    """What is left of the errors' weights by the best use of the sums, shape (m, all)."""
+    weights, sums = np.atleast_2d(known.weights), known.sums
+    if not len(sums):
+        return weights
+    gains = np.linalg.lstsq(sums @ sums.T, sums @ weights.T, rcond=None)[0]
+    return np.asarray(weights - gains.T @ sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ those of their errors, depend on no question: they are found once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -40,10 +40,9 @@ from qserver.inference.given.normal import (
     ByBasis,
     BySums,
     Cavity,
-    GivenSums,
     NormalLaw,
     Sites,
-    cavity,
+    WithFree,
 )
 
 _RANK = 1e-10
@@ -64,22 +63,24 @@ class KnownSums:
         sums: the known sums' weights, shape (k, n), of any rank.
         values: the known sums, shape (k,); of several histories that differ in them alone, (b, k).
         counts: shape (n,); all 1 where it is left out.
+        inside: finds the law of the errors that are in sums, where their rows know it
+            (`ManyRows.along`). What is above is then of the other errors, and has no sums.
     """
 
     weights: FloatArray
     sums: FloatArray
     values: FloatArray
     counts: FloatArray = field(default_factory=lambda: np.zeros(0))
+    inside: Callable[[], Reduced] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.counts):
             object.__setattr__(self, "counts", np.ones(self.weights.shape[-1]))
 
-    @classmethod
-    def nothing(cls, n_together: int = 1) -> KnownSums:
-        """No error, and no sums; of one error W, or of two together."""
-        weights = np.zeros((n_together, 0))
-        return cls(weights if n_together > 1 else weights[0], np.zeros((0, 0)), np.zeros(0))
+    @property
+    def are_none(self) -> bool:
+        """Whether no sum is known."""
+        return self.inside is None and not len(self.values)
 
     def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
         """The law of W given the sums, without the errors that are independent of W.
@@ -87,9 +88,9 @@ class KnownSums:
         Args:
             most_free: most errors outside of all sums that keep their law.
         """
-        inside = np.asarray(self.sums.any(axis=0))
-        found = _solved(self, inside)
-        free, counts = self.weights[..., ~inside], self.counts[~inside]
+        in_sums = np.asarray(self.sums.any(axis=0))
+        found = _solved(self, in_sums) if self.inside is None else self.inside()
+        free, counts = self.weights[..., ~in_sums], self.counts[~in_sums]
         return with_free(found, free, counts, most_free=most_free)
 
     def with_independent(self, weights: FloatArray, counts: FloatArray | None = None) -> KnownSums:
@@ -144,11 +145,6 @@ class Reduced:
         return is_one and bool((self.counts == 1.0).all())
 
     @property
-    def is_known(self) -> bool:
-        """Whether W is known, as where its rows are public: nothing but the shift is left of it."""
-        return not (self.weights.any() or self.rest.any())
-
-    @property
     def of_several(self) -> Reduced:
         """The same, with an axis of errors W where it is of one."""
         return replace(
@@ -191,7 +187,7 @@ def with_free(
         mixing=np.pad(found.mixing, ((0, 0), (0, n_free))),
         rest=free[..., small],
         counts=np.insert(found.counts, n_basis, counts[large]),
-        normal=None if normal is None else normal.with_free(n_basis, counts[large]),
+        normal=None if normal is None else WithFree(normal, n_basis, counts[large]),
     )
 
 
@@ -283,17 +279,16 @@ def normal_law(known: Reduced) -> NormalLaw:
     shape = (*known.values.shape[:-1], len(known.counts))
     sites = Sites(np.zeros(shape), np.full(shape, LAPLACE_VARIANCE))
     for _ in range(_SWEEPS if known.n_disagreements else 0):
-        given = _given(known, sites)
-        sites = _moved(sites, cavity(given.mean, given.diagonal, sites, known.counts))
-    return NormalLaw(_given(known, sites), sites, known.counts)
+        sites = _moved(sites, _given(known, sites).cavity)
+    return _given(known, sites)
 
 
-def _given(known: Reduced, sites: Sites) -> GivenSums:
+def _given(known: Reduced, sites: Sites) -> NormalLaw:
     """By whichever matrix is smaller: that of the known sums, or that of the basis."""
     k, r = known.mixing.shape
     if r < k and known.values.ndim == 1:
-        return ByBasis(known.mixing, known.values, sites)
-    return BySums(known.sums, known.values, sites)
+        return ByBasis(known.mixing, known.values, sites, known.counts)
+    return BySums(known.sums, known.values, sites, known.counts)
 
 
 def _moved(sites: Sites, cavity: Cavity) -> Sites:
@@ -312,8 +307,10 @@ _ZERO_OF_ROWS = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyRows:
-    """Rows with noise, modulo public rows.
+class ManyRows:
+    """Rows with noise, modulo public rows, and what they disagree about.
+
+    Thread-safe: what two threads find at once is the same.
 
     Args:
         ids: measurement ids, shape (n,).
@@ -321,8 +318,7 @@ class NoisyRows:
         answers: of these rows, less what public rows have in them, shape (n,).
         scales: Laplace scales of what was measured, > 0, shape (n,).
         units: shape (n,).
-        counts: of each error how many Laplace variables it is the sum of, shape (n,);
-            all 1 where it is left out.
+        counts: of each error how many Laplace variables it is the sum of, shape (n,).
     """
 
     ids: npt.NDArray[np.int64]
@@ -330,39 +326,28 @@ class NoisyRows:
     answers: FloatArray
     scales: FloatArray
     units: FloatArray
-    counts: FloatArray = field(default_factory=lambda: np.zeros(0))
-
-    def __post_init__(self) -> None:
-        if not len(self.counts):
-            object.__setattr__(self, "counts", np.ones(len(self.ids)))
-
-
-class ManyRows:
-    """What rows disagree about. Thread-safe: what two threads find at once is the same."""
-
-    def __init__(self, rows: NoisyRows) -> None:
-        self._rows = rows
-        self.ids = frozenset(rows.ids.tolist())
-        self._known = dict[int | None, _Part]()
+    counts: FloatArray
+    _known: dict[int | None, tuple[Places, Reduced]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @cached_property
     def work(self) -> int:
         """About how many steps finding a basis takes."""
-        n, m = len(self.ids), len(np.unique(self._rows.matrix.indices))
+        n, m = len(self.ids), len(np.unique(self.matrix.indices))
         return n * m * min(n, m)
 
     @cached_property
     def _solved(self) -> tuple[Places, FloatArray, FloatArray]:
         """The rows, those of the basis first; values and mixing of the others as in `Reduced`."""
-        rows = self._rows
-        sizes = rows.scales * rows.units
-        work = _on_independent_corners(rows.matrix) / sizes[:, None]
+        sizes = self.scales * self.units
+        work = _on_independent_corners(self.matrix) / sizes[:, None]
         # Rows of least noise come first: the others then follow with small factors.
         _, upper, order = qr(work.T, mode="economic", pivoting=True)
         rank = work.shape[1]
         mixing = solve_triangular(upper[:rank, :rank], upper[:rank, rank:]).T
         mixing[np.abs(mixing) < _ZERO_OF_ROWS] = 0.0
-        answers = (rows.answers / sizes)[order]
+        answers = (self.answers / sizes)[order]
         values = answers[rank:] - mixing @ answers[:rank]
         return order.astype(np.intp), values, np.asarray(mixing)
 
@@ -370,64 +355,52 @@ class ManyRows:
     def _parts(self) -> tuple[Places, Places]:
         return _parts(self._solved[2])
 
-    def _part(self, label: int | None) -> _Part:
-        """The rows of one label, or all."""
+    def _part(self, label: int | None) -> tuple[Places, Reduced]:
+        """The places of the rows of one label, or of all, in the basis, and their errors' law.
+
+        W has none of the errors there.
+        """
         if label not in self._known:
             order, values, mixing = self._solved
             chosen = [np.flatnonzero((one == label) | (label is None)) for one in self._parts]
             dependent, basis = chosen
-            counts = self._rows.counts[order[np.append(basis, mixing.shape[1] + dependent)]]
+            counts = self.counts[order[np.append(basis, mixing.shape[1] + dependent)]]
             nothing, found = np.zeros(0), mixing[np.ix_(dependent, basis)]
             law = Reduced(nothing, np.zeros(len(counts)), values[dependent], found, nothing, counts)
-            self._known[label] = _Part(basis, replace(law, normal=normal_law(law)))
+            self._known[label] = basis, replace(law, normal=normal_law(law))
         return self._known[label]
 
     def along(self, weights: Sequence[Mapping[int, float]]) -> Reduced:
         """The law of errors W by weights on these rows, each by measurement id.
 
-        Of rows that no sum links to any of W nothing is left, where one label has all the others.
+        Of one W the arrays have no first axis. Of rows that no sum links to any of W nothing is
+        left, where one label has all the others.
         """
         order, values, mixing = self._solved
-        ids, scales = self._rows.ids, self._rows.scales
-        full = np.array([[of.get(i, 0.0) for i in ids.tolist()] for of in weights]) * scales
+        ids = self.ids.tolist()
+        full = np.array([[of.get(i, 0.0) for i in ids] for of in weights]) * self.scales
         basis, others = np.split(full[:, order], [mixing.shape[1]], axis=1)
         on_basis, shift = basis + others @ mixing, others @ values
         labels = set(self._parts[1][on_basis.any(axis=0)].tolist())
-        part = self._part(labels.pop() if len(labels) == 1 else None)
-        on_part = on_basis[:, part.basis]
-        padded = np.pad(on_part, ((0, 0), (0, part.law.n_disagreements)))
-        nothing = np.zeros((len(full), 0))
-        return replace(part.law, shift=shift, weights=padded, rest=nothing)
+        basis_of_part, law = self._part(labels.pop() if len(labels) == 1 else None)
+        padded = np.pad(on_basis[:, basis_of_part], ((0, 0), (0, law.n_disagreements)))
+        found = replace(law, shift=shift, weights=padded, rest=np.zeros((len(full), 0)))
+        return found if len(full) > 1 else found.along(np.ones(1))
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Some rows: their places in the basis, and the law of their errors, of which W has none."""
-
-    basis: Places
-    law: Reduced
-
-
-@dataclass(frozen=True, eq=False)
-class ManySums:
-    """One error W or several together, given all that many rows disagree about.
+class Together:
+    """Estimates of m questions, and the sums of errors that bear on them.
 
     Args:
-        weights: on these rows by measurement id, of each W.
-        free: weights of further, independent errors in each W, in records, shape (m, l).
-        counts: of each further error how many Laplace variables it is the sum of, shape (l,).
+        estimates: in records, shape (m,).
+        allowances: bounds on the errors that lattices and floats add, shape (m,).
+        sums: of the m errors.
     """
 
-    rows: ManyRows
-    weights: Sequence[Mapping[int, float]]
-    free: FloatArray
-    counts: FloatArray
-
-    def reduced(self, *, most_free: int = MOST_FREE) -> Reduced:
-        """The law of W, as of `KnownSums`; of one by arrays without the first axis."""
-        along = self.rows.along(self.weights)
-        found = with_free(along, self.free, self.counts, most_free=most_free)
-        return found if len(self.weights) > 1 else found.along(np.ones(1))
+    estimates: FloatArray
+    allowances: FloatArray
+    sums: KnownSums
 
 
 def _on_independent_corners(matrix: csr_array) -> FloatArray:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.given.known_sums import Reduced, normal_law
@@ -46,18 +45,12 @@ class Parts:
     of_rest: float
 
     @classmethod
-    def of(cls, known: Reduced, normal: NormalLaw) -> Parts:
-        """The parts for one W, given one history."""
-        (found,) = cls.of_several(known, normal)
-        return found
-
-    @classmethod
     def of_several(cls, known: Reduced, normal: NormalLaw) -> list[Parts]:
         """The parts for one W, given each of several histories that differ in answers alone."""
-        covered = np.atleast_2d(normal.given.times(known.weights))
+        covered = np.atleast_2d(normal.times(known.weights))
         rest = np.square(known.rest)
         variances = covered @ known.weights + LAPLACE_VARIANCE * rest.sum()
-        diagonal = np.maximum(normal.given.diagonal, _LEAST)
+        diagonal = np.maximum(normal.diagonal, _LEAST)
         correlation = np.minimum(np.abs(covered) / np.sqrt(diagonal * variances[:, None]), 1.0)
         skewness, kurtosis = normal.shapes
         parts = _SKEWNESS * skewness * correlation**3 + _KURTOSIS * kurtosis * correlation**4
@@ -87,10 +80,6 @@ class Parts:
             return np.arange(n), self.of_rest
         order, left = self.in_order(left_out)
         return np.sort(order), left + self.of_rest
-
-    def without(self, numbers: npt.NDArray[np.intp]) -> float:
-        """The error that is made if only these keep their factors."""
-        return float(np.delete(self.of_each, numbers).sum()) + self.of_rest
 
 
 ENOUGH: Final = USUAL_ERROR
@@ -130,13 +119,13 @@ def law_given(known: Reduced, *, enough: float = ENOUGH) -> TableOfLaw:
     if known.is_on_a_line:
         return law_on_a_line(known)
     normal, effort = normal_law(known), _FINE if enough < ENOUGH else _USUAL
-    parts = Parts.of(known, normal)
+    (parts,) = Parts.of_several(known, normal)
     tried = _by_few(known, normal, [parts], effort, enough)
     if tried and tried[0].largest_error <= enough:
         return tried[0]
     numbers, left_out = parts.that_matter(effort.left_out)
     for size in effort.sizes:
-        drawn = mixture(known, normal, numbers, size=size).along(np.ones(1))
+        drawn = mixture(known, normal, numbers, size=size)
         tried[len(tried)] = drawn.table(left_out=left_out, n_places=effort.n_places)
         if tried[len(tried) - 1].largest_error <= enough:
             break

@@ -111,11 +111,6 @@ class Mixture:
         below, above = np.append(low, 1.0 - high), np.append(1.0 - low, high)
         return TableOfLaw(places, below, above, errors, is_exact_in_tails=False, mean=mean)
 
-    def below(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(W <= place), and what the rows differ by, shape (m,)."""
-        found, errors = self._tail(places, sign=1.0)
-        return found, _STANDARD_ERRORS * errors
-
     def moments(self) -> tuple[float, float]:
         """Mean and deviation."""
         total = self.weights.sum()
@@ -151,93 +146,50 @@ def _normal_below(off: FloatArray) -> FloatArray:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class JointMixture:
-    """Normal laws of m errors W together, with weights of shape (8, points).
-
-    Args:
-        means: shape (8, points, m).
-        covariances: shape (8, points, m, m).
-    """
-
-    means: FloatArray
-    covariances: FloatArray
-    weights: FloatArray
-
-    def along(self, direction: FloatArray) -> Mixture:
-        """The law of direction @ W."""
-        variances = self.covariances @ direction @ direction
-        return Mixture(self.means @ direction, np.sqrt(np.maximum(variances, 0.0)), self.weights)
-
-
 def mixture(
     known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp], *, size: int
-) -> JointMixture:
-    """The law of W less its shift.
+) -> Mixture:
+    """The law of one W less its shift.
 
     Args:
         matter: the errors that keep their Laplace factors.
         size: points per shift.
     """
     drawn = _Drawn(normal, matter)
-    part = _Part.of(known, normal, matter)
+    part = _Part(known, normal, matter)
     # Few points at a time: all at once take an eighth of a gigabyte for each matrix of 30 errors.
     points = even_points(size, len(matter)).reshape(-1, len(matter))
     chunks = np.split(points, range(_AT_ONCE, len(points), _AT_ONCE))
     found = [part.given(*drawn.variances(chunk)) for chunk in chunks]
-    means, covariances, logs = (
-        np.concatenate(one).reshape(N_SHIFTS, size, *one[0].shape[1:])
-        for one in zip(*found, strict=True)
+    means, variances, logs = (
+        np.concatenate(one).reshape(N_SHIFTS, size) for one in zip(*found, strict=True)
     )
-    return JointMixture(means, covariances, np.exp(logs - logs.max()))
+    return Mixture(means, np.sqrt(np.maximum(variances, 0.0)), np.exp(logs - logs.max()))
 
 
-@dataclass(frozen=True, eq=False)
 class _Part:
     """The normal law of the errors that matter, less their sites, and of W.
 
-    Args:
-        mean: of the n errors that matter, shape (n,).
-        site_mean, site: means and variances of their sites, shape (n,).
-        spread: L, shape (n, rank).
-        on_w: covariance of z and W, shape (rank, m).
-        w_mean, rest: mean of W, shape (m,), and its covariance given z, shape (m, m).
+    `spread` is L, shape (n, rank); `on_w` the covariance of z and W, shape (rank, 1); `rest` the
+    variance of W given z, shape (1, 1).
     """
 
-    mean: FloatArray
-    site_mean: FloatArray
-    site: FloatArray
-    spread: FloatArray
-    on_w: FloatArray
-    w_mean: FloatArray
-    rest: FloatArray
-
-    @classmethod
-    def of(cls, known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> _Part:
-        """The part of a normal law that these errors have in W."""
-        values, vectors = np.linalg.eigh(normal.given.among(matter))
+    def __init__(self, known: Reduced, normal: NormalLaw, matter: npt.NDArray[np.intp]) -> None:
+        values, vectors = np.linalg.eigh(normal.among(matter))
         kept = values > _RANK * values.max()
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
         weights, small = np.atleast_2d(known.weights), np.atleast_2d(known.rest)
-        covered = normal.given.times(weights.T)
-        on_w = (vectors / roots).T @ covered[matter]
-        rest = weights @ covered - on_w.T @ on_w + LAPLACE_VARIANCE * (small @ small.T)
-        sites = normal.sites
-        w_mean = weights @ normal.mean
-        return cls(
-            normal.mean[matter],
-            sites.means[matter],
-            sites.variances[matter],
-            vectors * roots,
-            on_w,
-            w_mean,
-            rest,
-        )
+        covered = normal.times(weights.T)
+        self.spread, self.on_w = vectors * roots, (vectors / roots).T @ covered[matter]
+        rest = weights @ covered - self.on_w.T @ self.on_w
+        self.rest = rest + LAPLACE_VARIANCE * (small @ small.T)
+        self.mean, self.w_mean = normal.mean[matter], weights @ normal.mean
+        self.site_mean, self.site = normal.sites.means[matter], normal.sites.variances[matter]
 
     def given(
         self, variances: FloatArray, logs: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means and covariances of W, and logarithms of weights, for points of variances.
+        """Means and variances of W, and logarithms of weights, for points of variances.
 
         Args:
             variances: shape (points, n).
@@ -257,7 +209,8 @@ class _Part:
         logs -= np.log(np.einsum("nii->ni", lower)).sum(axis=1)
         logs -= 0.5 * np.log(variances).sum(axis=1)
         means = self.w_mean + (with_g[..., None] * with_w).sum(axis=1)
-        return means, self.rest + with_w.transpose(0, 2, 1) @ with_w, logs
+        variances = self.rest + with_w.transpose(0, 2, 1) @ with_w
+        return means[:, 0], variances[:, 0, 0], logs
 
 
 class _Drawn:
@@ -339,7 +292,7 @@ def by_nodes(
     found = []
     for i in range(2):
         nodes = [_nodes(one, n - i) for one, n in zip(others, few.n_nodes, strict=True)]
-        state = _State.of(known, normal, order, histories)
+        state = _State(known, normal, order, histories)
         found.append(state.given([first.every_second(i), *nodes]))
     return [_mixture(rows) for rows in zip(*found, strict=True)]
 
@@ -370,23 +323,13 @@ class _State:
     All arrays have an axis of histories, and then one per error.
     """
 
-    def __init__(
-        self, means: FloatArray, covariances: FloatArray, sites: tuple[FloatArray, FloatArray]
-    ) -> None:
-        # The last one is W, which has no site.
-        n = covariances.shape[-1]
-        self._axes = (slice(None), *(None,) * (n - 1))
-        self._means = [means[:, i][self._axes] for i in range(n)]
-        self._covariances = [[covariances[:, i, j][self._axes] for j in range(n)] for i in range(n)]
-        self._sites = sites
-
-    @classmethod
-    def of(cls, known: Reduced, normal: NormalLaw, order: Places, histories: Places) -> _State:
-        covered = np.atleast_2d(normal.given.times(known.weights))[histories]
+    def __init__(self, known: Reduced, normal: NormalLaw, order: Places, histories: Places) -> None:
+        covered = np.atleast_2d(normal.times(known.weights))[histories]
         mean = np.atleast_2d(normal.mean)[histories]
-        among = normal.given.among(order)
+        among = normal.among(order)
         among = among if among.ndim == 2 else among[histories]
         variance = covered @ known.weights + LAPLACE_VARIANCE * float(known.rest @ known.rest)
+        # The last one is W, which has no site.
         n, b = len(order), len(covered)
         covariances = np.empty((b, n + 1, n + 1))
         covariances[:, :n, :n] = among
@@ -394,8 +337,10 @@ class _State:
         covariances[:, n, n] = variance
         means = np.column_stack([mean[:, order], mean @ known.weights])
         of_sites = normal.sites.means, normal.sites.variances
-        site_means, sites = (np.atleast_2d(of)[histories][:, order] for of in of_sites)
-        return cls(means, covariances, (site_means, sites))
+        self._sites = [np.atleast_2d(of)[histories][:, order] for of in of_sites]
+        self._axes, every = (slice(None), *(None,) * n), range(n + 1)
+        self._means = [means[:, i][self._axes] for i in every]
+        self._covariances = [[covariances[:, i, j][self._axes] for j in every] for i in every]
 
     def given(self, axes: Sequence[_Axis]) -> list[_Rows]:
         """The laws of W at all combinations of places, by history."""

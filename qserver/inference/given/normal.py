@@ -143,18 +143,23 @@ class Sites:
     variances: FloatArray
 
 
-class GivenSums(ABC):
-    """Independent normal errors given known sums.
+class NormalLaw(ABC):
+    """The normal law of errors given known sums, in units of each scale.
 
     Of several histories that differ in answers alone all have an axis of these first.
 
     Attributes:
         mean: shape (n,).
         diagonal: their variances, shape (n,).
+        sites: the normal factors of the errors.
+        counts: of each error how many Laplace variables it is the sum of, shape (n,).
     """
 
     mean: FloatArray
     diagonal: FloatArray
+
+    def __init__(self, sites: Sites, counts: FloatArray) -> None:
+        self.sites, self.counts = sites, counts
 
     @abstractmethod
     def times(self, weights: FloatArray) -> FloatArray:
@@ -164,16 +169,32 @@ class GivenSums(ABC):
     def among(self, places: Places) -> FloatArray:
         """The covariances of some errors, shape (m, m)."""
 
+    @cached_property
+    def cavity(self) -> Cavity:
+        """The law of each error without its own site, widened to a bound where there is none."""
+        sites = self.sites
+        variance = np.maximum(self.diagonal, _KNOWN * sites.variances)
+        precision = np.maximum(1.0 / variance - 1.0 / sites.variances, 1.0 / _WIDEST)
+        shift = self.mean / variance - sites.means / sites.variances
+        return Cavity(shift / precision, 1.0 / precision, self.counts)
 
-class BySums(GivenSums):
+    @cached_property
+    def shapes(self) -> tuple[FloatArray, FloatArray]:
+        """Sizes of skewness and excess kurtosis of each error's law, shape (n,)."""
+        return self.cavity.shapes()
+
+
+class BySums(NormalLaw):
     """The errors corrected by what the sums tell.
 
     Args:
         sums, values: sums @ u = values, shapes (k, n) and (k,).
-        sites: of the errors.
     """
 
-    def __init__(self, sums: FloatArray, values: FloatArray, sites: Sites) -> None:
+    def __init__(
+        self, sums: FloatArray, values: FloatArray, sites: Sites, counts: FloatArray
+    ) -> None:
+        super().__init__(sites, counts)
         self._variances = sites.variances
         self._spread = sums * sites.variances[..., None, :]
         self._gain, self.mean = self._spread, sites.means
@@ -197,15 +218,18 @@ class BySums(GivenSums):
         return np.asarray(self._variances[..., places, None] * np.eye(len(places)) - told)
 
 
-class ByBasis(GivenSums):
+class ByBasis(NormalLaw):
     """The errors of a basis by all factors; the others follow from them.
 
     Args:
         mixing, values: the others are values + mixing @ basis, shapes (k, r) and (k,).
-        sites: of all errors, those of the basis first.
+        sites, counts: of all errors, those of the basis first.
     """
 
-    def __init__(self, mixing: FloatArray, values: FloatArray, sites: Sites) -> None:
+    def __init__(
+        self, mixing: FloatArray, values: FloatArray, sites: Sites, counts: FloatArray
+    ) -> None:
+        super().__init__(sites, counts)
         r = mixing.shape[1]
         self._mixing, precisions = mixing, 1.0 / sites.variances
         of_others = precisions[r:]
@@ -234,14 +258,22 @@ class ByBasis(GivenSums):
         return np.asarray(on_basis @ self._basis @ on_basis.T)
 
 
-class WithFree(GivenSums):
+class WithFree(NormalLaw):
     """The same with errors that are in no sum, between those before `place` and the others.
 
+    Their sites are their own laws' moments.
+
     Args:
-        n: number of these errors.
+        counts: of these errors.
     """
 
-    def __init__(self, given: GivenSums, place: int, n: int) -> None:
+    def __init__(self, given: NormalLaw, place: int, counts: FloatArray) -> None:
+        n = len(counts)
+        sites = Sites(
+            np.insert(given.sites.means, place, np.zeros(n)),
+            np.insert(given.sites.variances, place, np.full(n, LAPLACE_VARIANCE)),
+        )
+        super().__init__(sites, np.insert(given.counts, place, counts))
         self._given = given
         self._is_free = np.zeros(len(given.mean) + n, dtype=np.bool_)
         self._is_free[place : place + n] = True
@@ -263,46 +295,6 @@ class WithFree(GivenSums):
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class NormalLaw:
-    """The normal law of the errors, in units of each scale.
-
-    Args:
-        given: means and covariances.
-        sites: the normal factors.
-        counts: of each error how many Laplace variables it is the sum of, shape (n,).
-    """
-
-    given: GivenSums
-    sites: Sites
-    counts: FloatArray
-
-    @property
-    def mean(self) -> FloatArray:
-        """Shape (n,)."""
-        return self.given.mean
-
-    @cached_property
-    def cavity(self) -> Cavity:
-        """The law of each error without its own site."""
-        return cavity(self.mean, self.given.diagonal, self.sites, self.counts)
-
-    @cached_property
-    def shapes(self) -> tuple[FloatArray, FloatArray]:
-        """Sizes of skewness and excess kurtosis of each error's law, shape (n,)."""
-        return self.cavity.shapes()
-
-    def with_free(self, place: int, counts: FloatArray) -> NormalLaw:
-        """The same with errors that are in no sum: their sites are their own laws' moments."""
-        n = len(counts)
-        sites = Sites(
-            np.insert(self.sites.means, place, np.zeros(n)),
-            np.insert(self.sites.variances, place, np.full(n, LAPLACE_VARIANCE)),
-        )
-        all_counts = np.insert(self.counts, place, counts)
-        return NormalLaw(WithFree(self.given, place, n), sites, all_counts)
-
-
 def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """`matrix` inverse times `right`, of one positive definite matrix or of several.
 
@@ -313,11 +305,3 @@ def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
         return np.asarray(cho_solve(cho_factor(matrix), right))
     np.linalg.cholesky(matrix)
     return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
-
-
-def cavity(mean: FloatArray, variance: FloatArray, sites: Sites, counts: FloatArray) -> Cavity:
-    """The law of each error without its own site, widened to a bound where there is none."""
-    variance = np.maximum(variance, _KNOWN * sites.variances)
-    precision = np.maximum(1.0 / variance - 1.0 / sites.variances, 1.0 / _WIDEST)
-    shift = mean / variance - sites.means / sites.variances
-    return Cavity(shift / precision, 1.0 / precision, counts)

@@ -9,7 +9,7 @@ import numpy as np
 
 from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.asked import Asked
+from qserver.inference.precision import Asked
 from qserver.query.asking.levels import RECORD, Levels
 
 

@@ -27,8 +27,8 @@ from qserver.inference.posterior.cells_as_rows import (
     numbered_places,
     sum_of,
 )
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import Weights
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 

@@ -24,22 +24,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
+from qserver.inference.estimate import CredibleInterval, Posterior
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.law.evaluator import Tails, mass_between
 from qserver.inference.law.paper_methods import LatticeMasses, MonteCarlo, lattice_error
-from qserver.inference.posterior.posterior import (
-    AnyPosterior,
-    CredibleInterval,
-    GivenPosterior,
-    Posterior,
-    Stated,
-)
+from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior, Stated
 from qserver.query.asking.reading import LEAST_DRAWS, MOST_DRAWS, Prior, Reading
 from qserver.records.statement import Statement
 
@@ -168,24 +163,6 @@ _CLUSTERING_OF_CUT = 4.0
 _N_HALVINGS = 45
 
 
-class WholeLaw(Protocol):
-    """A posterior that can be cut."""
-
-    @property
-    def allowance(self) -> float:
-        """Bound on the error that lattice and floats add."""
-
-    @property
-    def estimate(self) -> float:
-        """The middle of the law."""
-
-    def span(self, probability: float) -> CredibleInterval:
-        """Ends that are passed with about this probability."""
-
-    def tails(self, values: FloatArray) -> Tails:
-        """The tails at values of the query."""
-
-
 class ContradictedPriorError(InputError):
     """The released answers leave next to nothing between the ends of a prior."""
 
@@ -220,7 +197,7 @@ class CutPosterior:
         ContradictedPriorError: the ends leave a probability below 1e-12.
     """
 
-    whole: WholeLaw
+    whole: AnyPosterior
     low: float
     high: float
 

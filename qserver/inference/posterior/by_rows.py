@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -12,13 +14,14 @@ import numpy as np
 
 from qserver.errors import EvaluationError
 from qserver.inference.arrays import FloatArray
+from qserver.inference.estimate import Posterior, WeightedSum, weighted_sum
 from qserver.inference.given.finest import Beside, by_finest
-from qserver.inference.given.known_sums import KnownSums, ManySums, Reduced
+from qserver.inference.given.known_sums import Together
 from qserver.inference.given.law_given import law_given, laws_given
 from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.alike import Alike
-from qserver.inference.posterior.posterior import GivenPosterior, Posterior, Stated, weighted_sum
+from qserver.inference.posterior.given_posterior import GivenPosterior, Stated
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
 from qserver.query.linear import LinearQuery
@@ -47,7 +50,24 @@ class Wanted:
     enough: float
 
 
-class CellsAndRows:
+class Cells(ABC):
+    """Rows, and cells of tables, that may bear on questions. Thread-safe."""
+
+    @abstractmethod
+    def together(self, wanted: Sequence[Wanted]) -> Together | None:
+        """All estimates by cells and rows alike; None if one is worse than is known, or not told.
+
+        Given all disagreements a posterior does not depend on the weights. Where some measurement
+        is left out, it is taken only if it is as good as that of the estimate.
+        """
+
+    def stated(self, wanted: Wanted) -> Stated | None:
+        """The posterior of one question, or None."""
+        found = self.together((wanted,))
+        return None if found is None else stated(found, wanted)
+
+
+class CellsAndRows(Cells):
     """Rows, and cells of tables as rows. Thread-safe.
 
     Args:
@@ -60,26 +80,19 @@ class CellsAndRows:
         self._make = make
         self._rows: RowsInPlay | None = None
 
-    def stated(self, wanted: Wanted) -> Stated | None:
-        """The posterior by weights on cells and rows alike.
-
-        Given all disagreements it does not depend on the weights. Where some measurement is left
-        out, it is taken only if it is as good as that of the estimate; else it is None.
-        """
-        found = self.together((wanted,))
-        return None if found is None else found.stated(wanted)
-
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
-        """All estimates by weights on cells and rows alike, as `Stated` has them, or None."""
+        """By weights of least variance on all of them."""
         with self._lock:
             rows = self._in_play()
-            found = list[ByWeights]()
+            found = list[_Least]()
             for one in wanted:
-                by_weights = _by_weights(rows, one)
-                if by_weights is None:
+                least = _Least.of(rows, one.row)
+                if least is None or not least.is_as_good_as(one.known):
                     return None
-                found.append(by_weights)
-            return Together(tuple(found), rows.known_sums(*(one.weights for one in found)))
+                found.append(least)
+            sums = [one.sum(rows.answers(one.ids)) for one in found]
+            values, errors = np.array([(one.value, one.error) for one in sums]).T
+            return Together(values, errors, rows.known_sums(*(one.pairs for one in found)))
 
     def _in_play(self) -> RowsInPlay:
         if self._rows is None:
@@ -94,28 +107,6 @@ def rows_in_play(made: Sequence[Measurement], most_records: int) -> RowsInPlay:
         found.note(one)
     found.catch_up()
     return found
-
-
-@dataclass(frozen=True)
-class ByWeights:
-    """An estimate by weights on rows, with a bound on the error that lattice and floats add."""
-
-    estimate: float
-    allowance: float
-    weights: Weights
-
-
-@dataclass(frozen=True, eq=False)
-class Together:
-    """Some estimates, and the sums of errors that bear on them."""
-
-    estimates: tuple[ByWeights, ...]
-    sums: KnownSums | ManySums
-
-    def stated(self, wanted: Wanted) -> Stated:
-        """The posterior, where the estimate is one."""
-        (found,) = self.estimates
-        return _around(_law_of(self.sums, wanted.enough), wanted, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,18 +133,14 @@ class _Least:
         weights = self.weights.tolist()
         return tuple((i, w) for i, w in zip(self.ids, weights, strict=True) if w)
 
-    def by_weights(self, wanted: Wanted, answers: Sequence[float]) -> ByWeights | None:
-        """The estimate; None if a better one is known."""
-        if self.variance > _AS_GOOD * float(np.square(wanted.known.scales).sum()):
-            return None
+    def is_as_good_as(self, known: Posterior) -> bool:
+        """Whether no better estimate is known."""
+        return self.variance <= _AS_GOOD * float(np.square(known.scales).sum())
+
+    def sum(self, answers: Sequence[float]) -> WeightedSum:
+        """The estimate, with a bound on the error that lattice and floats add."""
         total = weighted_sum(self.weights, answers)
-        return ByWeights(total.value, self.allowance + total.error, self.pairs)
-
-
-def _by_weights(rows: RowsInPlay, wanted: Wanted) -> ByWeights | None:
-    """The estimate of least variance; None if there is none, or a worse one than is known."""
-    least = _Least.of(rows, wanted.row)
-    return None if least is None else least.by_weights(wanted, rows.answers(least.ids))
+        return WeightedSum(total.value, self.allowance + total.error)
 
 
 class ManyAlike:
@@ -189,22 +176,20 @@ class ManyAlike:
         sums = None if least is None else rows.known_sums_of(least.pairs, alike.answers)
         if least is None or sums is None:
             return None
-        of_least = alike.answers[:, least.ids].tolist()
-        found = [least.by_weights(*one) for one in zip(self._wanted, of_least, strict=True)]
-        laws = _laws_of(sums, self._wanted[0].enough)
+        given, all_wanted = sums.reduced(), self._wanted
+        laws: Sequence[TableOfLaw | None] = [None] * len(all_wanted)
+        if given.n_disagreements:
+            laws = laws_given(given, enough=all_wanted[0].enough)
+        pairs = zip(alike.answers[:, least.ids].tolist(), given.shift.tolist(), strict=True)
         return [
-            None if one is None else _around(law, wanted, one)
-            for law, wanted, one in zip(laws, self._wanted, found, strict=True)
+            _around(wanted, least.sum(answers), law, shift, given.n_disagreements)
+            if least.is_as_good_as(wanted.known)
+            else None
+            for wanted, law, (answers, shift) in zip(all_wanted, laws, pairs, strict=True)
         ]
 
 
-def by_sums(sums: KnownSums | ManySums, wanted: Wanted) -> Stated:
-    """The posterior of an estimate whose error, and what is known of it, is given."""
-    law = _law_of(sums, wanted.enough)
-    return Stated(wanted.known, OF_POSTERIOR) if law is None else law.stated(wanted.known)
-
-
-class CellsOfTable:
+class CellsOfTable(Cells):
     """The cells of a table, of which all else are sums. Thread-safe.
 
     Args:
@@ -214,70 +199,46 @@ class CellsOfTable:
     def __init__(self, make: Callable[[], tuple[TableMeasurement, Beside]]) -> None:
         self._make = make
 
-    def stated(self, wanted: Wanted) -> Stated | None:
-        """The posterior by the cells, as that of `CellsAndRows`."""
-        found = self.together((wanted,))
-        return None if found is None else found.stated(wanted)
-
     def together(self, wanted: Sequence[Wanted]) -> Together | None:
-        """All estimates by the cells; None if one is worse than is known, or not told."""
+        """By the cells of the table alone, and what is known of their errors."""
         found = by_finest([one.row for one in wanted], *self._make())
         if found is None:
             return None
-        for one, variance in zip(wanted, found.variances.tolist(), strict=True):
+        for one, variance in zip(wanted, found[1].tolist(), strict=True):
             known = LAPLACE_VARIANCE * float(np.square(one.known.scales).sum())
             if variance > _NEARLY_AS_GOOD * known:
                 return None
-        pairs = zip(found.estimates.tolist(), found.allowances.tolist(), strict=True)
-        return Together(tuple(ByWeights(*pair, ()) for pair in pairs), found.sums)
+        return found[0]
 
 
-@dataclass(frozen=True, eq=False)
-class _Law:
-    """The law of an error given the disagreements that bear on it."""
+def stated(found: Together, wanted: Wanted) -> Stated:
+    """The posterior of the one question of `found`, around the estimate that is known.
 
-    given: Reduced
-    error: TableOfLaw
-
-    def stated(self, known: Posterior, *, off: float = 0.0) -> Stated:
-        """The posterior around an estimate.
-
-        Args:
-            known: the estimate, with its allowance for lattice and floats.
-            off: what it is above that of the weights that the law is of.
-
-        Raises:
-            EvaluationError: the law's numerical error is too large to be of use.
-        """
-        error = self.error
-        if not error.largest_error <= _ROUGHEST:
-            raise EvaluationError
-        shift = float(self.given.shift) + off
-        found = GivenPosterior(known.estimate, error, shift, 1.0, known.allowance)
-        told = Statement("posterior", error.largest_error, self.given.n_disagreements)
-        return Stated(found, told)
+    Raises:
+        EvaluationError: the law's numerical error is too large to be of use, or the estimate's
+            allowance is.
+    """
+    given = found.sums.reduced()
+    estimate = WeightedSum(float(found.estimates[0]), float(found.allowances[0]))
+    law = law_given(given, enough=wanted.enough) if given.n_disagreements else None
+    return _around(wanted, estimate, law, float(given.shift), given.n_disagreements)
 
 
-def _law_of(known: KnownSums | ManySums, enough: float) -> _Law | None:
-    """The law of the error; None if no disagreement bears on it."""
-    given = known.reduced()
-    return _Law(given, law_given(given, enough=enough)) if given.n_disagreements else None
+def _around(
+    wanted: Wanted, estimate: WeightedSum, law: TableOfLaw | None, shift: float, n: int
+) -> Stated:
+    """The posterior around the known estimate, by the law of another one's error.
 
-
-def _laws_of(known: KnownSums, enough: float) -> Sequence[_Law | None]:
-    """The same given each of several histories that differ in answers alone."""
-    given = known.reduced()
-    if not given.n_disagreements:
-        return [None] * len(known.values)
-    laws = laws_given(given, enough=enough)
-    pairs = zip(given.shift, laws, strict=True)
-    return [_Law(replace(given, shift=shift), law) for shift, law in pairs]
-
-
-def _around(law: _Law | None, wanted: Wanted, found: ByWeights) -> Stated:
-    """The posterior around the known estimate, by the law of another one's error."""
+    Args:
+        estimate: the other one.
+        law: of its error less `shift`; None if no disagreement bears on it.
+        n: how many disagreements do.
+    """
     known = wanted.known
     if law is None:
         return Stated(known, OF_POSTERIOR)
-    off = known.estimate - found.estimate
-    return law.stated(replace(known, allowance=found.allowance), off=off)
+    if not (law.largest_error <= _ROUGHEST and math.isfinite(estimate.error)):
+        raise EvaluationError
+    shift += known.estimate - estimate.value
+    found = GivenPosterior(known.estimate, law, shift, 1.0, estimate.error)
+    return Stated(found, Statement("posterior", law.largest_error, n))

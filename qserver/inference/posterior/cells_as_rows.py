@@ -40,9 +40,8 @@ from qserver.inference.corners.vectors import IntArray
 from qserver.inference.given.finest import Beside, LargeTable
 from qserver.inference.reach import Reach
 from qserver.inference.tables.measured import asked_periods
-from qserver.query.grid import AxisClasses, class_grid
+from qserver.query.grid import AxisClasses, ProductPartition, class_grid, product_partition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
@@ -84,7 +83,7 @@ def numbered(rows: Iterable[Measurement]) -> list[Measurement]:
 
 
 def numbered_places(rows: Sequence[Measurement]) -> list[int]:
-    """Which of these rows are taken, in their new order; `as_they_are` follows them one by one.
+    """Which of these rows are taken, in their new order; `factored_rows` follows them one by one.
 
     Of the same row measured twice, as a cell or by itself, only the one with the least noise is
     taken: the other may be the same noise with more added, and then says nothing more. The noise of

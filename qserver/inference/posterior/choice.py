@@ -40,8 +40,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from qserver.inference.posterior.posterior import CredibleInterval
-from qserver.query.looking import Ends, Rule, Selection
+from qserver.inference.estimate import CredibleInterval
+from qserver.query.asking.looking import Ends, Rule, Selection
 
 
 class Law(Protocol):

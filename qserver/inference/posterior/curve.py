@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qserver.errors import RequirementError
+from qserver.inference.estimate import Posterior
 from qserver.inference.posterior.by_method import CutPosterior
-from qserver.inference.posterior.posterior import AnyPosterior, GivenPosterior, Posterior
+from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior
 
 MAX_POINTS = 2001
 

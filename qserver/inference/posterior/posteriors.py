@@ -7,20 +7,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 
-from qserver.inference.given.known_sums import KnownSums
+import numpy as np
+
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.given.known_sums import KnownSums, Together
 from qserver.inference.given.law_given import ENOUGH
 from qserver.inference.posterior.alike import Shapes
-from qserver.inference.posterior.as_they_are import AsTheyAre
 from qserver.inference.posterior.by_rows import (
     FAULTS_OF_FLOATS,
-    ByWeights,
+    Cells,
     CellsAndRows,
     CellsOfTable,
     ManyAlike,
-    Together,
     Wanted,
-    by_sums,
     rows_in_play,
+    stated,
 )
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
@@ -32,7 +33,8 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.posterior import RowEstimate, Stated, ToState
+from qserver.inference.posterior.factored_rows import AsTheyAre
+from qserver.inference.posterior.given_posterior import Stated, ToState
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
 from qserver.inference.rows.rows_in_play import RowsInPlay
@@ -46,7 +48,6 @@ Rows = Sequence[LinearQuery]
 Estimates = Sequence[RowEstimate]
 _Key = tuple[LinearQuery, float, float, Weights, tuple[int, ...], float]
 _Way = Callable[[], Stated | None]
-_Cells = CellsAndRows | CellsOfTable
 
 _MOST_KNOWN, _MOST_WITH_CELLS, _MOST_TOGETHER = 1_024, 16, 8
 """A table of 1,000 numbers is among the known ones as a whole."""
@@ -231,7 +232,7 @@ class Posteriors:
             return None
         with contextlib.suppress(*FAULTS_OF_FLOATS):
             sums = self._rows.known_sums(*(one.weights for one in estimates))
-            return Together(tuple(map(_as_known, wanted)), sums)
+            return _as_known(wanted, sums)
         return None
 
     def _ways(self, wanted: Wanted, estimate: RowEstimate) -> Sequence[_Way] | Stated:
@@ -241,9 +242,9 @@ class Posteriors:
         if self._may_use_rows_alone(ways, (estimate,)):
             with contextlib.suppress(*FAULTS_OF_FLOATS):
                 sums = self._rows.known_sums(estimate.weights)
-                if not ways and isinstance(sums, KnownSums) and not len(sums.values):
+                if not ways and sums.are_none:
                     return Stated(wanted.known, OF_POSTERIOR)
-                ways.append(partial(by_sums, sums, wanted))
+                ways.append(partial(stated, _as_known([wanted], sums), wanted))
         return ways
 
     def _may_use_rows_alone(self, ways: Sequence[object], estimates: Estimates) -> bool:
@@ -251,7 +252,7 @@ class Posteriors:
         are_rows = not any(map(_uses_cells, estimates))
         return are_rows and (not ways or self._size > MOST_CELLS)
 
-    def _cells_and_rows(self, rows: Rows, estimates: Estimates) -> Sequence[_Cells]:
+    def _cells_and_rows(self, rows: Rows, estimates: Estimates) -> Sequence[Cells]:
         """Cells and rows whose disagreements may bear on questions, the best first.
 
         Cells may disagree with rows also where the estimates use rows alone.
@@ -314,14 +315,14 @@ class Posteriors:
     def _made(self, make: Callable[[], Sequence[Measurement]]) -> CellsAndRows:
         return CellsAndRows(lambda: rows_in_play(make(), self._rows.most_records))
 
-    def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[_Cells]:
+    def _with_tables(self, rows: Rows, used: Sequence[int]) -> list[Cells]:
         """Cells and rows as they are; where they are too many, first merged for the questions.
 
         As they are they serve all questions of a history, factored once, and nothing of what they
         disagree about is left out. Where the used ones alone are too many as they are, merged less
         far; then the cells of the finest table.
         """
-        ways, ids = list[_Cells](), None
+        ways, ids = list[Cells](), None
         if self._size > MOST_CELLS:
             ways.append(self._made(self._merged(rows, used)))
         if self._size <= MOST_CELLS or self._uses_tables(used):
@@ -406,8 +407,10 @@ def _uses_cells(estimate: RowEstimate) -> bool:
     return bool(estimate.tables or estimate.beside)
 
 
-def _as_known(wanted: Wanted) -> ByWeights:
-    return ByWeights(wanted.known.estimate, wanted.known.allowance, ())
+def _as_known(wanted: Sequence[Wanted], sums: KnownSums) -> Together:
+    """The estimates as they are known."""
+    estimates = np.array([one.known.estimate for one in wanted])
+    return Together(estimates, np.array([one.known.allowance for one in wanted]), sums)
 
 
 def _first(wanted: Wanted, ways: Sequence[_Way]) -> Stated:

@@ -12,7 +12,7 @@ from qserver.inference.arrays import FloatArray, GrowingArray
 from qserver.inference.corners.base import Base, Quotient
 from qserver.inference.corners.grown import GrownRows
 from qserver.inference.corners.vectors import CornerVector, IntArray, RowMatrix, Sums
-from qserver.inference.given.known_sums import KnownSums, NoisyRows
+from qserver.inference.given.known_sums import KnownSums, ManyRows
 from qserver.inference.rows.blue import NEW, Noise, float_room, orthonormal
 from qserver.inference.rows.refinement import Weights
 from qserver.records.history import Measurement
@@ -51,12 +51,8 @@ class RowNoise:
         return Noise(self.ids[chosen], self.scales[chosen], steps)
 
 
-@dataclass(frozen=True, eq=False)
-class KnownErrors:
-    """What is known of errors, with the ids of the rows that they are of, shape (n,)."""
-
-    ids: IntArray
-    sums: KnownSums
+Counts = Callable[[IntArray], FloatArray]
+"""Of the rows of these ids how many Laplace variables the error of each is the sum of."""
 
 
 class Play:
@@ -215,8 +211,11 @@ class Play:
         return directions
 
     def known_sums(
-        self, *weights: Sequence[tuple[int, float]], answers: FloatArray | None = None
-    ) -> KnownErrors | None:
+        self,
+        *weights: Sequence[tuple[int, float]],
+        counts: Counts,
+        answers: FloatArray | None = None,
+    ) -> KnownSums | None:
         """An error by weights on rows in play, and all sums of errors that bear on it.
 
         Args:
@@ -240,15 +239,15 @@ class Play:
         # These weights give nothing of the truth, so they give the sum of the errors.
         given = noise.answers if answers is None else answers[:, noise.ids]
         values = given @ directions.T
-        sums = KnownSums(found * scales, directions[:, used] * scales, values)
-        return KnownErrors(noise.ids[used], sums)
+        of_errors = counts(noise.ids[used])
+        return KnownSums(found * scales, directions[:, used] * scales, values, of_errors)
 
     def in_reach(self, ids: Iterable[int]) -> list[int]:
         """Ids of the rows that depend on each other and on some of these rows in play."""
         places = np.array([self._place[i] for i in ids], dtype=np.intp)
         return [int(i) for i in self._ids.view[self.grown.in_reach(places)]]
 
-    def noisy(self, ids: Iterable[int]) -> NoisyRows:
+    def noisy(self, ids: Iterable[int], counts: Counts) -> ManyRows:
         """Those of these rows in play that have noise, modulo public rows."""
         noise, matrix, units = self.noise, self.rows.whole, self.rows.units
         places = np.array([self._place[i] for i in ids], dtype=np.intp)
@@ -257,12 +256,13 @@ class Play:
         quotient, rows = Quotient.of(matrix[public]), matrix[places]
         answers = noise.answers * units
         known = rows[:, quotient.pivots] @ (quotient.mix @ answers[public])
-        return NoisyRows(
+        return ManyRows(
             noise.ids[places],
             quotient.without(rows),
             answers[places] - known,
             noise.scales[places],
             units[places],
+            counts(noise.ids[places]),
         )
 
     def holds(self, number: int) -> bool:

@@ -12,16 +12,15 @@ import contextlib
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from threading import Thread
 
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.bias import Bias, Settled, settled
-from qserver.inference.corners.vectors import CornerNames, CornerVector, RowMatrix, Sums
-from qserver.inference.given.known_sums import KnownSums, ManyRows, ManySums
+from qserver.inference.corners.vectors import CornerNames, CornerVector, IntArray, RowMatrix, Sums
+from qserver.inference.given.known_sums import KnownSums, ManyRows
 from qserver.inference.rows.blue import NEW, Combinations
 from qserver.inference.rows.play import Play, Polished, Work
 from qserver.inference.rows.refinement import Weights
@@ -254,23 +253,21 @@ class RowsInPlay:
         in_play = all(self._play.holds(i) and not self._live[i].is_public for i in asked)
         return asked.union(self._play.in_reach(asked)) if in_play else None
 
-    def known_sums(self, *weights: Weights) -> KnownSums | ManySums:
+    def known_sums(self, *weights: Weights) -> KnownSums:
         """An error by weights on rows, or several, and the known sums of errors that bear on it.
 
         Where too many rows are in reach, the sums are those among the rows that weigh most. The law
         given fewer sums is right, too: it only says less.
         """
-        live = self._live
         inside = {i for pairs in weights for i, _ in pairs if self._play.holds(i)}
-        found = self._play.known_sums(*_only(weights, inside))
+        found = self._play.known_sums(*_only(weights, inside), counts=self._counts)
         if found is None:
             many = self._many_rows(inside, weights)
-            loads, counts = self._independent(weights, many.ids)
-            return ManySums(many, [dict(pairs) for pairs in weights], loads, counts)
-        counts = np.array([live[i].n_summed for i in found.ids.tolist()], dtype=np.float64)
-        sums = replace(found.sums, counts=counts)
+            find = partial(many.along, [dict(pairs) for pairs in weights])
+            loads, counts = self._independent(weights, set(many.ids.tolist()))
+            return KnownSums(loads, np.zeros((0, len(counts))), np.zeros(0), counts, find)
         loads, counts = self._independent(weights, inside)
-        return sums.with_independent(loads if len(weights) > 1 else loads[0], counts)
+        return found.with_independent(loads, counts)
 
     def known_sums_of(self, weights: Weights, answers: FloatArray) -> KnownSums | None:
         """As `known_sums`, of several histories that differ in answers alone.
@@ -282,11 +279,11 @@ class RowsInPlay:
         Returns:
             None where too many rows are in reach.
         """
-        found = self._play.known_sums(weights, answers=answers)
-        if found is None:
-            return None
-        counts = [float(self._live[i].n_summed) for i in found.ids.tolist()]
-        return replace(found.sums, counts=np.array(counts))
+        return self._play.known_sums(weights, counts=self._counts, answers=answers)
+
+    def _counts(self, ids: IntArray) -> FloatArray:
+        """Of the errors of rows how many Laplace variables each is the sum of."""
+        return np.array([self._live[i].n_summed for i in ids.tolist()], dtype=np.float64)
 
     def _independent(
         self, weights: Sequence[Weights], inside: Set[int]
@@ -296,7 +293,7 @@ class RowsInPlay:
         rest = list(dict.fromkeys(i for pairs in weights for i, _ in pairs if i not in inside))
         loads = np.array([[of.get(i, 0.0) for i in rest] for of in map(dict, weights)])
         loads *= np.array([live[i].scale for i in rest])
-        return loads, np.array([float(live[i].n_summed) for i in rest])
+        return loads if len(weights) > 1 else loads[0], self._counts(np.array(rest, dtype=np.int64))
 
     def _many_rows(self, inside: Set[int], weights: Sequence[Weights]) -> ManyRows:
         """The rows in reach of these; those that weigh most, if they are too many."""
@@ -314,9 +311,7 @@ class RowsInPlay:
         if key not in self._many:
             while len(self._many) >= _MOST_KEPT:
                 self._many.popitem(last=False)
-            rows = self._play.noisy(key)
-            counts = [float(self._live[i].n_summed) for i in rows.ids.tolist()]
-            self._many[key] = ManyRows(replace(rows, counts=np.array(counts)))
+            self._many[key] = self._play.noisy(key, self._counts)
         return self._many[key]
 
     def polished(self, query: LinearQuery, weights: Weights) -> Polished:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.asked import Asked
+from qserver.inference.precision import Asked
 
 Values = Callable[[FloatArray], FloatArray]
 """From the sums, shape (k, n), to the number, shape (n,): not a number where it has no value."""

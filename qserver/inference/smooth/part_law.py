@@ -19,10 +19,9 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from qserver.inference.arrays import FloatArray, Places
+from qserver.inference.estimate import Posterior
 from qserver.inference.given.chain import drawn_errors
-from qserver.inference.given.known_sums import KnownSums, Reduced
-from qserver.inference.posterior.by_rows import Together
-from qserver.inference.posterior.posterior import Posterior
+from qserver.inference.given.known_sums import Reduced, Together
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS
@@ -64,19 +63,17 @@ class PartLaw:
     @classmethod
     def together(cls, found: Together, half_widths: FloatArray, *, seed: int) -> PartLaw:
         """By the joint law of the estimates of rows."""
-        linear = np.array([one.estimate for one in found.estimates])
-        allowances = np.array([one.allowance for one in found.estimates])
         reduced = found.sums.reduced().of_several
         if reduced.n_disagreements:
             errors = drawn_errors(reduced)
-        elif isinstance(found.sums, KnownSums):
+        elif found.sums.inside is None:
             errors = _independent(found.sums.weights, found.sums.counts, seed)
         else:
             errors = _of_reduced(reduced, seed)
         # Given what answers disagree about, errors need not be zero on average.
         off = errors.mean(axis=1)
-        means, errors = linear - reduced.shift - off, errors - off[:, None]
-        return cls(means, half_widths, allowances, errors, reduced.n_disagreements)
+        means, errors = found.estimates - reduced.shift - off, errors - off[:, None]
+        return cls(means, half_widths, found.allowances, errors, reduced.n_disagreements)
 
     @classmethod
     def of_scales(cls, means: FloatArray, scales: FloatArray, *, seed: int) -> PartLaw:

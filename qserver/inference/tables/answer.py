@@ -10,7 +10,7 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.posterior.posterior import Posterior, RowEstimate
+from qserver.inference.estimate import Posterior, RowEstimate
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.own_row import (

@@ -36,10 +36,10 @@ from qserver.inference.tables.blocks.placement import (
     placement_of_block,
     placement_of_partition,
 )
-from qserver.query.calendar.sealed import periods_of
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.query.primitive import Primitive
+from qserver.query.sealed import periods_of
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement
 

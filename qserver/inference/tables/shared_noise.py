@@ -14,7 +14,7 @@ import numpy as np
 
 from qserver.errors import CapacityError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.joint.joint import JointErrors
+from qserver.inference.law.joint import JointErrors
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, BlocksAndRow
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from qserver.inference.posterior.posterior import RowEstimate
+from qserver.inference.estimate import RowEstimate
 from qserver.inference.tables.answer import (
     Moment,
     WeightChoice,
@@ -42,7 +42,7 @@ from qserver.inference.tables.measured import (
     MeasuredTable,
     lattice_of,
 )
-from qserver.query.partition import ProductPartition
+from qserver.query.grid import ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement

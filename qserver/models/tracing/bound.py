@@ -66,11 +66,11 @@ class TracingBound:
     n_reference: float = inf
 
     def __post_init__(self) -> None:
-        for name in ("complexity", "n"):
-            if not 0 < getattr(self, name) < inf:
-                raise InputError(name, "be a finite number > 0", getattr(self, name))
+        for name, value in (("complexity", self.complexity), ("records", self.n)):
+            if not 0 < value < inf:
+                raise InputError(name, "be a finite number > 0", value)
         if not self.n_reference > 0:
-            raise InputError("n_reference", "be a number > 0", self.n_reference)
+            raise InputError("reference_records", "be a number > 0", self.n_reference)
 
     @property
     def separation(self) -> float:

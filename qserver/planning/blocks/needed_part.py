@@ -30,7 +30,7 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
-from qserver.query.partition import ProductPartition
+from qserver.query.grid import ProductPartition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO

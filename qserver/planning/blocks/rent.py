@@ -73,13 +73,19 @@ class OwnRowsAlone:
         alphas = dict(zip(keys, state.arrays["alphas"].tolist(), strict=True))
         return cls(alone, alphas, alone.spent_nano)
 
-    def add(self, own: Own) -> None:
-        """Add a question's own row."""
+    def add(self, own: Own, *, is_settled: bool) -> None:
+        """Add a question's own row.
+
+        Args:
+            is_settled: whether it costs what a plan would be charged; else a quicker bound of it.
+        """
         for charge in self._charges(own):
             before = self._alpha_nano.get(own.query.key, 0)
             self._alpha_nano[own.query.key] = before + charge.alpha_nano
+            after = self._ledger.settled_after([charge]) if is_settled else None
             self._ledger.append(charge)
-        # The figure depends on which charges come together, so each is taken in by itself.
+            if after is not None:
+                self._ledger.cap(after)
         self.spent_nano = self._ledger.spent_nano
 
     def with_row(self, own: Own | None) -> int:
@@ -232,7 +238,8 @@ class Course:
         dearest = max((f.price_nano for f in self._fits), default=inf)
         is_looser = octave is None or own.octave <= octave
         if is_looser and rows.spent_nano <= PLANNER.plenty * dearest:
-            rows.add(own)
+            # The spend is compared with the rows of all questions: as plans are charged.
+            rows.add(own, is_settled=octave is None)
 
     def price_nano(self, octave: int, *, rent_nano: float) -> float:
         """What the best base of this class cost when own rows alone cost no more than this.

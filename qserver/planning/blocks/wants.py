@@ -64,12 +64,11 @@ class Want:
 
     def calibrate(self, blocks: Blocks) -> float:
         """Set the stretch to its value on these blocks; return the factor by which it changed."""
-        scales = blocks.scales(self.pattern)
-        if int(scales.counts.sum()) > PLANNER.most_values:
+        if blocks.n_cells > PLANNER.most_values:
             return 1.0
         spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
-        before = self.stretch
-        self.stretch = safe_half_width(scales.expanded, self.confidence) / spread
+        before, scales = self.stretch, blocks.scales(self.pattern).expanded
+        self.stretch = safe_half_width(scales, self.confidence) / spread
         return self.stretch / before
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from qserver.errors import CapacityError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.joint.joint import (
+from qserver.inference.estimate import RowEstimate
+from qserver.inference.law.joint import (
     FAILURE,
     JointErrors,
     joint_confidence,
     least_factor,
     most_work,
 )
-from qserver.inference.posterior.posterior import RowEstimate
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.inference.tables.shared_noise import (

@@ -15,9 +15,8 @@ import numpy as np
 from qserver.errors import CapacityError
 from qserver.inference.tables.blocks.pattern import as_box
 from qserver.planning.holdings import Holdings
-from qserver.query.grid import ClassGrid, class_grid
+from qserver.query.grid import MAX_TABLE_CELLS, ClassGrid, class_grid
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.query.question import Question
 
 

@@ -16,7 +16,7 @@ from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.portal.faults import Fault
 from qserver.portal.render import csv_text
-from qserver.query.looking import chosen_text
+from qserver.query.asking.looking import chosen_text
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, CurvePoint, Explanation
 from qserver.service.insight import Known

@@ -13,7 +13,6 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from qserver.api.replies import body_of
 from qserver.errors import InputError, NotFoundError, QServerError
-from qserver.portal import faults
 from qserver.portal.describe import Heading, describe_terms
 from qserver.portal.faults import THRESHOLD_FIELDS, Fault, fault_of, question_fields
 from qserver.portal.form_reader import OneQuestion, read_question
@@ -64,7 +63,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.records.answer import Answer, CurvePoint, JobStatus
-from qserver.service.cells.kept import StatementKey
+from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Service
 from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
@@ -324,7 +323,6 @@ def form_context(service: Service, dataset: str, question: FormQuestion) -> dict
         "joined": {level.name: a.name for a in domain.attributes for level in a.levels},
         "hints": {a.name: bin_hint(a) for a in domain.attributes if a.kind != "labels"},
         "question": question,
-        "labels": faults,
         "saved_statements": statements,
         "examples": [
             (words, FormQuestion.of(MultiDict(parse_qsl(fields)), domain).as_text(domain, dataset))

@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from qserver.answering.models.kinds import registry
 from qserver.answering.models.price import ModelExplanation
 from qserver.errors import CapacityError, InputError, QServerError
-from qserver.portal import faults, words
+from qserver.portal import words
 from qserver.portal.describe import Heading, describe_axes, describe_terms, model_words
 from qserver.portal.faults import RECORD_FIELDS, Fault, fault_of, learning_fields, model_fields
 from qserver.portal.form_reader import LearnForm, OneQuestion, question_of, read_question
@@ -23,15 +23,15 @@ from qserver.portal.pages.answers import AnyQuote
 from qserver.portal.pages.ask import NO_TIME_S
 from qserver.portal.question import FormQuestion, is_as_priced
 from qserver.portal.render import CSV_TYPE, download, page
+from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
 from qserver.query.numbers import exact_number
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.plan import PlanTable
-from qserver.service.models import MAX_RECORDS, ModelStatus, csv_lines
+from qserver.service.models import ModelStatus, csv_lines
 from qserver.service.service import Service
 
 _MOST_LINES = 200
-_DEFAULT_RECORDS = 1000
 
 
 @dataclass(frozen=True)
@@ -175,10 +175,8 @@ class ModelPages:
             expected=told if isinstance(told, Expected) else None,
             distribution=told if isinstance(told, DistributionView) else None,
             fault=fault or wrong,
-            labels=faults,
-            n=request.args.get("n", f"{_DEFAULT_RECORDS}"),
+            n=request.args.get("n", f"{fields.RECORDS.default}"),
             seed=request.args.get("seed", ""),
-            n_most=MAX_RECORDS,
             tab="models",
         )
 
@@ -186,13 +184,12 @@ class ModelPages:
         """Synthetic records as CSV."""
         g.back = f"/portal/datasets/{dataset}/models/{model}"
         try:
-            n = _whole("n", default=_DEFAULT_RECORDS, least=1, most=MAX_RECORDS)
-            seed = _whole("seed", default=-1, least=0, most=2**48)
+            n, seed = _whole(fields.RECORDS), _whole(fields.SEED)
         except InputError as exc:
             fault = fault_of(exc, RECORD_FIELDS)
             return make_response(self._model_page(dataset, model, fault), fault.status)
         columns = self._service.models.columns(dataset, model)
-        records = self._service.models.records(dataset, model, n, seed=None if seed < 0 else seed)
+        records = self._service.models.records(dataset, model, n, seed=seed)
         response = Response(csv_lines(columns, records), content_type=CSV_TYPE)
         response.headers["Content-Disposition"] = f'attachment; filename="{model}-records.csv"'
         return response
@@ -228,7 +225,6 @@ class ModelPages:
             quote=quote,
             fault=fault,
             was_changed=was_changed,
-            labels=faults,
             tab="models",
         )
 
@@ -298,11 +294,13 @@ def _distribution(found: dict[str, Any], given: dict[str, str]) -> DistributionV
     )
 
 
-def _whole(name: str, *, default: int, least: int, most: int) -> int:
-    text = request.args.get(name, "").replace(",", "").strip()
+def _whole(field: fields.Field) -> Any:
+    """The whole number in the address, or the field's default; InputError."""
+    text = request.args.get(field.name, "").replace(",", "").strip()
     if not text:
-        return default
-    value = exact_number(text, name, InputError)
+        return field.default
+    value = exact_number(text, field.name, InputError)
+    least, most = field.schema["minimum"], field.schema["maximum"]
     if value.denominator != 1 or not least <= value <= most:
-        raise InputError(name, f"be a whole number from {least:,} to {most:,}", text[:40])
+        raise InputError(field.name, f"be a whole number from {least:,} to {most:,}", text[:40])
     return int(value)

@@ -25,9 +25,9 @@ from qserver.portal.pages.ask import PRICE_LATER, look_of, quote_of, view_of, wo
 from qserver.portal.pages.tables import TableView
 from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
-from qserver.query.calendar.sealed import growing
 from qserver.query.domain import Domain
 from qserver.query.question import Question, Workload
+from qserver.query.sealed import growing
 from qserver.records.answer import DatasetStatus
 from qserver.service.cells.answer_cells import workload_of
 from qserver.service.saving.saved_questions import SavedQuestion

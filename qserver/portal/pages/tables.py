@@ -12,21 +12,20 @@ from qserver.portal.describe import Heading
 from qserver.portal.drawing import MOST_PANELS, OverTime, Scale, Whisker, over_time, whiskers
 from qserver.portal.pages.answers import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
 from qserver.portal.render import csv_text
-from qserver.query.looking import chosen_text
+from qserver.query.asking.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.clauses import Exactness
 from qserver.query.sql.combined.exactness import are_counts
-from qserver.query.sql.combined.function import Binning
 from qserver.query.sql.combined.smooth import function_cells
+from qserver.query.sql.functions.function import Binning
 from qserver.query.sql.statement import Course, Statement, Sum
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency
+from qserver.service.cache.statements import StatementKey
 from qserver.service.cells.answer_cells import workload_of
-from qserver.service.cells.kept import StatementKey
-from qserver.service.cells.remarks import with_known_lengths
-from qserver.service.cells.table_notes import looked_numbers
+from qserver.service.cells.remarks import looked_numbers, with_known_lengths
 from qserver.service.insight import AskedJob
 from qserver.service.service import Service
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer, StatementExplanation

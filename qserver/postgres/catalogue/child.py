@@ -29,6 +29,8 @@ ROW_BYTES: Final = 64
 _MOST_ADDRESSES: Final = 160 << 20
 """What a process may take beside what it was forked with: DuckDB's 64 MB, and its result."""
 _ROWS: Final = 500
+_NICENESS: Final = 5
+"""They give way to short statements about datasets."""
 _PR_SET_PDEATHSIG: Final = 1
 _MEMORY: Final[dict[str, str | bool | int | float | list[str]]] = {
     "memory_limit": "64MB",
@@ -45,6 +47,7 @@ def main(channel: socket.socket) -> None:
     from qserver.query.sql.engine.child import CONFIG, limit
 
     limit()
+    os.nice(_NICENESS)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     import duckdb
 

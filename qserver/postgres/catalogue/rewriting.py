@@ -17,7 +17,7 @@ from qserver.postgres.catalogue.functions import FUNCTIONS
 from qserver.postgres.wire.faults import NO_TABLE, NOT_SUPPORTED, SYNTAX, PostgresError
 from qserver.postgres.wire.texts import pieces
 from qserver.postgres.wire.values import elements
-from qserver.query.sql.engine.allowed import NAMES, NODES, TYPES, Allowed, check
+from qserver.query.sql.engine.allow_list import NAMES, NODES, TYPES, Allowed, check
 from qserver.query.sql.tables.relations import Names, Relation, relation
 from qserver.text import meant
 
@@ -79,7 +79,7 @@ def parsed(text: str) -> exp.Expr:
 
 def _without_schema(text: str) -> str:
     """The text in which functions and operators have no schema, and arrays are of plain types."""
-    parts, found, last = pieces(text), "", 0
+    parts, found, last = list(pieces(text)), "", 0
     words = [part.name.lower() for part in parts]
     for i, part in enumerate(parts):
         after = words[i + 1 : i + 4]

@@ -18,7 +18,7 @@ from qserver.postgres.session import Session
 from qserver.postgres.statements.places import array_edits, truncated
 from qserver.postgres.statements.times import day_of, days_of
 from qserver.postgres.wire.faults import BUDGET, PostgresError, fault_of
-from qserver.postgres.wire.texts import Piece, Text, pieces
+from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal, quoted
 from qserver.query.domain import Domain
 from qserver.query.sql.plain import explains
@@ -267,7 +267,7 @@ def described(text: Text) -> Text:
         if skipped < 0:
             kept.append(piece)
     words = _spaced(text, kept)
-    return Text(words, text.start, tuple(pieces(words)))
+    return Text(words, text.start)
 
 
 def _waits(after: Sequence[Piece]) -> bool:

@@ -21,8 +21,8 @@ from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import BY_NAME, Column, Type
 from qserver.query.sql.tables.relations import columns_of_domain
 from qserver.records.answer import JobStatus
-from qserver.service.cells.kept import MOST_KEPT
-from qserver.service.last_used import LastUsed
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.statements import MOST_KEPT
 from qserver.service.service import Service
 from qserver.service.statements import Statements
 
@@ -47,7 +47,7 @@ class Asker:
 
     Args:
         account: who asks and pays; '' where there are no accounts.
-        use: what the connection took so far.
+        use: what the connection has of the turns.
         turns: of all connections; where it has no processes, answers are found here.
         shown: what was told for nothing, for all connections.
     """
@@ -145,7 +145,7 @@ class Asker:
         )
 
     def _asked(self, method: str, call: Call) -> Any:
-        with self.turns.of(self.use, len(call.text.text)) as process:
+        with self.turns.of(self.use, call.text.text, method) as process:
             if process is not None:
                 return process.ask(method, call)
             return getattr(Answerer(self.service), method)(call)

@@ -19,23 +19,39 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
+from sqlglot import exp
+
 from qserver.api.process.opening import STARTING_S, logging_config, open_store
 from qserver.config import Settings
 from qserver.postgres.catalogue.child import MOST_SECONDS
 from qserver.postgres.statements.answering import Answerer
 from qserver.postgres.wire.faults import TOO_LATE, PostgresError, fault_of
+from qserver.query.sql.engine.run import run
 from qserver.service.service import Service
 
 _LOOK_S: Final = 0.05
 _LOOK_AT_HISTORY_S: Final = 3600.0
 """By the clock; the bound on what its process computes is sooner."""
 _CLOCK_OF_PROCESS: Final = 2
+_GARBAGE_S: Final = 1.0
+_MOST_GARBAGE_S: Final = 10.0
+"""Of the processor, between two searches for garbage."""
+_IDLE_S: Final = 0.3
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload([__name__])
 
 
 def used_s(process: int) -> float:
-    """What a process used of the processor, in seconds; 0 where it has ended."""
+    """What a process and those that it started used of the processor, in seconds; 0 for none."""
+    try:
+        with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as children:
+            found = [process, *map(int, children.read().split())]
+    except OSError:
+        found = [process]
+    return sum(map(_own_s, found))
+
+
+def _own_s(process: int) -> float:
     try:
         return time.clock_gettime(~process << 3 | _CLOCK_OF_PROCESS)
     except OSError:
@@ -49,7 +65,7 @@ class Calculator:
         serve: what it does, given its end of a pipe and `niceness`.
         niceness: how far it gives way to others.
         most_s: what one call may take of the processor, in seconds.
-        clock: what a process took of it so far.
+        clock: what a process took of it so far, with what it started.
     """
 
     def __init__(
@@ -114,6 +130,7 @@ class Calculator:
             while not pipe.poll(_LOOK_S):
                 if self._clock(process) > end:
                     self.end()
+                    self.start()  # the next statement shall not wait for all of it
                     raise PostgresError(
                         TOO_LATE,
                         f"The statement took more than {self._most_s:g} s of the processor.",
@@ -135,14 +152,23 @@ def answer(pipe: Connection, niceness: int) -> None:
     # A look is waited for: it has this process, and ends with it.
     store = open_store(settings)
     service = Service(store, settings, starting_s=STARTING_S, short_s=_LOOK_AT_HISTORY_S)
+    # The first statement shall not wait for the engine's process and for what writes its SQL.
+    run(exp.select(exp.Literal.number(1)), ())
     gc.freeze()
     serve(pipe, Answerer(service))
 
 
 def serve(pipe: Connection, answerer: object) -> None:
     """Answer each call by a method of an object, until there are no more."""
+    # A search of all for garbage takes .2 s: it waits until nobody asks, or for long.
+    gc.set_threshold(*gc.get_threshold()[:2], 1 << 30)
+    used = time.process_time()
     with contextlib.suppress(EOFError, OSError):
         while True:
+            since_s = time.process_time() - used
+            if since_s > _MOST_GARBAGE_S or (since_s > _GARBAGE_S and not pipe.poll(_IDLE_S)):
+                gc.collect()
+                used = time.process_time()
             method, call = pipe.recv()
             try:
                 reply = True, getattr(answerer, method)(call)

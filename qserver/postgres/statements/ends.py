@@ -15,7 +15,7 @@ from typing import Final
 from qserver.postgres.chosen import Sort, picked
 from qserver.postgres.results import Plan
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Piece, Text, pieces
+from qserver.postgres.wire.texts import Piece, Text
 from qserver.postgres.wire.values import Column
 from qserver.query.domain import Domain
 from qserver.query.sql.plain import explains
@@ -131,7 +131,7 @@ def _order(text: Text, items: Sequence[_Item], known: Collection[str]) -> _Order
     rest = text.text[:begin] + " " * (last - begin) + text.text[last:]
     down = "DESC" in ways
     first = "FIRST" in ways or (down and "LAST" not in ways)
-    return _Order(Text(rest, text.start, tuple(pieces(rest))), of, end, down, first)
+    return _Order(Text(rest, text.start), of, end, down, first)
 
 
 def _takes_all(limit: str) -> bool:
@@ -230,7 +230,7 @@ def _of_numbers(
     found = text.text
     for at, words in edits:
         found = found[:at] + words + found[at + len(words) :]
-    return Text(found, text.start, tuple(pieces(found)))
+    return Text(found, text.start)
 
 
 def _positions(parts: Sequence[Piece]) -> Iterator[Piece]:

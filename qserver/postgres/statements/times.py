@@ -9,8 +9,8 @@ from typing import Final
 
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
 from qserver.postgres.wire.texts import Edit, Piece, Text
-from qserver.query.calendar.sealed import first_and_last, last_sealed
 from qserver.query.domain import Domain
+from qserver.query.sealed import first_and_last, last_sealed
 
 _TIME: Final = re.compile(
     r"'(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)"

@@ -1,11 +1,12 @@
 """Turns of statements, so that costly ones hold up no others.
 
 A message is read and answered here, two at a time, as long as what it asks is kept: about a
-millisecond. Else its statement has one of three lanes, by what statements of its
-connection took and by its length. Each lane has a process, where one statement computes at a time.
-Connections of which nothing is known have a lane of their own, so that a storm of new ones holds up
-none that is known to ask little. The processes of other lanes give way to that of short statements.
-Of these goes first who is likely to take least, and nobody waits for ever.
+millisecond. Else its statement has one of three lanes, by its length and by what statements of its
+form took: those that differ in numbers and quoted texts alone. Each lane has a process, where one
+statement computes at a time. Forms of which nothing is known have a lane of their own, so that a
+storm of new ones holds up none that is known to take little. The processes of other lanes give way
+to that of short statements. Of these goes first who is likely to take least, and nobody waits for
+ever.
 """
 
 from __future__ import annotations
@@ -13,19 +14,25 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
+import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from qserver.postgres.catalogue.child import MOST_SECONDS
 from qserver.postgres.statements.calculating import Calculator
 from qserver.postgres.wire.messages import GoneError
+from qserver.service.cache.last_used import LastUsed
 
-_LITTLE_S: Final = 0.03
-"""What is likely to take more is costly; a short one waits for one of these. Not measured."""
-_FIRST_S: Final = 0.05
-"""As if statements before the first had taken this."""
+_LITTLE_S: Final = 0.05
+"""What is likely to take more is costly; a short one waits for one of these."""
+_LAST: Final = 8
+"""Statements of a form by which the next one is judged: those that are kept take little."""
+_FORMS: Final = 4096
+_VALUES: Final = re.compile(r"\d+|'[^']*'")
 _CHARACTER_S: Final = 25e-6
 """Reading one character of a statement: 36,000 took 0.9 s on one machine."""
 _PATIENCE: Final = 200
@@ -34,8 +41,6 @@ _WORDS: Final = 2
 """Messages at once: one may wait for the store."""
 LONG_TEXT: Final = 2000
 """Others do not wait while more characters are cut into words."""
-_OF_CLOCK: Final = 0.25
-"""This share of its time by the clock it took, if no more: the engine is at work meanwhile."""
 _LOOK_S: Final = 1.0
 
 
@@ -84,24 +89,16 @@ class Lane:
 
 @dataclass
 class Use:
-    """What one connection takes.
+    """What one connection has here.
 
     Args:
         is_gone: whether its client has gone.
-        typical_s: what its next statement is likely to take of a process, in seconds; None before
-            the first.
         lane, number: in which it has a turn here, and its place there; None for none.
     """
 
     is_gone: Callable[[], bool] = bool
-    typical_s: float | None = None
     lane: Lane | None = None
     number: float = 0.0
-
-    def took(self, seconds: float) -> None:
-        """Learn what a statement took."""
-        before_s = _FIRST_S if self.typical_s is None else self.typical_s
-        self.typical_s = (before_s + seconds) / 2
 
 
 class Turns:
@@ -123,6 +120,7 @@ class Turns:
         self.first, self.short, self.costly = (Lane(process=one) for one in of)
         self.words, self.texts = Lane(_WORDS), Lane()
         self._present = threading.local()
+        self._took = LastUsed[int, deque[float]](_FORMS)
 
     @contextlib.contextmanager
     def reading(self, use: Use, n_characters: int) -> Iterator[None]:
@@ -138,22 +136,25 @@ class Turns:
             lane.leave()
 
     @contextlib.contextmanager
-    def of(self, use: Use, n_characters: int) -> Iterator[Calculator | None]:
-        """A turn of a connection, for a statement so long; it gives up its turn here meanwhile.
+    def of(self, use: Use, text: str, method: str = "run") -> Iterator[Calculator | None]:
+        """A turn of a connection, for what a method does with a text; the process that computes.
 
-        Gives the process that computes in this turn.
+        It gives up its turn here meanwhile.
         """
-        seconds = (use.typical_s or 0.0) + n_characters * _CHARACTER_S
-        known = self.first if use.typical_s is None else self.short
-        lane = self.costly if seconds > _LITTLE_S else known
+        form = hash((method, _VALUES.sub("0", text[:LONG_TEXT])))
+        took = self._took.get(form, lambda: deque(maxlen=_LAST))
+        # One that took longer than all others tells nothing: the processor may have been taken.
+        known_s = sorted(took)[-2:][0] if took else 0.0
+        seconds = known_s + len(text) * _CHARACTER_S
+        lane = self.costly if seconds > _LITTLE_S else self.short if took else self.first
         with self.paused():
             lane.enter(self._number(seconds), use.is_gone)
-            begun, clock = _used_s(lane), time.monotonic()
+            begun = _used_s(lane)
             try:
                 yield lane.process
             finally:
-                waited = time.monotonic() - clock
-                use.took(max(_used_s(lane) - begun, waited * _OF_CLOCK))
+                spent = _used_s(lane) - begun
+                took.append(spent if spent >= 0 else MOST_SECONDS)  # its process was ended
                 lane.leave()
 
     def _number(self, seconds: float) -> float:

@@ -1,5 +1,6 @@
-"""How the posterior of a single question is to be read.
+"""What is said beside a question: how its posterior is read, and what its asker looked at.
 
 Begin with `reading`: by which method, and how exactly. It also has the prior: what is held true of
-the answer beforehand. Neither changes what is measured or what it costs.
+the answer beforehand. Neither changes what is measured or what it costs. `looking` has what was
+seen before a number was chosen.
 """

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from qserver.errors import DomainError
-from qserver.query.calendar.units import EXAMPLES
+from qserver.query.calendar import EXAMPLES
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, nearest_key
 from qserver.query.domain_keys import NAMES

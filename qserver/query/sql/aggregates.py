@@ -18,8 +18,8 @@ from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.grid import Box
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.function_reader import SeveralReader
-from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.conditions import Predicates
+from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.logic import (
     ARITHMETIC,
     CONDITIONS,

@@ -17,8 +17,8 @@ from qserver.query.linear import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Measure, Requirement
 from qserver.query.sql.combined.exactness import OfSeveral, several_confidence
-from qserver.query.sql.combined.function import Combined, FunctionOfSums, KnownPart, public_range
 from qserver.query.sql.combined.smooth import function_cells
+from qserver.query.sql.functions.function import Combined, FunctionOfSums, KnownPart, public_range
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.query.sql.tables.relative import Relative, confidence_of, relative_of, relatives

@@ -28,9 +28,9 @@ from typing import Any, cast
 from sqlglot import Token, TokenType
 
 from qserver.errors import InputError, QueryError, SqlError
+from qserver.query.asking.looking import NOTHING_SEEN, Looking, Rule, Selection
 from qserver.query.asking.reading import AS_EVER, Prior, Reading
 from qserver.query.domain import decimal_text
-from qserver.query.looking import NOTHING_SEEN, Looking, Rule, Selection
 from qserver.query.numbers import exact_number
 from qserver.query.requirement import MIN_DELTA, Measure
 from qserver.query.sql.text import SqlText

@@ -15,15 +15,15 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from qserver.errors import QueryError, SqlError
-from qserver.query.calendar.sealed import (
+from qserver.query.calendar import EXAMPLES
+from qserver.query.domain import Attribute
+from qserver.query.sealed import (
     check_sealed,
     first_and_last,
     index_of_period,
     range_from,
     range_up_to,
 )
-from qserver.query.calendar.units import EXAMPLES
-from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import (
     Names,
     code_mask,

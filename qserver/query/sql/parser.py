@@ -11,22 +11,22 @@ from typing import Final
 from sqlglot import ParseError, TokenType, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.calendar.sealed import as_of, clipped
-from qserver.query.calendar.units import PeriodNotSealedError
+from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
+from qserver.query.sealed import as_of, clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, read_clauses
 from qserver.query.sql.clauses import chosen as as_chosen
 from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting.select_columns import note_items
-from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.select.columns import note_items
+from qserver.query.sql.shape import PLAIN
+from qserver.query.sql.shaping.choosing import Values
 from qserver.query.sql.shell.inner import written_out
 from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import table_of
 from qserver.query.sql.statement import MAX_CELLS, Row, Statement
-from qserver.query.sql.tables.choosing import Values
 from qserver.query.sql.tables.missing import left_out
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize

@@ -144,10 +144,15 @@ def dataset_of(text: str) -> str:
         return named[1] or named[2]
     if (named := _CATALOGUED.search(text)) is not None:
         return named[1]
-    found = list(pieces(source))
-    # A FROM before a parenthesis reads a SELECT that has one of its own.
-    start = next((i for i in range(len(found)) if _reads_a_name(found, i)), None)
-    if start is None or start + 1 == len(found):
+    found, start = list[Piece](), -1
+    for piece in pieces(source):
+        found.append(piece)
+        # A FROM before a parenthesis reads a SELECT that has one of its own.
+        if start < 0 and len(found) > 1 and _reads_a_name(found, len(found) - 2):
+            start = len(found) - 2
+        if 0 <= start < len(found) - 3:
+            break  # the rest may be long
+    if start < 0:
         hint = _LISTS if text.lstrip()[:4].upper() == "SHOW" else "Nearest: FROM and a dataset."
         raise source.refuse("say what it reads", source.end, hint=hint)
     first = found[start + 1]

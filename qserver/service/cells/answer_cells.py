@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from qserver.query.looking import Ends
+from qserver.answering.consistency import ConsistentWorkload
+from qserver.query.asking.looking import Ends
 from qserver.query.question import Question, Workload
 from qserver.query.sql.cells import (
     CellQuestions,
@@ -13,7 +15,7 @@ from qserver.query.sql.cells import (
     consistent_value,
     has_steps,
 )
-from qserver.query.sql.combined.function import FunctionOfSums
+from qserver.query.sql.functions.function import FunctionOfSums
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.answer import Answer, Offer, dearest
 from qserver.records.statement import joined
@@ -123,3 +125,25 @@ def workload_of(questions: StatementQuestions) -> Workload:
         for_quotients=for_quotients(questions),
         as_drawn=has_steps(questions.statement),
     )
+
+
+_T = TypeVar("_T")
+
+
+def consistent_workload(questions: StatementQuestions) -> ConsistentWorkload | None:
+    """What will find consistent answers, where the statement asks for them."""
+    if not questions.statement.clauses.consistent:
+        return None
+    return ConsistentWorkload([q.query for q in questions.questions])
+
+
+def only_question(asked: StatementQuestions) -> Question | None:
+    """The question of a statement that asks for just one."""
+    return asked.questions[0] if len(asked.questions) == 1 else None
+
+
+def by_cell(
+    asked: StatementQuestions, of: Callable[[CellQuestions], _T]
+) -> tuple[tuple[_T, ...], ...]:
+    """Something of each cell, per group and column."""
+    return tuple(tuple(map(of, row)) for row in asked.cells)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from qserver.query.sql.cells import CellQuestions, StatementQuestions
 from qserver.query.sql.clauses import Exactness, least_base
-from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.functions.function import Combined
 from qserver.query.sql.statement import Cell, Sum
 from qserver.service.statement_answers import AnsweredCell
 from qserver.text import cost_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qserver.query.sql.cells import CellQuestions, StatementQuestions
-from qserver.service.order.cells import OrderCells
-from qserver.service.smooth.cells import SmoothCells
+from qserver.service.cells.order import OrderCells
+from qserver.service.cells.smooth import SmoothCells
 from qserver.service.statement_answers import AnsweredCell
 
 if TYPE_CHECKING:

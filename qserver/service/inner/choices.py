@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from qserver.query.sql.cells import CellValue, is_public
-from qserver.query.sql.combined.function import KnownPart
+from qserver.query.sql.functions.function import KnownPart
+from qserver.query.sql.shaping.choosing import InnerSelect, Values
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.choosing import InnerSelect, Values
 from qserver.query.sql.tables.intervals import CellInterval
 from qserver.service.inner.parts import Choice
 from qserver.service.statement_answers import AnsweredCell, CellReading, StatementAnswer

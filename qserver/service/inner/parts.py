@@ -10,8 +10,8 @@ from qserver.query.domain import Domain
 from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.clauses import DEFAULT_CONFIDENCE, Exactness
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.shaping.choosing import Values
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.choosing import Values
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.query.sql.tables.unconfirmed import (
     UnconfirmedError,
@@ -20,10 +20,10 @@ from qserver.query.sql.tables.unconfirmed import (
     unconfirmed,
     with_default,
 )
-from qserver.service.cells.kept import StatementKey
+from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Price, Service
 from qserver.service.unmeasured.asks import AsksStatements
-from qserver.service.unmeasured.first import not_spending
+from qserver.service.unmeasured.without_spending import not_spending
 
 _OF_CHOICE = Fraction(3, 20)
 """Part of what an interval may miss with that the choice of groups has."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qserver.errors import BudgetExhaustedError, InputError
-from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.shape import PLAIN
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
 from qserver.records.answer import JobStatus
@@ -23,7 +23,7 @@ from qserver.service.statement_answers import (
     StatementAnswer,
     StatementExplanation,
 )
-from qserver.service.unmeasured.first import known_now
+from qserver.service.unmeasured.without_spending import known_now
 
 _ONE_CHOICE = (
     "The price is for the groups that the inner SELECT gives; where some of them are in doubt, the "

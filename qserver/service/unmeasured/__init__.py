@@ -1,4 +1,1 @@
-"""What a statement of SQL gets without a measurement, and what its steps say together.
-
-`first` answers from history alone, or raises the price. `steps` joins the answers of all steps.
-"""
+"""What a statement of SQL gets without a measurement: answers of history alone, or its price."""

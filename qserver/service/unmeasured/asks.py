@@ -10,7 +10,7 @@ from qserver.query.sql.cells import StatementQuestions
 from qserver.query.sql.statement import Statement
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
-from qserver.service.cells.kept import StatementKey
+from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Price
 from qserver.service.statement_answers import (
     AnyStatement,

@@ -12,34 +12,20 @@ import json
 import shlex
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
 from qserver.errors import InputError
 from qserver.query.numbers import exact_number
+from qserver.query.request_fields import NEEDED, Field
 from qserver.records.account import ROLES
+from qserver.records.codec import plain, read
 
 Program = Literal["qserver-worker", "qserver"]
 _MOST_LETTERS = 400
 _DIGITS = 20
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field of a form.
-
-    Args:
-        option: of the command line; '' for its argument.
-        sort: `text`, `epsilon`, `flag`, or the choices.
-        is_needed: whether it may not be empty.
-    """
-
-    name: str
-    label: str
-    option: str = ""
-    sort: str | tuple[str, ...] = "text"
-    is_needed: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,19 +44,22 @@ class Command:
     words: str
     fields: tuple[Field, ...]
 
+    @property
+    def confirmed_by(self) -> str:
+        """The command that confirms it."""
+        return " ".join([self.program, *self.verb[:-1], "confirm"])
 
-def _more(name: str, label: str, option: str, sort: str | tuple[str, ...] = "text") -> Field:
-    return Field(name, label, option, sort, is_needed=False)
 
-
-_DATASET = Field("name", "Dataset")
-_ACCOUNT = Field("name", "Account")
-_POPULATION = Field("population", "Population", "--population")
+_needed = partial(Field, kind="text", default=NEEDED)
+_more = partial(Field, kind="text")
+_DATASET = _needed("name", "Dataset", flag="NAME")
+_ACCOUNT = _needed("name", "Account", flag="NAME")
+_POPULATION = _needed("population", "Population")
 _SOURCE = (
-    _more("data", "File, on the worker's machine", "--data"),
-    _more("source", "Or address of a source", "--source"),
+    _more("data", "File, on the worker's machine"),
+    _more("source", "Or address of a source"),
 )
-_ROLE = Field("role", "Role", "--role", ROLES)
+_ROLE = _needed("role", "Role", choices=dict.fromkeys(ROLES, ""))
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
@@ -79,14 +68,14 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ("top-up",),
             "Raise a limit",
             "Raise the limit of population {population} to {to} epsilon, for ever.",
-            (Field("population", "Population"), Field("to", "New limit", "--to", "epsilon")),
+            (replace(_POPULATION, flag="POPULATION"), _needed("to", "New limit", kind="epsilon")),
         ),
         "expect": Command(
             "qserver-worker",
             ("expect",),
             "Say how many questions are expected",
             "Plan for about {number} questions on {name} until its limit.",
-            (_DATASET, Field("number", "Questions, or 0 to say nothing")),
+            (_DATASET, _needed("number", "Questions, or 0 to say nothing", flag="N")),
         ),
         "append": Command(
             "qserver-worker",
@@ -96,8 +85,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (
                 _DATASET,
                 *_SOURCE,
-                Field("to", "Last period", "--to"),
-                _more("empty", "Periods without records are meant", "--empty", "flag"),
+                _needed("to", "Last period"),
+                Field("empty", "Periods without records are meant", "truth"),
             ),
         ),
         "retire": Command(
@@ -105,7 +94,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ("retire",),
             "Erase old periods",
             "Erase the records of {name} before {before}, for ever.",
-            (_DATASET, Field("before", "First period that stays", "--before")),
+            (_DATASET, _needed("before", "First period that stays")),
         ),
         "attach": Command(
             "qserver-worker",
@@ -115,13 +104,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (
                 _DATASET,
                 *_SOURCE,
-                Field("domain", "Domain file, on the worker's machine", "--domain"),
-                Field("limit", "Limit", "--limit", "epsilon"),
-                _more("population", "Population, if not the dataset's name", "--population"),
-                _more("person", "Column of persons", "--person-id"),
-                _more("records", "Most records of a person", "--records-per-person"),
-                _more("capacity", "Capacity, a public number", "--capacity"),
-                _more("to", "Last period, if data arrive over time", "--to"),
+                _needed("domain", "Domain file, on the worker's machine"),
+                _needed("limit", "Limit", kind="epsilon"),
+                _more("population", "Population, if not the dataset's name"),
+                _more("person", "Column of persons", flag="--person-id"),
+                _more("records", "Most records of a person", flag="--records-per-person"),
+                _more("capacity", "Capacity, a public number"),
+                _more("to", "Last period, if data arrive over time"),
             ),
         ),
         "create": Command(
@@ -136,7 +125,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ("account", "let-in"),
             "Let a group in",
             "Let in {name}, of the identity provider, with the role {role}.",
-            (Field("name", "Group with a slash, or GROUP/NAME"), _ROLE),
+            (_needed("name", "Group with a slash, or GROUP/NAME", flag="NAME"), _ROLE),
         ),
         "revoke": Command(
             "qserver",
@@ -153,8 +142,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (
                 _ACCOUNT,
                 _POPULATION,
-                _more("limit", "In all", "--limit", "epsilon"),
-                _more("per_day", "In any 24 hours", "--per-day", "epsilon"),
+                Field("limit", "In all", "epsilon"),
+                Field("per_day", "In any 24 hours", "epsilon"),
             ),
         ),
     }
@@ -205,10 +194,10 @@ class Wish:
             value = self.values.get(field.name)
             if value is None:
                 continue
-            if field.sort == "flag":
-                found.append(field.option)
+            if field.kind == "truth":
+                found.append(field.flag)
             else:
-                found.append(f"{field.option}={value}" if field.option else value)
+                found.append(f"{field.flag}={value}" if field.flag[0] == "-" else value)
         return found
 
     @property
@@ -223,8 +212,7 @@ class Wish:
 
     def to_json(self) -> str:
         """One text for one wish."""
-        plain = {"kind": self.kind, "values": dict(self.values), "by": self.by, "at": self.at}
-        return json.dumps(plain, sort_keys=True, separators=(",", ":"))
+        return json.dumps(plain(self), sort_keys=True, separators=(",", ":"))
 
     @property
     def digest(self) -> str:
@@ -235,11 +223,10 @@ class Wish:
     def from_json(cls, text: str) -> Wish:
         """What `to_json` wrote; InputError for anything else."""
         try:
-            plain = json.loads(text)
-            found = cls(str(plain["kind"]), dict(plain["values"]), str(plain["by"]), plain["at"])
+            found = read(cls, json.loads(text))
             if type(found.at) is int and found.to_json() == text:
                 return found
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             pass
         raise InputError("wish", "be one that an owner's page filed")
 
@@ -254,12 +241,12 @@ def _check_text(name: str, value: object) -> None:
 
 def _check_value(field: Field, value: str) -> None:
     if not value:
-        if field.is_needed:
-            raise InputError(field.name, f"be given: {field.label}")
+        if field.default is NEEDED:
+            raise InputError(field.name, f"be given: {field.about}")
         return
-    if field.sort == "epsilon" and exact_number(value, field.name, InputError) < 0:
+    if field.kind == "epsilon" and exact_number(value, field.name, InputError) < 0:
         raise InputError(field.name, "be >= 0")
-    if field.sort == "flag" and value != "yes":
+    if field.kind == "truth" and value != "yes":
         raise InputError(field.name, "be `yes`, or left out")
-    if isinstance(field.sort, tuple) and value not in field.sort:
-        raise InputError(field.name, f"be one of {', '.join(field.sort)}")
+    if field.choices and value not in field.choices:
+        raise InputError(field.name, f"be one of {', '.join(field.choices)}")

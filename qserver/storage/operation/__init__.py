@@ -1,4 +1,4 @@
-"""The operator's tools for a store: `backup`, and `facts` of prices, gauges and its users.
+"""The operator's tools for a store: `store_snapshot`, and `facts` of prices, gauges and its users.
 
-Begin with `backup`: call it for a copy that was loaded and checked.
+Begin with `store_snapshot`: call it for a copy that was loaded and checked.
 """

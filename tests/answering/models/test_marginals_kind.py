@@ -14,8 +14,8 @@ from qserver.answering.models.kinds.reduced_history import reduced_history
 from qserver.answering.models.kinds.wanted_tables import RECORDS, n_records
 from qserver.errors import CapacityError, InputError
 from qserver.query.domain import Attribute, Domain
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement, TableMeasurement

@@ -93,8 +93,8 @@ def test_the_plot_has_a_line_for_each_curve_that_applies() -> None:
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: AuditRequest(COLLIDER, 0), "`n`"),
-        (lambda: AuditRequest(COLLIDER, 10, n_reference=0), "n_reference"),
+        (lambda: AuditRequest(COLLIDER, 0), "`records`"),
+        (lambda: AuditRequest(COLLIDER, 10, n_reference=0), "`reference_records`"),
         (lambda: AuditRequest(COLLIDER, 10, release="all"), "release"),  # type: ignore[arg-type]
         (lambda: AuditRequest(sized({"a": 1}, []), 10), "two values"),
     ],

@@ -214,7 +214,7 @@ class _Site:
         query = self.service.parse(name, {"where": {"value": {"below": bound}}})
         if isinstance(self.service.ask(name, query, _ASKED, wait_s=0), Answer):
             return None
-        taken = self.writer.queue.take([name], consumer="benchmark", block_ms=1)
+        taken = self.writer.queue.take([name], consumer="benchmark", block_ms=None)
         lease = self.writer.acquire(name)
         if taken is None or lease is None:
             raise RuntimeError("Nobody else may work on these datasets.")

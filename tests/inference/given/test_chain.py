@@ -10,7 +10,6 @@ import pytest
 from qserver.inference.arrays import FloatArray
 from qserver.inference.given.chain import (
     N_CHAINS,
-    Limits,
     _Products,
     drawn_errors,
     farthest_off,
@@ -43,8 +42,7 @@ def twice(known: KnownSums) -> KnownSums:
 
 def share_within(known: KnownSums, middle: float, reach: float) -> FloatArray:
     """Of draws of the first W the part within `reach` of a middle, per chain."""
-    limits = Limits(np.full(2, middle), np.full(2, reach))
-    drawn = farthest_off(twice(known).reduced(), limits)
+    drawn = farthest_off(twice(known).reduced(), np.full(2, middle), np.full(2, reach))
     assert drawn is not None
     return np.asarray((drawn <= 1.0).mean(axis=1))
 
@@ -83,7 +81,7 @@ def test_errors_together_are_those_of_another_chain() -> None:
     )
     middles = both.mean(axis=0)
     inside = (np.abs(both - middles) <= reach).all(axis=-1)
-    drawn = farthest_off(reduced, Limits(middles - reduced.shift, reach))
+    drawn = farthest_off(reduced, middles - reduced.shift, reach)
     assert drawn is not None
     share_there = (drawn <= 1.0).mean(axis=1)
     assert is_near(np.asarray(share_there), float(inside.mean()))
@@ -154,7 +152,7 @@ def test_errors_that_are_known_leave_the_others_as_they_are() -> None:
 def test_too_many_rows_take_no_draws() -> None:
     design = ranges(200, 420, seed=5)
     known = twice(design.known(design.errors(np.random.default_rng(1))))
-    assert farthest_off(known.reduced(), Limits(np.zeros(2), np.ones(2))) is None
+    assert farthest_off(known.reduced(), np.zeros(2), np.ones(2)) is None
 
 
 def test_blocks_that_no_chain_links_are_solved_as_the_whole() -> None:

@@ -181,11 +181,8 @@ def test_an_error_without_known_sums_has_the_moments_of_its_count(count: int) ->
 
 def by_all_errors(known: Reduced) -> TableOfLaw:
     """The law by points for the variances of all errors, however little they bear on W."""
-    return (
-        mixture(known, normal_law(known), np.arange(len(known.counts)), size=4096)
-        .along(np.ones(1))
-        .table(left_out=0.0)
-    )
+    every = np.arange(len(known.counts))
+    return mixture(known, normal_law(known), every, size=4096).table(left_out=0.0)
 
 
 def a_cell(n: int, rng: np.random.Generator) -> KnownSums:

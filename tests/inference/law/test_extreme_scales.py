@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose
 
 from qserver.errors import EvaluationError, RequirementError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.joint.joint import JointErrors
 from qserver.inference.law.contour import ContourLaw
 from qserver.inference.law.evaluator import (
     CertifiedProbability,
@@ -25,6 +24,7 @@ from qserver.inference.law.evaluator import (
     as_probability,
     as_upper_bound,
 )
+from qserver.inference.law.joint import JointErrors
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.moments import Moments
 from qserver.inference.law.paper_methods import Convolution

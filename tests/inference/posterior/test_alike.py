@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.estimate import RowEstimate
 from qserver.inference.posterior.alike import Shapes
-from qserver.inference.posterior.posterior import RowEstimate, Stated
+from qserver.inference.posterior.given_posterior import Stated
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query, total_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement

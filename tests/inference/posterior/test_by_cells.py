@@ -12,10 +12,10 @@ from qserver.inference.given.finest import Beside, by_finest
 from qserver.inference.given.law_given import law_given
 from qserver.inference.posterior.by_rows import CellsAndRows
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, finest_and_others
-from qserver.inference.posterior.posterior import Stated
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.inference.reach import Reach
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, interval
 from qserver.records.history import AnyMeasurement, TableMeasurement
@@ -135,7 +135,7 @@ def test_an_average_over_thousands_of_values_has_both_parts_together() -> None:
     alone = [engine.stated(primitive(r), e) for r, e in zip(rows, estimates, strict=True) if e]
     for i, one in enumerate(alone):
         along = known.along(np.eye(2)[i])
-        mean = found.estimates[i].estimate - along.shift - law_given(along).mean
+        mean = found.estimates[i] - along.shift - law_given(along).mean
         spread = one.posterior.interval(0.95)
         assert abs(mean - one.posterior.estimate) < 0.03 * (spread.high - spread.low)
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from qserver.errors import InputError, RequirementError
+from qserver.inference.estimate import Posterior
 from qserver.inference.posterior.choice import TableReading, ends_of, reading, table_readings
-from qserver.inference.posterior.posterior import Posterior
-from qserver.query.looking import RULES, Rule, Selection
+from qserver.query.asking.looking import RULES, Rule, Selection
 from tests.sweeps import examples
 
 pytestmark = [

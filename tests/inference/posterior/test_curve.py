@@ -9,8 +9,8 @@ import pytest
 from scipy.integrate import quad
 
 from qserver.errors import RequirementError
+from qserver.inference.estimate import Posterior
 from qserver.inference.posterior.curve import posterior_curve
-from qserver.inference.posterior.posterior import Posterior
 
 ONE = Posterior(100.0, np.array([10.0]), 0.5)
 SEVERAL = Posterior(-3.0, np.array([4.0, 1.0, 2.5]), 0.0)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from qserver.inference.estimate import Posterior
 from qserver.inference.given.law_given import law_given
 from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.inference.posterior.by_method import ContradictedPriorError, CutPosterior
-from qserver.inference.posterior.posterior import GivenPosterior, Posterior
+from qserver.inference.posterior.given_posterior import GivenPosterior
 from tests.inference.given.references import TWO_HALVES, cdf_by_grid, repeated
 from tests.sweeps import share
 

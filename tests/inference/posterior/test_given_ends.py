@@ -10,7 +10,7 @@ import pytest
 
 from qserver.errors import RequirementError
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.posterior import AnyPosterior
+from qserver.inference.posterior.given_posterior import AnyPosterior
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

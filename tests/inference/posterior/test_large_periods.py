@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.estimate import CredibleInterval
 from qserver.inference.posterior.cells_as_rows import MOST_CELLS, SummedCells
-from qserver.inference.posterior.posterior import CredibleInterval, Stated
+from qserver.inference.posterior.given_posterior import Stated
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement

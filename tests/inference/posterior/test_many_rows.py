@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.given.known_sums import ManyRows, ManySums, NoisyRows
+from qserver.inference.given.known_sums import ManyRows
 from qserver.inference.given.law_given import law_given
-from qserver.inference.given.normal import ByBasis, BySums, GivenSums, Sites, WithFree
-from qserver.inference.posterior.posterior import Stated
+from qserver.inference.given.normal import ByBasis, BySums, NormalLaw, Sites, WithFree
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
@@ -101,23 +101,23 @@ def test_a_row_that_public_rows_give_has_a_known_error() -> None:
     """It bears on nothing; the two others are one count, measured twice."""
     matrix = csr_array(np.array([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]))
     scales = np.array([2.0, 5.0, 4.0])
-    rows = ManyRows(
-        NoisyRows(np.arange(3), matrix, np.array([30.0, 10.0, 34.0]), scales, np.ones(3))
-    )
-    found = ManySums(rows, [{0: 0.8, 2: 0.2}], np.zeros((1, 0)), np.zeros(0)).reduced()
+    answers = np.array([30.0, 10.0, 34.0])
+    rows = ManyRows(np.arange(3), matrix, answers, scales, np.ones(3), np.ones(3))
+    found = rows.along([{0: 0.8, 2: 0.2}])
     # u_2 = u_0 / 2 + 1, and the error is 1.6 u_0 + 0.8 u_2.
     assert found.values.tolist() == pytest.approx([1.0])
     assert found.weights[0] == pytest.approx(2.0)
     assert float(found.shift) == pytest.approx(0.8)
 
 
-def _as_given(seed: int) -> tuple[GivenSums, GivenSums, int]:
+def _as_given(seed: int) -> tuple[NormalLaw, NormalLaw, int]:
     rng = np.random.default_rng(seed)
     k, r = 9, 4
     mixing, values = rng.normal(size=(k, r)), rng.normal(size=k)
     sites = Sites(rng.normal(size=k + r), rng.uniform(0.1, 3.0, k + r))
     sums = np.hstack([-mixing, np.eye(k)])
-    return BySums(sums, values, sites), ByBasis(mixing, values, sites), k + r
+    counts = np.ones(k + r)
+    return BySums(sums, values, sites, counts), ByBasis(mixing, values, sites, counts), k + r
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -135,7 +135,7 @@ def test_normal_errors_by_their_sums_are_those_by_a_basis(seed: int) -> None:
 def test_free_errors_stand_beside_the_others() -> None:
     """As if they were errors of a basis that no sum has."""
     _, other, n = _as_given(5)
-    free = WithFree(other, 4, 2)
+    free = WithFree(other, 4, np.ones(2))
     whole = free.times(np.eye(n + 2))
     assert whole[4:6, 4:6] == pytest.approx(2.0 * np.eye(2))
     assert not whole[4:6, [0, 3, 6, n + 1]].any()

@@ -11,8 +11,8 @@ from qserver.inference.engine import InferenceEngine
 from qserver.inference.posterior import posteriors
 from qserver.inference.posterior.cells_as_rows import MOST_MERGED, Merging, merged_rows
 from qserver.inference.reach import Reach
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, TableMeasurement

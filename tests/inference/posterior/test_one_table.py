@@ -8,9 +8,9 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import ENOUGH
-from qserver.inference.posterior.as_they_are import AsTheyAre
 from qserver.inference.posterior.by_rows import Wanted
-from qserver.inference.posterior.posterior import Stated
+from qserver.inference.posterior.factored_rows import AsTheyAre
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import RequirementError
-from qserver.inference.posterior.posterior import Posterior, weighted_sum
+from qserver.inference.estimate import Posterior, weighted_sum
 from tests.sweeps import examples
 
 ONE = Posterior(100.0, np.array([10.0]), 0.5)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from qserver.errors import EvaluationError
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.given.law_given import law_given
-from qserver.inference.posterior.posterior import GivenPosterior, Stated
+from qserver.inference.posterior.by_rows import Wanted, stated
+from qserver.inference.posterior.given_posterior import GivenPosterior, Stated
 from qserver.inference.rows.play import Play
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
@@ -273,6 +276,20 @@ def test_a_law_with_a_large_error_is_not_stated(
 ) -> None:
     monkeypatch.setattr("qserver.inference.posterior.by_rows._ROUGHEST", 1e-9)
     assert _stated(three_counts, _rows(0, 10)).statement.law == "estimator"
+
+
+def test_an_estimate_that_floats_cannot_bound_is_not_stated(
+    three_counts: InferenceEngine,
+) -> None:
+    row = primitive(_rows(0, 10))
+    estimate = three_counts.estimate(row, confidence=0.95)
+    assert estimate is not None
+    found = three_counts.together((row.row,), (estimate,))
+    assert found is not None
+    wanted = Wanted(row.row, estimate.posterior, 1e-3)
+    assert stated(found, wanted).statement.law == "posterior"
+    with pytest.raises(EvaluationError):
+        stated(replace(found, allowances=np.array([np.inf])), wanted)
 
 
 def test_a_posterior_is_found_once_for_one_history(

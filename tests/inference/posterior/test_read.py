@@ -10,8 +10,9 @@ import pytest
 
 from qserver.errors import InputError
 from qserver.inference.engine import InferenceEngine
+from qserver.inference.estimate import Posterior
 from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, read
-from qserver.inference.posterior.posterior import Posterior, Stated
+from qserver.inference.posterior.given_posterior import Stated
 from qserver.query.asking.reading import Prior, Reading
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qserver.inference.engine import InferenceEngine
-from qserver.inference.posterior.posterior import RowEstimate
+from qserver.inference.estimate import RowEstimate
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.weights import Weights, interval

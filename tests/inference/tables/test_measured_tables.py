@@ -13,8 +13,8 @@ from qserver.inference.tables.blocks.chain import regular_chain, single_values
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM
 from qserver.inference.tables.blocks.pattern import Lattice
 from qserver.inference.tables.tables import MeasuredTables
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query, total_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import interval
 from qserver.records.history import Measurement, TableMeasurement

@@ -10,8 +10,8 @@ import pytest
 
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.tables.tables import MeasuredTables
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import indicator, interval
 from qserver.records.history import TableMeasurement

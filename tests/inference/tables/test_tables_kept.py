@@ -14,8 +14,8 @@ from qserver.errors import InputError
 from qserver.inference.tables.blocks.chain import regular_chain, single_values
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.inference.tables.tables import MeasuredTables
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query
-from qserver.query.partition import product_partition
 from qserver.query.weights import indicator, interval
 from qserver.records.history import TableMeasurement
 from tests.inference.histories import NANO, STEP

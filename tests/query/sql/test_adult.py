@@ -16,7 +16,7 @@ from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.query.domain import Attribute
 from qserver.query.files.faults import load_domain
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.function import KnownPart
+from qserver.query.sql.functions.function import KnownPart
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.function import KnownPart
-from qserver.query.sql.shaping.shape import Compare, Every, Shape, SortKey
+from qserver.query.sql.functions.function import KnownPart
+from qserver.query.sql.shape import Compare, Every, Shape, SortKey
+from qserver.query.sql.shaping.choosing import InnerSelect, Values
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.choosing import InnerSelect, Values
 from tests.query.sql.people import read
 
 HAVING = Shape(Every((Compare(0, ">", Fraction(4)),)))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from qserver.errors import CapacityError, SqlError
+from qserver.query.asking.looking import Selection
 from qserver.query.domain_file import domain_from_document
-from qserver.query.looking import Selection
-from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.functions.function import Combined
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.shape import PLAIN, Compare, Every, Shape, SortKey
 from qserver.query.sql.shaping.rounding import Rounding
-from qserver.query.sql.shaping.shape import PLAIN, Compare, Every, Shape, SortKey
 from qserver.query.sql.statement import Ratio, Sum
 from tests.query.sql.people import People, read
 

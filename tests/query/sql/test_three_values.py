@@ -19,9 +19,9 @@ import pytest
 from qserver.errors import SqlError
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.calculated import at_once
-from qserver.query.sql.combined.function import Combined, KnownPart
-from qserver.query.sql.combined.quantile import MOST_THRESHOLDS
+from qserver.query.sql.functions.calculated import at_once
+from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.sql.functions.quantile import MOST_THRESHOLDS
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Cell, Row, Statement, Sum
 from tests.sweeps import n_of, settle_seed

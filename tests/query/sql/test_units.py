@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import SqlError
+from qserver.query.sql.shaping.units import COUNTS, PURE, Unit
 from qserver.query.sql.tables.unconfirmed import stated, unconfirmed
-from qserver.query.sql.tables.units import COUNTS, PURE, Unit
 from tests.query.sql.people import read
 
 AGE, SUM_OF_AGE = Unit((("age", 1),)), Unit((("", 1), ("age", 1)))

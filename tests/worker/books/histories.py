@@ -20,8 +20,8 @@ from qserver.errors import QServerError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.ledger.population import PopulationLoss, pair
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import from_points
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from qserver.query.partition import product_partition
+from qserver.query.grid import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.codec import plain
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.weights import indicator
 from qserver.records.plan import PlannedRow, PlannedTable

@@ -239,7 +239,7 @@ def _work_off_all(town: Deployment) -> None:
     spender, writer = town.spender(), town.writer()
     consumer = threading.current_thread().name
     while True:
-        taken = writer.queue.take(["town"], consumer=consumer, block_ms=1)
+        taken = writer.queue.take(["town"], consumer=consumer, block_ms=None)
         if taken is None:
             return
         lease = None

@@ -164,7 +164,7 @@ def test_what_a_dead_worker_began_is_settled_before_the_snapshot_changes(
     spender: Spender = town.spender()
     crashing(spender, step, after=after)
     writer = town.writer()
-    taken = writer.queue.take(["town"], consumer="dies", block_ms=1)
+    taken = writer.queue.take(["town"], consumer="dies", block_ms=None)
     lease = writer.acquire("town")
     assert taken is not None
     assert lease is not None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qserver.query.calendar.units import UNITS, Periods, Unit, number_of, text_of
+from qserver.query.calendar import UNITS, Periods, Unit, number_of, text_of
 from qserver.query.domain import Attribute, Domain
 from tests.sweeps import examples
 from tests.worker.private.reading import codes_in_order

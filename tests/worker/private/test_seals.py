@@ -22,9 +22,9 @@ from worker.main_loop import AttachedData
 from worker.owner.changes import detach
 from worker.owner.checks.audit import examine
 from worker.owner.rotate import RotateRequest, rotate
-from worker.private import seal
+from worker.private import seal_file as seal
 from worker.private.entry import sealed_table
-from worker.private.seal import PackedRows, fingerprint_of_table, open_seal
+from worker.private.seal_file import PackedRows, fingerprint_of_table, open_seal
 
 TOTAL = total_query(PEOPLE.sizes)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import worker.private.tables
 from qserver.errors import MeasurementError
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.weights import interval
 from tests.query.dense_weights import scaled_weights
 from tests.sweeps import examples

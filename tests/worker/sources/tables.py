@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from worker.sources.address import Address
 

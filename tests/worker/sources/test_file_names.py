@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from qserver.errors import ConfigError, PrivateDataError
-from worker.private.spark.place import SparkPlace
+from worker.private.spark_place import SparkPlace
 from worker.sources.address import Address
 from worker.sources.files import CsvFile
 from worker.sources.opening import open_source

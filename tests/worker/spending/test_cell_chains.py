@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement, place_measurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell

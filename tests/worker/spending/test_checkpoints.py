@@ -35,7 +35,7 @@ N_BEFORE = 6
 def town(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """A deployment whose worker writes a checkpoint after every third spend."""
     constants = replace(WORKER, checkpoint_entries=6)
-    monkeypatch.setattr("worker.spending.group.replicas.WORKER", constants)
+    monkeypatch.setattr("worker.spending.group.checkpoints.WORKER", constants)
     return Deployment.make(tmp_path, store_url, limit="20")
 
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import InputError, MeasurementError, StaleVersionError
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.charge import AnyCharge, Charge, TableCharge
 from qserver.records.history import Measurement, TableMeasurement

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from qserver.errors import MeasurementError, StaleVersionError
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell

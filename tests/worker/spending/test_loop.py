@@ -101,7 +101,7 @@ def test_a_loop_refuses_a_store_behind_its_journal(
 def test_a_job_of_a_silent_worker_is_taken_over(town: Deployment) -> None:
     found = town.submit({"age": 20})
     assert isinstance(found, JobStatus)
-    assert town.writer().queue.take(["town"], consumer="silent", block_ms=10) is not None
+    assert town.writer().queue.take(["town"], consumer="silent", block_ms=None) is not None
     quick = Deployment(
         settings=type(town.settings)(
             redis_url=town.settings.redis_url,
@@ -205,7 +205,7 @@ def test_a_job_that_worker_after_worker_died_over_fails(
     job = submit_to(town, "people")
     writer = town.writer()
     for i in range(12):
-        taken = writer.queue.take(["town"], consumer="dies", block_ms=1) or (
+        taken = writer.queue.take(["town"], consumer="dies", block_ms=None) or (
             writer.queue.take_over("town", consumer=f"dies{i}", idle_ms=0)
         )
         assert taken is not None

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from qserver.errors import MeasurementError
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition, product_partition
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable

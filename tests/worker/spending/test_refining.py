@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NotFoundError
-from qserver.query.looking import Selection
+from qserver.query.asking.looking import Selection
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.query.sql.parser import parse_statement
@@ -101,7 +101,7 @@ def length_of(status: JobStatus) -> float:
 def first_round(town: Deployment, spender: Spender) -> str:
     """A job whose own answer is there, and the job that refines it waits."""
     job, writer = asked(town), town.writer()
-    taken = writer.queue.take(["town"], consumer="test", block_ms=1)
+    taken = writer.queue.take(["town"], consumer="test", block_ms=None)
     lease = writer.acquire("town")
     assert taken is not None
     assert lease is not None
@@ -187,7 +187,7 @@ def test_history_may_answer_a_round_for_nothing(town: Deployment, noisy: Spender
     job = first_round(town, noisy)
     charged = own(town, job)
     assert charged is not None
-    waiting = town.writer().queue.take(["town"], consumer="later", block_ms=1)
+    waiting = town.writer().queue.take(["town"], consumer="later", block_ms=None)
     assert waiting is not None
     assert waiting.job == next_round(job)
     town.ask(SOME, length=5)

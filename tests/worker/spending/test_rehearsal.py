@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import BudgetExhaustedError, CapacityError, InputError
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query, total_query
-from qserver.query.partition import product_partition
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, Question, Workload
 from qserver.query.requirement import Requirement

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qserver.ledger.forecast import DAY_S
-from qserver.query.partition import ProductPartition
+from qserver.query.grid import ProductPartition
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus, OwnPrice

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from qserver.errors import StaleVersionError
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.query.primitive import primitive
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable, TableCell

@@ -164,11 +164,11 @@ def test_a_journal_line_without_a_digest_is_what_it_was_before() -> None:
 
 def test_a_proven_figure_of_the_own_ledger_is_in_the_charge_and_read_again() -> None:
     charge = Charge(total_query(PEOPLE.sizes), 5, "town~1")
-    payment = ChargePayment("ann", "s1", [charge], at=0)
+    payment = ChargePayment("ann", "s1", [charge], at=0, share_nano=11)
     trail = Trail("town")
     proven, plain = (
         trail.entries(payment, proven=p).texts[0] for p in ({"own": 7, "own_group": 9}, {})
     )
     entry = ChargeEntry.of(proven)
-    assert (entry.own_nano, entry.group_nano) == (7, 9)
+    assert (entry.own_nano, entry.group_nano, entry.share_nano) == (7, 9, 11)
     assert ChargeEntry.of(plain).own_nano is ChargeEntry.of(plain).group_nano is None

@@ -16,8 +16,8 @@ from qserver.errors import (
     MeasurementError,
     UnanswerableError,
 )
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.query.question import ModelAsked
 from qserver.records.plan import Sampled
 from qserver.storage.encoding.requests import Reservation

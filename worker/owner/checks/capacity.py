@@ -16,7 +16,7 @@ import numpy as np
 from qserver.config import Settings
 from qserver.errors import ConfigError, QServerError
 from qserver.query.domain import Domain
-from qserver.query.partition import MAX_TABLE_CELLS, ProductPartition, product_partition
+from qserver.query.grid import MAX_TABLE_CELLS, ProductPartition, product_partition
 from qserver.records.dataset import MOST_RECORDS
 from qserver.storage.store import Store
 from worker.constants import WORKER

@@ -24,7 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from qserver.errors import ConfigError, DomainError, PrivateDataError
-from qserver.query.calendar.units import number_of, text_of
+from qserver.query.calendar import number_of, text_of
 from qserver.query.domain import MAX_VALUES, Domain, check_name
 from qserver.query.domain_file import domain_from_document
 from qserver.query.domain_keys import domain_schema

@@ -13,11 +13,11 @@ from worker.coding.coder import coder_of
 from worker.coding.tally import Tally
 from worker.constants import WORKER
 from worker.private.content import Content, people_digest, records_digest
-from worker.private.seal import fingerprint_of
+from worker.private.seal_file import fingerprint_of
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import coding, keeping
-from worker.private.spark.place import SparkCodes, SparkPlace, column_names, schema_of
 from worker.private.spark.tables import SortedCodes, SparkTable, check_machines
+from worker.private.spark_place import SparkCodes, SparkPlace, column_names, schema_of
 from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 from worker.sources.source import check_columns, no_values_in_errors

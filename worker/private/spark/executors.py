@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 import qserver
 from qserver.query.domain import Domain
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from worker.coding.coder import coder_of
 from worker.coding.width import code_dtype
 from worker.private.people import People
-from worker.private.spark.place import column_names
+from worker.private.spark_place import column_names
 from worker.private.tables import RecordTable
 from worker.private.truncation import PersonRule, kept_by_period, kept_records
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 import qserver
 from qserver.errors import MeasurementError, PrivateDataError, QServerError, UnanswerableError
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from worker.coding.width import code_dtype
 from worker.constants import WORKER
 from worker.private.spark.executors import OnBatches, answering, axes_of, counting, telling_version
-from worker.private.spark.place import SparkCodes, column_names, schema_of
+from worker.private.spark_place import SparkCodes, column_names, schema_of
 from worker.sources.source import no_values_in_errors
 from worker.sources.spark import NAME, close_session, one_row, open_session, rows_of, within, words
 

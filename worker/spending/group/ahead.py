@@ -194,7 +194,8 @@ class GroupPlanner:
         rehearsed = self._rehearsed(reservation, replica)
         request, charges = job.request, charges_of(reservation)
         at = int(self._needs.wall_clock())
-        payment = ChargePayment(request.by, request.snapshot, charges, at)
+        share = reservation.after.share_nano
+        payment = ChargePayment(request.by, request.snapshot, charges, at, share)
         entries = self._needs.trails.entries(self._lease.population, payment)
         nominal = sum(t.alpha_nano for t in first_tables(reservation, replica.meta.domain))
         books = self._needs.bookkeeper.judge(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from qserver.errors import InputError
+from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
@@ -21,23 +22,6 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]
 _SIGN = ">"
-
-
-@dataclass(frozen=True)
-class RequestField:
-    """A member of the request for a model, beside `kind` and `epsilon`.
-
-    Args:
-        type: in Python.
-        default: what stands for it where it is left out; None where the kind needs it.
-        schema: JSON Schema, where the type does not say enough.
-    """
-
-    name: str
-    type: Any
-    default: Any
-    description: str
-    schema: Document | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +60,7 @@ class KindFace:
     choice: str
     offer: str
     meaning: str
-    fields: tuple[RequestField, ...]
+    fields: tuple[fields.Field, ...]
     text: FormText
     words: Callable[[Document, Sequence[str], int], str]
     file_ending: str
@@ -139,36 +123,12 @@ def _marginals_words(document: Document, names: Sequence[str], most: int) -> str
     return f"{shortened(scopes, most)} beside all of history" if scopes else "all of history"
 
 
-_PAIR = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
-_EDGES = {
-    "type": "object",
-    "properties": {
-        "edges": {"type": "array", "items": _PAIR},
-        "variables": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["edges"],
-    "additionalProperties": False,
-}
 NETWORK_FACE = KindFace(
     name="Bayesian network",
     choice="Bayesian network",
     offer="of a structure that you know; buys one table per family or a few wide ones",
     meaning="a Bayesian network whose structure is given",
-    fields=(
-        RequestField(
-            "network",
-            Any,
-            None,
-            "BIF text, or edges [parent, child]; parameters in it are not used",
-            {"oneOf": [{"type": "string"}, _EDGES]},
-        ),
-        RequestField(
-            "allocation",
-            str,
-            "best",
-            "of a network: `best`, `rows`, `uniform`, `arxiv` or `icml`",
-        ),
-    ),
+    fields=(fields.NETWORK, fields.ALLOCATION),
     text=FormText(
         name="structure",
         label="Structure of the network",
@@ -187,33 +147,7 @@ MARGINALS_FACE = KindFace(
     choice="Marginals",
     offer="all that released tables tell together, and those that you name beside them",
     meaning="whatever all tables of history tell together",
-    fields=(
-        RequestField(
-            "marginals",
-            list[list[str]],
-            [],
-            "of `marginals`: attributes of each wanted marginal",
-        ),
-        RequestField(
-            "selection",
-            str,
-            "best",
-            "of `marginals`: `best` buys the tables that tell the marginals best "
-            "beside history, `listed` buys the marginals evenly",
-        ),
-        RequestField(
-            "oracle",
-            str,
-            "auto",
-            "of `marginals`: `exact`, `saturated`, `factor`, or `auto` by size",
-        ),
-        RequestField(
-            "likelihood",
-            str,
-            "squares",
-            "of `marginals`: `squares` or `laplace`, what is minimised",
-        ),
-    ),
+    fields=(fields.MARGINALS, fields.SELECTION, fields.ORACLE, fields.LIKELIHOOD),
     text=FormText(
         name="marginals",
         label="Marginals to buy",

@@ -49,8 +49,8 @@ from qserver.models.marginals.graph.junction_tree import clique_tree
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.selection import expected_errors
 from qserver.query.domain import Domain
+from qserver.query.grid import MAX_TABLE_CELLS
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.records.history import AnyMeasurement, TableMeasurement
 
 MAX_PARTS = 1 << 20

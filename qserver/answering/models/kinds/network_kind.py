@@ -47,8 +47,8 @@ from qserver.models.network.network import Network, Table, draw_records
 from qserver.models.network.structure import Structure, structure_of_edges
 from qserver.models.network.variable_elimination import NetworkQuestions
 from qserver.query.domain import Domain
+from qserver.query.grid import MAX_TABLE_CELLS
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import MAX_TABLE_CELLS
 from qserver.records.history import AnyMeasurement
 
 

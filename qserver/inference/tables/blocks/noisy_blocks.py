@@ -202,6 +202,11 @@ class Blocks:
         if any(isinf(a) for block, a in self.alphas.items() if block):
             raise InputError("alphas", "be finite but for the total")
 
+    @cached_property
+    def n_cells(self) -> int:
+        """Real cells of all blocks."""
+        return sum(map(self.lattice.n_real_cells, self.alphas))
+
     def information(self, component: BlockKey) -> float:
         """lambda_j; 0 if no block reaches the component, infinite for a public total."""
         found = self._known.get(component)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 
-_STEPS = 40
 _CLOSE = 1e-6
 _ALONE = 1e-6
 _CLEAR = 1e-6
@@ -126,18 +126,26 @@ class RowKnowledge:
         high = safe_half_width(np.ones(1), confidence) / room if room > 0.0 else math.inf
         if self.block_scales is None or math.isinf(high):
             return max(high, self.row_alpha)
-        low = self.row_alpha
-        for _ in range(_STEPS):
-            if high - low <= _CLOSE * high:
-                break
-            middle = 0.5 * (low + high)
-            # The blocks alone miss the target, and so does the row below `high`.
-            weight = self.weight_at(middle)
-            if self._is_within(weight, middle, half_width, confidence):
-                high = middle
-            else:
-                low = middle
+        if self._over(high, half_width, confidence) >= 0.0:
+            return high  # The row alone meets the target there.
+        from scipy.optimize import brentq  # loads long, and not at a start
+
+        over = partial(self._over, half_width=half_width, confidence=confidence)
+        # The blocks alone miss the target, so the tail is too large at the present value.
+        found = brentq(over, self.row_alpha, high, xtol=_CLOSE * high / 4.0)
+        while found < high:
+            found *= 1.0 + _CLOSE / 4.0
+            if self._is_within(self.weight_at(found), found, half_width, confidence):
+                return float(found)
         return high
+
+    def _over(self, row_alpha: float, half_width: float, confidence: float) -> float:
+        """Log of the tail beyond the half-width, over that of delta; it falls as alpha rises."""
+        weight, delta = self.weight_at(row_alpha), math.log1p(-confidence)
+        room = half_width - self._allowance(weight)
+        if room <= 0.0:
+            return -delta
+        return LaplaceSum(self.scales(weight, row_alpha)).log_tail(room) - delta
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
-from qserver.query.grid import AxisClasses
-from qserver.query.partition import ProductPartition, product_partition
+from qserver.query.grid import AxisClasses, ProductPartition, product_partition
 
 MAX_VALUES = 1 << 18
 """An attribute with more values has no default chain: building it would take seconds."""

@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
 from qserver.query.sql.combined.moments import covariance_range, of_both, root_range, variance_range
+from qserver.query.sql.functions.function import Combination, KnownPart, Order, Smooth
 from qserver.query.sql.tables.intervals import PublicBounds
 
 _STATED = Fraction(1, 10)

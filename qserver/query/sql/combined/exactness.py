@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import least_base
-from qserver.query.sql.combined.calculated import at_once, widths_at_once
-from qserver.query.sql.combined.function import Combined, Order
-from qserver.query.sql.combined.quantile import MOST_THRESHOLDS
-from qserver.query.sql.combined.thresholds import QuantileOf
+from qserver.query.sql.functions.calculated import at_once, widths_at_once
+from qserver.query.sql.functions.function import Combined, Order
+from qserver.query.sql.functions.quantile import MOST_THRESHOLDS
+from qserver.query.sql.functions.thresholds import QuantileOf
 from qserver.query.sql.statement import MAX_CELLS, Statement
 from qserver.query.sql.tables.relative import confidence_of
 

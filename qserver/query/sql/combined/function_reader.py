@@ -12,14 +12,14 @@ from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.combined.correlation import Correlation
-from qserver.query.sql.combined.meaning import Linear, Several
-from qserver.query.sql.combined.quantile import Quantile
 from qserver.query.sql.combined.regression import Kind, Regression
+from qserver.query.sql.combined.skewness_kurtosis import Kind as OfMoments
+from qserver.query.sql.combined.skewness_kurtosis import Standardised
 from qserver.query.sql.combined.spread import Spread
-from qserver.query.sql.combined.standardised import Kind as OfMoments
-from qserver.query.sql.combined.standardised import Standardised
-from qserver.query.sql.combined.thresholds import QuantileOf
-from qserver.query.sql.combined.values import Values, product_term
+from qserver.query.sql.functions.meaning import Linear, Several
+from qserver.query.sql.functions.quantile import Quantile
+from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.values import Values, product_term
 from qserver.query.sql.regions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights
 

@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.combined.function import KnownPart
+from qserver.query.sql.functions.function import KnownPart
 from qserver.query.sql.tables.intervals import PublicBounds
 from qserver.query.sql.tables.intervals import outward as rounded
 

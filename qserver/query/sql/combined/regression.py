@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
 from qserver.query.sql.combined.moments import covariance_range, of_both
+from qserver.query.sql.functions.function import Combination, KnownPart, Order, Smooth
 
 Kind = Literal["covar_pop", "covar_samp", "slope", "intercept", "r2"]
 _STATED = Fraction(1, 20)

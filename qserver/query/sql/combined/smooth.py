@@ -21,14 +21,14 @@ from qserver.query.grid import class_grid
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.sql.combined.exactness import Place, combined_cells, steps_half_width
-from qserver.query.sql.combined.function import (
+from qserver.query.sql.functions.function import (
     Combination,
     Combined,
     KnownPart,
     Order,
     Smooth,
 )
-from qserver.query.sql.combined.meaning import Quotient, Several
+from qserver.query.sql.functions.meaning import Quotient, Several
 from qserver.query.sql.statement import Ratio, Statement
 from qserver.query.sql.tables.intervals import (
     CellInterval,

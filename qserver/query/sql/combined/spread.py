@@ -14,13 +14,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.combined.function import Combination, KnownPart, Order, Smooth
 from qserver.query.sql.combined.moments import (
     outward,
     root_range,
     sample_factors,
     variance_range,
 )
+from qserver.query.sql.functions.function import Combination, KnownPart, Order, Smooth
 
 _STATED_SHARE = Fraction(1, 20)
 _SAMPLE_ROOT = Fraction(3, 2)

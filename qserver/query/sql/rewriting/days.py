@@ -15,7 +15,7 @@ from typing import Final, TypeGuard
 from sqlglot import exp
 
 from qserver.errors import SqlError
-from qserver.query.calendar.units import unit_of
+from qserver.query.calendar import unit_of
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.logic import is_text
 from qserver.query.sql.values.grid import fixed

@@ -10,7 +10,7 @@ from math import prod
 from sqlglot import exp
 
 from qserver.errors import CapacityError
-from qserver.query.sql.shaping.items import check_parts
+from qserver.query.sql.select.items import check_parts
 from qserver.query.sql.text import SqlText
 
 MOST_SETS = 64

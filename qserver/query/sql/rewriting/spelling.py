@@ -13,11 +13,11 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from qserver.query.calendar.units import UNITS
+from qserver.query.calendar import UNITS
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.rewriting.days import day_written, group_by_texts
-from qserver.query.sql.rewriting.select_columns import PLACE, keep_cast, keep_written
+from qserver.query.sql.select.columns import PLACE, keep_cast, keep_written
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.grid import fixed
 from qserver.query.sql.values.record_functions import CALLED, FUNCTIONS

@@ -1,6 +1,5 @@
-"""The shape of a statement's table: its items, its groups, their order, and which are shown.
+"""What a statement does with numbers that were released: choose, rank and round them, in units.
 
-`items` names what SELECT lists, and `groups` reads GROUP BY. `having` reads HAVING and LIMIT, and
-`shape` orders and cuts a table whose numbers were released. `ranks` has RANK with its intervals,
-and `rounding` rounds numbers and their ends.
+`ranks` has RANK with its intervals, `rounding` rounds numbers and their ends, `choosing` says which
+rows are shown by numbers that are not known yet, and `units` what a number is counted in.
 """

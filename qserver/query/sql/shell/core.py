@@ -15,16 +15,16 @@ from sqlglot import exp
 from qserver.errors import CapacityError
 from qserver.query.sql.aggregates import Aggregates
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.combined.group_count import Passing
-from qserver.query.sql.combined.meaning import Item, Linear, Several, changed
 from qserver.query.sql.engine.run import Table
+from qserver.query.sql.functions.group_count import Passing
+from qserver.query.sql.functions.meaning import Item, Linear, Several, changed
+from qserver.query.sql.groups import Grouping, Groups
 from qserver.query.sql.logic import has_value
 from qserver.query.sql.regions import ALL, Functions, ProductTerm, Region, Regions
 from qserver.query.sql.rewriting.sets import GroupingSets, grouping_sets
-from qserver.query.sql.shaping.groups import Grouping, Groups
-from qserver.query.sql.shaping.items import Items
-from qserver.query.sql.shaping.shape import Compare
-from qserver.query.sql.tables.units import Unit, unit_of
+from qserver.query.sql.select.items import Items
+from qserver.query.sql.shape import Compare
+from qserver.query.sql.shaping.units import Unit, unit_of
 
 MOST_GROUPS = 1 << 14
 ALL_OF_IT = -1

@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from qserver.query.calendar.sealed import first_and_last
+from qserver.query.sealed import first_and_last
 from qserver.query.sql.logic import is_text
 from qserver.query.sql.shell.relations import Value
 

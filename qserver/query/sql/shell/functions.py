@@ -17,7 +17,8 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.combined.function import (
+from qserver.query.sql.combined.smooth import of_sums
+from qserver.query.sql.functions.function import (
     Combination,
     FunctionOfSums,
     Kinks,
@@ -25,8 +26,7 @@ from qserver.query.sql.combined.function import (
     Order,
     Smooth,
 )
-from qserver.query.sql.combined.meaning import Item, Linear, Quotient, Several
-from qserver.query.sql.combined.smooth import of_sums
+from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
 
 FloatArray = NDArray[np.float64]
 Range = tuple[float, float]

@@ -16,15 +16,15 @@ from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.plain import CHOOSES
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.shaping.shape import PLAIN
+from qserver.query.sql.shape import PLAIN
+from qserver.query.sql.shaping.choosing import InnerSelect, Values
+from qserver.query.sql.shaping.units import COUNTS
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column
 from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import Tables
 from qserver.query.sql.statement import Cell, Statement, Sum
-from qserver.query.sql.tables.choosing import InnerSelect, Values
 from qserver.query.sql.tables.passing_groups import is_whole
-from qserver.query.sql.tables.units import COUNTS
 
 _JOINING = exp.And | exp.Or | exp.Paren
 _CLAUSES = exp.Where | exp.Filter | exp.Having | exp.Qualify

@@ -10,9 +10,9 @@ from typing import Protocol
 from sqlglot import exp
 
 from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.shape import Compare, Every, Missing, Opposite, Test
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import Rounding
-from qserver.query.sql.shaping.shape import Compare, Every, Missing, Opposite, Test
 from qserver.query.sql.shell.records import Named, Records
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.text import SqlText

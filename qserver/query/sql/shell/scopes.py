@@ -15,7 +15,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import constant
 from qserver.query.sql.logic import made
 from qserver.query.sql.rewriting.days import written_day
-from qserver.query.sql.shaping.items import Items, written
+from qserver.query.sql.select.items import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
 from qserver.query.sql.shell.days import as_days

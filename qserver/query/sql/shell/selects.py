@@ -10,12 +10,12 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.clauses import UNSAID
-from qserver.query.sql.combined.meaning import Several
+from qserver.query.sql.functions.meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.rewriting.spelling import respelt
-from qserver.query.sql.shaping.having import Having, cut_of
-from qserver.query.sql.shaping.items import Item, Items, check_parts, items_of
+from qserver.query.sql.select.having import Having, cut_of
+from qserver.query.sql.select.items import Item, Items, check_parts, items_of
 from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.ordering import ordered, rank_of

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import is_same, no_column
-from qserver.query.sql.combined.meaning import Linear
-from qserver.query.sql.shaping.groups import without_total
-from qserver.query.sql.shaping.items import Items
+from qserver.query.sql.functions.meaning import Linear
+from qserver.query.sql.groups import without_total
+from qserver.query.sql.select.items import Items
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.ordering import is_null
 from qserver.query.sql.shell.records import Named

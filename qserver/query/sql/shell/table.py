@@ -12,18 +12,17 @@ from typing import Literal
 from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, InputError
-from qserver.query.calendar.sealed import clipped
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
+from qserver.query.sealed import clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import UNSAID, Clauses
-from qserver.query.sql.combined.function import Binning, Combined
-from qserver.query.sql.combined.meaning import Item, Linear, Several
-from qserver.query.sql.combined.quantile import DAYS_SAID, is_day
 from qserver.query.sql.engine.run import run_typed
-from qserver.query.sql.rewriting.select_columns import cast_to
-from qserver.query.sql.shaping.ranks import Rank
-from qserver.query.sql.shaping.shape import (
+from qserver.query.sql.functions.function import Binning, Combined
+from qserver.query.sql.functions.meaning import Item, Linear, Several
+from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
+from qserver.query.sql.select.columns import cast_to
+from qserver.query.sql.shape import (
     PLAIN,
     Every,
     Shape,
@@ -31,6 +30,8 @@ from qserver.query.sql.shaping.shape import (
     Top,
     sides_of,
 )
+from qserver.query.sql.shaping.ranks import Rank
+from qserver.query.sql.shaping.units import COUNTS, Unit
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.functions import has_kinks
 from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
@@ -48,7 +49,6 @@ from qserver.query.sql.statement import (
     Sum,
 )
 from qserver.query.sql.tables.passing_groups import no_groups, passing_groups
-from qserver.query.sql.tables.units import COUNTS, Unit
 
 _NOTHING = Linear(())
 _KINDS: Mapping[str, GroupKind] = {

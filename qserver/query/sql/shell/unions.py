@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from qserver.errors import CapacityError
 from qserver.query.sql.clauses import UNSAID
-from qserver.query.sql.shaping.having import cut_of
+from qserver.query.sql.select.having import cut_of
 from qserver.query.sql.shell.ordering import is_null, ordered
 from qserver.query.sql.shell.records import Named, others_of
 from qserver.query.sql.shell.relations import PLACE, Column, Reader, Relation, SortBy, called

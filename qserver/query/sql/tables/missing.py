@@ -15,7 +15,7 @@ from qserver.query.asking.missing import at_value
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.combined.function import Combined
+from qserver.query.sql.functions.function import Combined
 from qserver.query.sql.statement import Cell, Row, Sum
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from qserver.errors import SqlError
 from qserver.query.linear import LinearQuery
-from qserver.query.sql.combined.group_count import Passing, columns_of
-from qserver.query.sql.combined.meaning import Linear, Several
+from qserver.query.sql.functions.group_count import Passing, columns_of
+from qserver.query.sql.functions.meaning import Linear, Several
 from qserver.query.sql.regions import ProductTerm
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.text import SqlText

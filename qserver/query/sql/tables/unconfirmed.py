@@ -17,7 +17,7 @@ from qserver.query.asking.reading import AS_EVER
 from qserver.query.domain import decimal_text
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import STATED_BASE, Exactness
-from qserver.query.sql.combined.function import Combined, needs_records, public_range
+from qserver.query.sql.functions.function import Combined, needs_records, public_range
 from qserver.query.sql.plain import EXPLAIN
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 from qserver.query.sql.tables.intervals import centred

@@ -11,12 +11,12 @@ from typing import Literal, TypeVar
 
 from sqlglot import exp
 
-from qserver.query.calendar.units import Unit, number_of, text_of
+from qserver.query.calendar import Unit, number_of, text_of
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.logic import Truth
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.shaping.items import written
+from qserver.query.sql.select.items import written
 
 Value = str | bool | Fraction | date
 Of = Literal["text", "truth", "period", "number"]

@@ -18,13 +18,13 @@ from typing import Literal
 from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, SqlError
-from qserver.query.calendar.units import UNITS, Unit, first_day
+from qserver.query.calendar import UNITS, Unit, first_day
 from qserver.query.domain import Attribute
 from qserver.query.sql.attributes import Names, quoted
 from qserver.query.sql.engine.run import Table, run
 from qserver.query.sql.logic import above
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.shaping.items import written
+from qserver.query.sql.select.items import written
 from qserver.query.sql.values.expression_values import (
     Beside,
     Derived,

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from qserver.query.calendar.units import UNITS, Periods, Unit, first_day, longer
+from qserver.query.calendar import UNITS, Periods, Unit, first_day, longer
 from qserver.query.domain import Attribute
 from qserver.query.labels import Level
 from qserver.query.sql.attributes import Names

@@ -15,9 +15,8 @@ from qserver.inference.tables.blocks.placement import (
     placement_of_block,
     placement_of_partition,
 )
-from qserver.query.grid import AxisClasses
+from qserver.query.grid import AxisClasses, product_partition
 from qserver.query.linear import linear_query
-from qserver.query.partition import product_partition
 from tests.inference.tables.blocks.parts import weights_of_part
 
 # Values 0 and 3 are one class, and the slots take the classes in another order, one phantom among

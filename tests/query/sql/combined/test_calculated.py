@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.calculated import Moved, Total, widths_at_once
 from qserver.query.sql.combined.exactness import combined_cells, order_asked
-from qserver.query.sql.combined.function import Combination, Combined, KnownPart
-from qserver.query.sql.combined.quantile import ByThresholds
+from qserver.query.sql.functions.calculated import Moved, Total, widths_at_once
+from qserver.query.sql.functions.function import Combination, Combined, KnownPart
+from qserver.query.sql.functions.quantile import ByThresholds
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import DOMAIN, People
 

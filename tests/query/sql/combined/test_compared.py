@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.combined.function import Combined, KnownPart, Smooth
-from qserver.query.sql.combined.standardised import Kind, Standardised
+from qserver.query.sql.combined.skewness_kurtosis import Kind, Standardised
+from qserver.query.sql.functions.function import Combined, KnownPart, Smooth
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Sum
 from tests.query.sql.people import DOMAIN

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from qserver.errors import SqlError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.combined.correlation import Correlation
-from qserver.query.sql.combined.function import Combined, KnownPart
 from qserver.query.sql.combined.moments import Range, covariance_range
+from qserver.query.sql.functions.function import Combined, KnownPart
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import DOMAIN
 

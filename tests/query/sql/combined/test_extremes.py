@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.calendar.units import Periods
+from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.sql.combined.exactness import combined_cells, order_asked
-from qserver.query.sql.combined.function import Combined, KnownPart
-from qserver.query.sql.combined.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
-from qserver.query.sql.combined.thresholds import QuantileOf
+from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.sql.functions.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
+from qserver.query.sql.functions.thresholds import QuantileOf
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.at_most import at_most
 from tests.query.sql.people import AGES, DOMAIN, People

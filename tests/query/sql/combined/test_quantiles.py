@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from qserver.errors import SqlError
 from qserver.query.linear import total_query
 from qserver.query.sql.combined.exactness import order_asked
-from qserver.query.sql.combined.function import Combined, KnownPart
-from qserver.query.sql.combined.quantile import ByThresholds, Quantile
-from qserver.query.sql.combined.thresholds import QuantileOf
+from qserver.query.sql.functions.function import Combined, KnownPart
+from qserver.query.sql.functions.quantile import ByThresholds, Quantile
+from qserver.query.sql.functions.thresholds import QuantileOf
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import AGES, DOMAIN, People
 

@@ -12,10 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.function import Binning, Combined, KnownPart
 from qserver.query.sql.combined.moments import Range, sample_factors, variance_range
 from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.combined.spread import Spread
+from qserver.query.sql.functions.function import Binning, Combined, KnownPart
 from qserver.query.sql.parser import parse_statement
 from tests.query.sql.people import DOMAIN, People
 

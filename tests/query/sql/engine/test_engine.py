@@ -47,6 +47,13 @@ def test_a_table_comes_back_as_it_went() -> None:
     assert rows("SELECT * FROM people", PEOPLE) == list(PEOPLE.rows)
 
 
+@pytest.mark.parametrize("sum_of", ["born + 5000000", "born - 1000000"])
+def test_a_day_beyond_the_calendar_of_others_is_refused(sum_of: str) -> None:
+    """DuckDB has years before 1 and after 9999."""
+    with pytest.raises(EngineError, match="a day is before the year 1 or after 9999"):
+        rows(f"SELECT {sum_of} FROM people WHERE age = 30", PEOPLE)
+
+
 def test_a_result_has_exact_numbers_and_days() -> None:
     found = rows(
         "SELECT age / 2, age // 2, height * 3, SUM(age) OVER (), UPPER(name),"

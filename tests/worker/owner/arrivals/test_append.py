@@ -15,7 +15,7 @@ from qserver.errors import (
     NotFoundError,
     PrivateDataError,
 )
-from qserver.query.calendar.units import PeriodNotSealedError
+from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta

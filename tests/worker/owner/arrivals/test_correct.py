@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import ConfigError, PrivateDataError
-from qserver.query.calendar.units import PeriodNotSealedError
+from qserver.query.calendar import PeriodNotSealedError
 from qserver.storage.keys import Keys
 from qserver.storage.owner import OwnerOperations
 from qserver.storage.server.connection import StoreClient

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qserver.query.calendar.units import PeriodRetiredError
+from qserver.query.calendar import PeriodRetiredError
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, WorkloadAnswer

@@ -14,8 +14,8 @@ import pytest
 
 import qserver
 from qserver.errors import ConfigError, MeasurementError, PrivateDataError
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query, total_query
-from qserver.query.partition import product_partition
 from qserver.query.weights import indicator
 from tests.worker.codes import codes_of
 from tests.worker.private.reading import KEY, snapshot_of
@@ -31,8 +31,8 @@ from worker.private.spark.executors import (
     keeping,
     telling_version,
 )
-from worker.private.spark.place import SparkCodes, SparkPlace, column_names, place_of
 from worker.private.spark.tables import rest_of_slot
+from worker.private.spark_place import SparkCodes, SparkPlace, column_names, place_of
 from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 from worker.sources.spark import within

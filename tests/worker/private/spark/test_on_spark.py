@@ -18,8 +18,8 @@ import pytest
 
 from qserver.errors import PrivateDataError, UnanswerableError
 from qserver.query.domain_file import domain_to_document
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query, total_query
-from qserver.query.partition import product_partition
 from qserver.query.weights import indicator
 from tests.deployment import LOG, PEOPLE, ROWS, Deployment
 from tests.worker.private.reading import KEY, snapshot_of
@@ -32,8 +32,8 @@ from worker.owner.checks.audit import examine
 from worker.private.read import read_where_it_stays
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import answering, axes_of
-from worker.private.spark.place import SparkPlace
 from worker.private.spark.tables import SparkTable
+from worker.private.spark_place import SparkPlace
 from worker.private.truncation import PeriodRule, PersonRule
 from worker.sources.address import Address
 

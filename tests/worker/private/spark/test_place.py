@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qserver.errors import ConfigError
-from worker.private.spark.place import (
+from worker.private.spark_place import (
     MOST_SLOT_S,
     SparkCodes,
     SparkPlace,

@@ -103,7 +103,7 @@ def test_the_worker_refuses_the_third_of_a_group_that_each_fitted_alone(
         log=LOG,
         planning_clock=lambda: 0.0,  # planning is never over
     )
-    taken = [writer.queue.take(["town"], consumer="test", block_ms=1) for _ in jobs]
+    taken = [writer.queue.take(["town"], consumer="test", block_ms=None) for _ in jobs]
     lease = writer.acquire("town")
     assert lease is not None
     spender.settle(lease)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import UnanswerableError
+from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.partition import ProductPartition
 from qserver.storage.store import Store
 from tests.deployment import LOG, Deployment
 from worker.private.tables import RemoteTables, Tables

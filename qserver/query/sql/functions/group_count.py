@@ -1,0 +1,208 @@
+"""How many groups pass a test of their counts, with an interval for all groups at once.
+
+A group that passes whatever the intervals of its counts allow is surely one of them; one that fails
+whatever they allow is surely none. The number lies between those that surely pass and those that
+may, whenever the intervals of all counts hold: each may miss with its part of the number's chance.
+Where the test is one comparison of a count with a constant, a group is judged wrongly only by one
+end of its interval, which misses half as often. So each may miss with twice the part then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from qserver.query.sql.functions.function import (
+    STATED_COUNT,
+    Combination,
+    KnownPart,
+    Order,
+    Smooth,
+)
+from qserver.query.sql.shape import Compare, Every, Opposite, Test, sides_of
+
+_STATED_SHARE = Fraction(1, 20)
+LAST_LOOK = 0.85
+"""Part of what the number may miss with that is left for the last look at each count. The looks
+before have the rest."""
+_LEAST_WIDTH = 0.5
+"""Whole numbers are told apart by intervals that are this long to each side."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """The number of groups that pass, by the counts of each group in turn.
+
+    Args:
+        columns: which columns of the groups the counts of one group are.
+        is_whole: per count of a group whether it is a whole number.
+    """
+
+    test: Test
+    columns: tuple[int, ...]
+    is_whole: tuple[bool, ...]
+    n_groups: int
+
+    smooth: Smooth | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether WITHIN is about the number of groups.
+
+        Not if groups pass with one record: nearly none is ever sure to have none.
+        """
+        return self._scale > 1.0
+
+    @property
+    def stated_half_width(self) -> Fraction:
+        """A twentieth of the groups; without steps that of a count."""
+        if not self.has_steps:
+            return STATED_COUNT
+        return max(self.n_groups * _STATED_SHARE, Fraction(1, 2))
+
+    @property
+    def order(self) -> Order:
+        """The number of these groups alone."""
+        return Order(((Fraction(1), 0, self),))
+
+    @property
+    def n_counts(self) -> int:
+        """How many counts all groups have."""
+        return self.n_groups * len(self.columns)
+
+    def part_missed(self, missed: float) -> float:
+        """What each count's interval may miss with at last, so that all groups are judged rightly.
+
+        Args:
+            missed: what the number's may miss with.
+        """
+        last = LAST_LOOK * missed
+        if _is_one_sided(self.test):
+            return min(2.0 * last / self.n_groups, missed)
+        return last / self.n_counts
+
+    def width(self, half_width: float) -> float:
+        """The half-width of each count that groups need which are spread evenly.
+
+        That is up to twice the constant of the test.
+        """
+        if not self.has_steps:
+            return half_width
+        most = max(half_width * self._scale / self.n_groups, _LEAST_WIDTH)
+        return min(most, self._scale / 2.0)
+
+    def value(self, parts: Sequence[KnownPart]) -> Combination:
+        """How many pass by the estimates, surely pass, and may.
+
+        Where one record suffices, what surely passes is given: by their estimates half of the
+        groups without a record would pass.
+        """
+        judged = self.judged(parts)
+        low, high = sum(one.surely for one in judged), sum(one.may for one in judged)
+        estimate = sum(one.by_estimate for one in judged)
+        estimate = min(max(estimate, low), high) if self.has_steps else low
+        return Combination(float(estimate), float(low), float(high))
+
+    def judged(self, parts: Sequence[KnownPart]) -> list[Judged]:
+        """Each group, by what is known of its counts."""
+        size, found = len(self.columns), list[Judged]()
+        for start in range(0, len(parts), size):
+            group = {
+                column: _whole(part) if is_whole else part
+                for column, is_whole, part in zip(
+                    self.columns, self.is_whole, parts[start : start + size], strict=True
+                )
+            }
+            middles = {k: KnownPart(p.estimate, p.estimate, p.estimate) for k, p in group.items()}
+            surely = not _may_fail(self.test, group)
+            may = _may_hold(self.test, group)
+            found.append(Judged(_may_hold(self.test, middles), surely, may))
+        return found
+
+    @property
+    def _scale(self) -> float:
+        return max((abs(float(c)) for c in _constants(self.test)), default=0.0)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Whether a group passes: by the estimates of its counts, surely, and perhaps."""
+
+    by_estimate: bool
+    surely: bool
+    may: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may pass, and may not."""
+        return self.may and not self.surely
+
+
+_Group = dict[int, KnownPart]
+
+
+def columns_of(test: Test) -> tuple[int, ...]:
+    """The columns that a test names, in order."""
+    return tuple(sorted({side for side in sides_of(test) if isinstance(side, int)}))
+
+
+def _constants(test: Test) -> list[Fraction]:
+    return [side for side in sides_of(test) if isinstance(side, Fraction)]
+
+
+def _is_one_sided(test: Test) -> bool:
+    if isinstance(test, Every) and len(test.parts) == 1:
+        return _is_one_sided(test.parts[0])
+    if isinstance(test, Opposite):
+        return _is_one_sided(test.of)
+    is_compare = isinstance(test, Compare) and test.by not in ("=", "<>")
+    return is_compare and len(columns_of(test)) == len(_constants(test)) == 1
+
+
+def _may_hold(test: Test, group: _Group) -> bool:
+    if isinstance(test, Compare):
+        return _compared(test, group, holds=True)
+    if isinstance(test, Every):
+        return all(_may_hold(part, group) for part in test.parts)
+    return _may_fail(test.of, group) if isinstance(test, Opposite) else False
+
+
+def _may_fail(test: Test, group: _Group) -> bool:
+    if isinstance(test, Compare):
+        return _compared(test, group, holds=False)
+    if isinstance(test, Every):
+        return any(_may_fail(part, group) for part in test.parts)
+    return _may_hold(test.of, group) if isinstance(test, Opposite) else True
+
+
+def _compared(test: Compare, group: _Group, *, holds: bool) -> bool:
+    """Whether some numbers in the intervals make a comparison hold, or fail."""
+    one, other = (_side(side, group) for side in (test.left, test.right))
+    if test.by in ("=", "<>"):
+        if holds == (test.by == "="):
+            return one.low <= other.high and other.low <= one.high
+        return not one.low == one.high == other.low == other.high
+    if test.by in ("<", "<="):
+        one, other = other, one
+    is_strict = test.by in ("<", ">")
+    if holds:
+        return one.high > other.low or (one.high == other.low and not is_strict)
+    return one.low < other.high or (one.low == other.high and is_strict)
+
+
+def _side(side: int | Fraction, group: _Group) -> KnownPart:
+    if isinstance(side, Fraction):
+        return KnownPart(float(side), float(side), float(side))
+    return group[side]
+
+
+def _whole(part: KnownPart) -> KnownPart:
+    """The whole numbers of an interval; the interval itself if it holds none."""
+    low = math.ceil(part.low) if math.isfinite(part.low) else part.low
+    high = math.floor(part.high) if math.isfinite(part.high) else part.high
+    middle = float(round(part.estimate))
+    if low > high:
+        low, high = part.low, part.high
+    return KnownPart(middle, low, high)

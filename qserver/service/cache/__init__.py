@@ -1,0 +1,6 @@
+"""What one process keeps of what it found: nothing is stored, and all of it can be found again.
+
+Questions and workloads that cost nothing are kept by what they depend on (`answers`), statements
+by the state that they were answered in (`statements`), smooth numbers (`smooth`) and those told by
+places in order (`order`) by the version of the history. `looks` finds such numbers aside.
+"""

@@ -1,0 +1,109 @@
+"""Answers that cost nothing, kept by what they depend on: by no version, and by no text.
+
+A question is the same however it was written and sent, and its answer stays as long as nothing is
+bought that bears on it (`InferenceEngine.is_unchanged`). What is left of the budget, and the
+version, are those of whoever asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, overload
+from weakref import ref
+
+from qserver.answering.replica import Replica
+from qserver.inference.engine import InferenceEngine
+from qserver.query.question import Question, Workload
+from qserver.records.answer import Answer, AnyAnswer, WorkloadAnswer
+from qserver.service.cache.last_used import LastUsed
+from qserver.service.cache.statements import MOST_KEPT
+
+_MOST_ANSWERS: Final = 4_096
+
+_Key = tuple[str, int | None, int, Question | Workload]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """An answer of an engine, as long as that is there, after so many changes."""
+
+    engine: ref[InferenceEngine]
+    since: int
+    answer: AnyAnswer
+
+
+class KeptAnswers:
+    """Those of one process. Thread-safe; whoever finds or keeps one holds the replica's lock."""
+
+    def __init__(self) -> None:
+        self._answers = LastUsed[_Key, _Kept](_MOST_ANSWERS)
+        self._workloads = LastUsed[_Key, _Kept](MOST_KEPT)
+
+    def find(self, replica: Replica, asked: Question | Workload) -> AnyAnswer | None:
+        """The answer, as it would be found again on the present state; None where none is kept."""
+        known = self._of(asked).find(_key(replica, asked))
+        if known is None or known.engine() is not replica.engine:
+            return None
+        keys = [question.row.key for question in asked.questions]
+        if not replica.engine.is_unchanged(known.since, _evidence(known.answer), keys):
+            return None
+        return _at(known.answer, replica.present.remaining_nano, replica.n_events)
+
+    def keep(
+        self, replica: Replica, asked: Question | Workload, answer: AnyAnswer, *, since: int
+    ) -> None:
+        """Keep an answer that history gave, unless it names a price, which is of its state.
+
+        Args:
+            since: `n_changes` of the replica's engine, before it was found.
+        """
+        if _names_prices(answer):
+            return
+        kept, key = self._of(asked), _key(replica, asked)
+        kept.drop(key)
+        kept.keep(key, _Kept(ref(replica.engine), since, answer))
+
+    def _of(self, asked: Question | Workload) -> LastUsed[_Key, _Kept]:
+        return self._workloads if isinstance(asked, Workload) else self._answers
+
+
+def _key(replica: Replica, asked: Question | Workload) -> _Key:
+    """Which periods there are changes what can be had; what may be measured does not."""
+    present, meant = replica.present, asked.with_measure("auto")
+    return replica.meta.snapshot, present.n_sealed, present.n_retired, meant
+
+
+def _each(answer: AnyAnswer) -> tuple[Answer, ...]:
+    if isinstance(answer, WorkloadAnswer):
+        return answer.answers
+    return (answer,) if isinstance(answer, Answer) else ()
+
+
+def _evidence(answer: AnyAnswer) -> set[int]:
+    return {i for one in _each(answer) for i in one.evidence}
+
+
+def _names_prices(answer: AnyAnswer) -> bool:
+    each = [one.rest_nano for one in _each(answer)]
+    if isinstance(answer, WorkloadAnswer):
+        each.append(answer.rest_nano)
+    return any(price is not None for price in each)
+
+
+@overload
+def _at(answer: Answer, remaining_nano: int, version: int) -> Answer: ...
+
+
+@overload
+def _at(answer: AnyAnswer, remaining_nano: int, version: int) -> AnyAnswer: ...
+
+
+def _at(answer: AnyAnswer, remaining_nano: int, version: int) -> AnyAnswer:
+    """The answer on a state with so much left, at this version."""
+    if (answer.remaining_nano, answer.version) == (remaining_nano, version):
+        return answer
+    found = replace(answer, remaining_nano=remaining_nano, version=version)
+    if not isinstance(found, WorkloadAnswer):
+        return found
+    answers = tuple(_at(one, remaining_nano, version) for one in found.answers)
+    return replace(found, answers=answers)

@@ -1,1 +1,0 @@
-"""Joint laws and quotients."""
