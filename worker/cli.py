@@ -89,7 +89,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         from qserver.query.requirement import measure_of
         from qserver.records.people import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
-        from worker.owner.checks.population import parse_limit
+        from worker.owner.checks.population import parse_delta, parse_limit
         from worker.owner.claims import load_claims
         from worker.private.spark_place import place_of
 
@@ -108,6 +108,7 @@ def _attach(arguments: argparse.Namespace, settings: Settings) -> int:
         data=address_of(arguments),
         domain=domain,
         limit=parse_limit(arguments.limit),
+        delta=parse_delta(arguments.delta),
         relation=arguments.neighbours,
         population=arguments.population or arguments.name,
         records_per_person=people.records_per_person,

@@ -8,6 +8,7 @@ from pathlib import Path
 import qserver
 from qserver.program import SHELLS
 from qserver.query.requirement import DEFAULT_PHI, MEASURES
+from qserver.records.noise_law import PRIVACIES
 from qserver.records.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 from worker.sources.address import add_place, add_source
@@ -127,6 +128,15 @@ what is protected, for data with periods. person (default): a person with K reco
 them in a period. person-period: what a person did in any one period, up to K records of it; what
 the periods tell together is not limited. person-unbounded: a person with M records in every period,
 without a bound in all; spending then grows with every period that is asked about
+"""
+_PRIVACY_HELP = """\
+what the limit bounds, for this population for ever: pure (default), epsilon itself, with Laplace
+noise; zcdp, zero-concentrated privacy with Gaussian noise, of which the limit is epsilon at
+--delta: better for many questions, worse for few. Counts and sums are served, and no models
+"""
+_DELTA_HELP = """\
+with --privacy zcdp, at most 1e-6, such as 1e-9: with that probability somebody may lose more than
+the limit. Choose far less than one over the number of people
 """
 _REPLACED_HELP = """\
 with --neighbours replace-one and periods: any-period (default) protects in which periods a person
@@ -384,6 +394,8 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", required=True, help="the population's epsilon; only `top-up` raises it"
     )
+    parser.add_argument("--privacy", choices=PRIVACIES, default="pure", help=_PRIVACY_HELP)
+    parser.add_argument("--delta", metavar="D", help=_DELTA_HELP)
     parser.add_argument(
         "--neighbours",
         choices=("add-remove", "replace-one"),

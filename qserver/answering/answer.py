@@ -185,10 +185,12 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
     """
     if (retired := period_retired(plan, replica)) is not None:
         return retired
-    price, standing = replica.price_nano(plan), replica.present.standing
+    standing, after = replica.present.standing, replica.after(plan)
+    price, left = after.lost_nano - standing.lost_nano, standing.remaining_nano
     guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
-    if price > standing.remaining_nano:
-        return BudgetExhaustedError(price_nano=price, remaining_nano=standing.remaining_nano)
+    if price > left:
+        shown, left = replica.price_nano(plan), replica.present.remaining_nano
+        return BudgetExhaustedError(price_nano=shown, remaining_nano=left)
     if price and guard is not None and standing.lost_nano + price > guard:
         return DisclosureGuardError(
             price_nano=price,

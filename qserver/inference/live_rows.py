@@ -17,8 +17,8 @@ from qserver.inference.rows.refinement import Refined, WaterFill, Weights
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.shared_noise import SharedError, error_of_rows
 from qserver.query.primitive import Primitive
-from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Estimator, Measurement
+from qserver.records.noise_law import LAPLACE, NoiseLaw
 
 
 class LiveRows:
@@ -26,10 +26,11 @@ class LiveRows:
 
     Args:
         room: what plans allow for floats, per unit of weight on several rows, in records.
+        law: of the noise of all measurements.
     """
 
-    def __init__(self, room: float) -> None:
-        self._room = room
+    def __init__(self, room: float, law: NoiseLaw = LAPLACE) -> None:
+        self._room, self.law = room, law
         self._measurements: list[AnyMeasurement] = []
         self._direct: dict[str, list[int]] = {}
 
@@ -61,11 +62,11 @@ class LiveRows:
             step: lattice step of the new rows, in records.
         """
         scales = [
-            NANO / alphas_nano[i] if i in alphas_nano else self.measurement(i).scale
+            self.law.scale(alphas_nano[i]) if i in alphas_nano else self.measurement(i).scale
             for i, _ in weights
         ]
         sizes = np.abs(np.array([w for _, w in weights]))
-        noise = safe_half_width(sizes * _array(scales), confidence)
+        noise = safe_half_width(sizes * _array(scales), confidence, self.law)
         return noise + self._allowance(weights, confidence, step)
 
     def _allowance(self, weights: Weights, confidence: float, step: Fraction) -> float:
@@ -102,7 +103,7 @@ class LiveRows:
             price: cost of a unit of alpha of a row, by its id, > 0.
         """
         weights = tuple((i, w) for i, w in weights if w)
-        if not weights:
+        if not weights or self.law.is_additive:
             return []
         scales = [math.inf if i == NEW else self.measurement(i).scale for i, _ in weights]
         fill = WaterFill(
@@ -147,7 +148,8 @@ class LiveRows:
         total = weighted_sum(values, [m.value_float for m in rows])
         scales = np.abs(values) * _array([m.scale for m in rows])
         lattice = float(np.abs(values) @ _array([m.lattice_allowance for m in rows]))
-        posterior = Posterior(total.value, scales, lattice + total.error + float_error)
+        allowance = lattice + total.error + float_error
+        posterior = Posterior(total.value, scales, allowance, law=self.law)
         half_width = posterior.half_width(confidence)
         return RowEstimate(weights, posterior, confidence, half_width, method, float_error)
 

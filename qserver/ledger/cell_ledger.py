@@ -33,9 +33,9 @@ from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes, pair_shapes, pair_s
 from qserver.ledger.loss_tables import Indices
 from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
 from qserver.ledger.neighbours import ByPeriod, Neighbours, Pays, Units
-from qserver.ledger.noise_law import LAPLACE, NoiseLaw
 from qserver.query.linear import Term
 from qserver.records.charge import AnyCharge, Charge, Relation
+from qserver.records.noise_law import LAPLACE, NoiseLaw
 from qserver.records.state import State
 
 

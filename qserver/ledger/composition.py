@@ -18,10 +18,10 @@ from qserver.errors import QueryError
 from qserver.ledger.loss import UNITS_PER_NANO, cell_shapes
 from qserver.ledger.maximum import RowPayment
 from qserver.ledger.neighbours import table_rise_nano
-from qserver.ledger.noise_law import LAPLACE, NoiseLaw
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
+from qserver.records.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from qserver.errors import DomainError
 from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import LossTable, SumTable
-from qserver.ledger.noise_law import LAPLACE, NoiseLaw
 from qserver.query.grid import ProductPartition
 from qserver.query.primitive import primitive
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.dataset import DatasetMeta
+from qserver.records.noise_law import LAPLACE, NoiseLaw
 
 Units = NDArray[np.int64]
 """One amount per value of the period attribute."""
@@ -271,7 +271,8 @@ def rise(low: Fraction, high: Fraction, *, relation: Relation, null_cell: bool) 
 
 def neighbours_of(meta: DatasetMeta) -> Neighbours:
     """The neighbours that a dataset's unit of privacy means."""
-    return Neighbours(meta.relation, meta.most_together, meta.has_null_cell, _by_period(meta))
+    k, by_period = meta.most_together, _by_period(meta)
+    return Neighbours(meta.relation, k, meta.has_null_cell, by_period, meta.law)
 
 
 def _by_period(meta: DatasetMeta) -> ByPeriod | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final
 
-from qserver.errors import InputError
+from qserver.errors import ConfigError, InputError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.requirement import DEFAULT_PHI, Measure, measure_of
@@ -15,6 +16,7 @@ from qserver.query.sealed import sealed_domain
 from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
 from qserver.records.codec import ALWAYS, as_, plain, read
+from qserver.records.noise_law import NoiseLaw, Privacy, Shown, check_delta, law_of
 from qserver.records.people import check_together
 from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
 
@@ -69,10 +71,12 @@ class DatasetMeta:
             '' for none.
         expected: about how many questions are expected until the limit, unless the owner has
             changed that since; 0 where nobody said.
+        privacy: what the population's limit bounds, the same for all its datasets.
+        delta: at which rho is shown as epsilon; None under pure privacy.
 
     Raises:
-        InputError: `measure` is unknown, `expected` out of range, or facts of people do not go
-            together: no price follows from such facts.
+        InputError: `measure` is unknown, `expected` or `delta` out of range, or facts of people or
+            of privacy do not go together: no price follows from such facts.
     """
 
     name: str
@@ -93,10 +97,13 @@ class DatasetMeta:
     growth: Growth | None = None
     time: str = ""
     expected: int = 0
+    privacy: Privacy = "pure"
+    delta: Fraction | None = None
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
         expected_of(self.expected)
+        self._check_privacy()
         check_together(
             self.unit,
             records_per_person=self.records_per_person,
@@ -104,6 +111,37 @@ class DatasetMeta:
             relation=self.relation,
             enforced=self.records_verified,
         )
+
+    def _check_privacy(self) -> None:
+        if self.privacy not in ("pure", "zcdp"):
+            raise ConfigError("privacy", "be pure or zcdp", self.privacy)
+        if self.privacy == "pure":
+            if self.delta is not None:
+                raise ConfigError("delta", "be left out under pure privacy, which has none")
+            return
+        check_delta(self.delta)
+        bound_to_epsilon = {
+            "disclosure_cap": (self.disclosure_cap, "what a cell may lose is bounded for epsilon"),
+            "claims": (self.claims, "what may be known is bounded for epsilon"),
+            "to": (self.growth, "data that arrive over time are counted by tables"),
+            "time": (self.time, "a time is told apart by tables"),
+            "domain": (self.domain.period_axis is not None, "periods are served for epsilon alone"),
+            "demand_of": (self.demand_of, "earlier questions are planned for by tables"),
+        }
+        for name, (value, why) in bound_to_epsilon.items():
+            if value:
+                what = "have no periods" if name == "domain" else "be left out"
+                raise ConfigError(name, f"{what} with --privacy zcdp: {why}")
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Of the noise of its answers."""
+        return law_of(self.privacy)
+
+    @property
+    def shown(self) -> Shown:
+        """How losses are shown."""
+        return Shown(self.delta)
 
     @cached_property
     def guard_nano(self) -> int | None:

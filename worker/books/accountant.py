@@ -85,6 +85,8 @@ def _at_most(left: list[str], shares: Mapping[str, int], apart: Mapping[str, set
 def misfit(details: Mapping[str, Any], relation: str) -> str:
     """What the numbers of an attach have otherwise than its unit; '' if they go together."""
     facts = json.loads(str(details.get("meta") or "{}"))
+    if facts and any(facts.get(name) != details.get(name) for name in ("privacy", "delta")):
+        return "its privacy is said otherwise than its facts have it"
     kinds = [one.get("kind") for one in facts.get("domain", {}).get("attributes", ())]
     if "period" not in kinds or not {"sizes", "records_per_person"} <= details.keys():
         return ""
@@ -295,6 +297,8 @@ class Accountant:
         sampled = plain.get("sampled")
         if sampled is None:
             return account.losses(chains)
+        if chains.are_anew:
+            raise BookFaultError("a secret sample is served under pure privacy alone")
         if nominal_nano <= 0:
             raise BookFaultError("a sample has no nominal loss")
         samples = sample_loss(nominal_nano, RATE)
@@ -340,6 +344,12 @@ class Accountant:
         if k < 1 or (null_cell is None and account.relation == "replace-one"):
             account.unknown = "an older version attached it, and did not write all its facts down"
         account.fault = misfit(details, account.relation)
+        account.delta = str(details.get("delta", ""))
+        account.chains.are_anew = details.get("privacy") == "zcdp"
+        if any(one.delta != account.delta for one in self.accounts.values()):
+            account.fault = "a population has two kinds of privacy"
+        if account.chains.are_anew and account.spread is not None:
+            account.fault = "periods are served under pure privacy alone"
         if details.get("public_row"):
             plain = json.loads(details["public_row"])
             public = RowInForce(Row.of(plain["row"]), str(plain["step"]), Answer(-1, 0, 0))

@@ -1,4 +1,4 @@
-"""Laplace release and refinement on a lattice, exact: integers and fractions, no floats.
+"""Release and refinement on a lattice, exact: integers and fractions, no floats.
 
 An answer is y = step * (truth / step + k) with k an integer drawn from the discrete Laplace law
 P(k) = (1 - a) / (1 + a) * a^abs(k), a = exp(-step * alpha). A float sampler has gaps in its
@@ -53,6 +53,31 @@ def release(
     true_indices = _true_indices(truths, step)
     rate = _rate(step, alpha_nano, "alpha_nano")
     noise = discrete_laplace(rate, len(true_indices), entropy)
+    return [index + k for index, k in zip(true_indices, noise, strict=True)]
+
+
+def release_gaussian(
+    truths: Sequence[Fraction | int],
+    *,
+    step: Fraction | int,
+    rho_nano: int,
+    entropy: Entropy,
+) -> list[int]:
+    """As `release`, with discrete Gaussian noise.
+
+    Args:
+        rho_nano: of zero-concentrated privacy in 1e-9 per squared record, an int > 0.
+
+    Returns:
+        truth / step + k for each, k independent and of weights exp(-(step k)^2 rho). Two truths
+        that differ by d are told apart by rho d^2.
+
+    Raises:
+        MeasurementError: as for `release`.
+    """
+    true_indices = _true_indices(truths, step)
+    rate = _positive(step, "step") * _rate(step, rho_nano, "rho_nano")
+    noise = discrete_gaussian(1 / (2 * rate), len(true_indices), entropy)
     return [index + k for index, k in zip(true_indices, noise, strict=True)]
 
 
@@ -180,7 +205,7 @@ def discrete_gaussian(variance: Fraction | int, n: int, entropy: Entropy) -> lis
 
     Where it is the noise of a row on a lattice of step g, with variance = 1 / (2 g^2 rho), two
     truths that differ by d are told apart by rho d^2 of zero-concentrated privacy (theorem 4 of the
-    reference). No population has this noise yet.
+    reference).
 
     Args:
         variance: any exact rational > 0, in squared steps; a little more than the law's own

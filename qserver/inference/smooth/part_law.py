@@ -86,7 +86,8 @@ class PartLaw:
         """By the law of each estimate alone."""
         sizes = np.zeros((len(posteriors), 2 * N_PAIRS))
         for i, one in enumerate(posteriors):
-            errors = _independent(one.scales, np.ones(len(one.scales)), seed + i)
+            scales = one.laplace_scales
+            errors = _independent(scales, np.ones(len(scales)), seed + i)
             sizes[i] = np.sort(np.abs(errors[0]))
         means = np.array([one.estimate for one in posteriors])
         allowances = np.array([one.allowance for one in posteriors])

@@ -57,6 +57,18 @@ def parse_limit(text: str) -> Fraction:
     return exact_number(text, "limit", ConfigError)
 
 
+def parse_delta(text: str | None) -> Fraction | None:
+    """The typed delta, exactly; None where none was typed.
+
+    Raises:
+        ConfigError: it is not a number.
+    """
+    try:
+        return None if text is None else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ConfigError("delta", "be a number such as 1e-9", text) from None
+
+
 def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
     """Raise StoreBehindError if the journal has charges that the store lacks."""
     if journal.state.ledger_version == 0:

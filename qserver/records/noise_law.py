@@ -5,7 +5,7 @@ the law's power. Losses of independent measurements add up under both laws.
 
 * `LAPLACE`, p = 1: the charge is 1 / b, and losses are epsilon.
 * `GAUSSIAN`, p = 2: the charge is 1 / (2 s2) for noise of variance parameter s2, and losses are rho
-  of zero-concentrated privacy. No population may choose it yet.
+  of zero-concentrated privacy. The owner chooses it for a population (`Privacy`).
 
 *Why they add up*, whoever asks. Fix two neighbours, and let d_i be how far measurement i's truth
 differs between them, which earlier answers decide. Under p = 2 the Renyi divergence of order a of
@@ -30,14 +30,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import ceil, log, log1p
+from functools import lru_cache
+from math import ceil, isqrt, log, log1p, sqrt
+from typing import Final, Literal, get_args
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from qserver.errors import InputError
 from qserver.query.grid import IntegerGrid
 from qserver.records.charge import NANO
+
+Privacy = Literal["pure", "zcdp"]
+"""What a population's limit bounds: epsilon, or rho that is shown as epsilon at a delta."""
+PRIVACIES: Final = get_args(Privacy)
 
 MOST_DELTA = Fraction(1, 10**6)
 _DIGITS = 60
@@ -55,6 +60,14 @@ class NoiseLaw:
 
     name: str
     power: int
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether independent measurements of a row cost no more than one of the same precision.
+
+        Then nothing is refined, and weights of least variance have the shortest interval.
+        """
+        return self.power == 2
 
     def of_moves(self, moves: IntegerGrid) -> IntegerGrid:
         """abs(d)^p for each move d, exactly; Python integers where 64 bits may not hold them.
@@ -81,11 +94,56 @@ class NoiseLaw:
         """n^(p-1): what n moves of one person cost together is at most so often their sum."""
         return 1 if self.power == 1 else n
 
+    def scale(self, charge_nano: int) -> float:
+        """The noise of a row at a charge > 0, in records: b, or the standard deviation."""
+        charge = charge_nano / NANO
+        return NANO / charge_nano if self.power == 1 else 1.0 / sqrt(2.0 * charge)
+
+    def charge(self, scale: float) -> float:
+        """The charge of a row with this noise: `scale` the other way round."""
+        return 1.0 / scale if self.power == 1 else 0.5 / (scale * scale)
+
+    def sharpest(self, limit_nano: int) -> int:
+        """At least 1e9 over the least noise that the limit pays for, in records, at k = 1.
+
+        It is the limit in epsilon, and the root of twice the limit in rho.
+        """
+        return limit_nano if self.power == 1 else isqrt(2 * limit_nano * NANO) + 1
+
 
 LAPLACE = NoiseLaw("laplace", 1)
-GAUSSIAN = NoiseLaw("zcdp", 2)
+GAUSSIAN = NoiseLaw("gaussian", 2)
 
 
+def law_of(privacy: Privacy) -> NoiseLaw:
+    """The noise of a population."""
+    return LAPLACE if privacy == "pure" else GAUSSIAN
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How losses are shown: as they are under pure privacy, else as epsilon at a delta.
+
+    Args:
+        delta: None under pure privacy.
+    """
+
+    delta: Fraction | None = None
+
+    def nano(self, loss_nano: int) -> int:
+        """A loss in 1e-9 epsilon; it rises with the loss."""
+        return loss_nano if self.delta is None else epsilon_nano(loss_nano, self.delta)
+
+    def rise_nano(self, before_nano: int, after_nano: int) -> int:
+        """How much a loss rises, in 1e-9 epsilon."""
+        return self.nano(after_nano) - self.nano(before_nano)
+
+    def left_nano(self, limit_nano: int, lost_nano: int) -> int:
+        """How much a loss may still rise; 0 where it has passed the limit."""
+        return max(0, self.rise_nano(lost_nano, limit_nano))
+
+
+@lru_cache(maxsize=1 << 14)
 def epsilon_nano(rho_nano: int, delta: Fraction) -> int:
     """Epsilon in 1e-9, rounded up, such that rho-zCDP implies (epsilon, delta)-privacy.
 
@@ -108,6 +166,8 @@ def epsilon_nano(rho_nano: int, delta: Fraction) -> int:
         excess = float(np.exp(log_excess))
         more = log1p(excess)
         return excess * rho + log_excess - more + (log_inverse - more) / excess
+
+    from scipy.optimize import minimize_scalar  # loads long, and not at a start
 
     middle = (log(log_inverse) - log(rho)) / 2  # where excess * rho = log_inverse / excess
     best = minimize_scalar(
@@ -135,6 +195,12 @@ def rho_nano(limit_nano: int, delta: Fraction) -> int:
     return least
 
 
+def limit_nano(limit: Fraction, delta: Fraction | None) -> int:
+    """A limit in epsilon as it is kept, rounded down: nano-epsilon, or at a delta nano-rho."""
+    nano = int(limit * NANO)
+    return nano if delta is None else rho_nano(nano, delta)
+
+
 def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
     """The figure at a = 1 + excess. It is off by far less than the 1e-20 that is added."""
     with localcontext() as context:
@@ -145,10 +211,15 @@ def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
     return max(0, ceil((Fraction(found) + Fraction(1, 10**20)) * NANO))
 
 
+def check_delta(delta: Fraction | None) -> None:
+    """Raise InputError unless it is a delta that a population may have."""
+    if delta is None or not 0 < delta <= MOST_DELTA:
+        shown = None if delta is None else f"{float(delta):g}"
+        why = "with that probability the people may lose more than epsilon"
+        raise InputError("delta", f"be more than 0 and at most 1e-6: {why}", shown)
+
+
 def _check(nano: int, delta: Fraction) -> None:
     if type(nano) is not int or nano < 0:
         raise InputError("nano", "be an int >= 0", nano)
-    if not 0 < delta <= MOST_DELTA:
-        raise InputError(
-            "delta", "be more than 0 and at most 1e-6: with that probability more is told", delta
-        )
+    check_delta(delta)
