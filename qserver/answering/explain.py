@@ -87,7 +87,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
     explanation = Explanation(
         kind=plan.kind,
         price_nano=price,
-        most_nano=price + room_nano(question, price, n_history=replica.n_events),
+        most_nano=price + _room_nano(replica, question, price),
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
         rows=tuple(map(_plan_row, plan.rows)),
@@ -130,7 +130,7 @@ def explain_workload(
     explanation = WorkloadExplanation(
         kind=plan.kind,
         price_nano=price,
-        most_nano=price + room_nano(workload, price, n_history=replica.n_events),
+        most_nano=price + _room_nano(replica, workload, price),
         price_apart_nano=apart,
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
@@ -223,13 +223,20 @@ def _charges(plan: Plan) -> list[AnyCharge]:
     return plan.purchase.charges
 
 
+def _room_nano(replica: Replica, asked: Question | Workload, price_nano: int) -> int:
+    """Most that refining the paid answer may cost; under Gaussian noise it is never longer."""
+    if replica.meta.law.is_additive:
+        return 0
+    return room_nano(asked, price_nano, n_history=replica.n_events)
+
+
 def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | None:
     """The price of the questions one by one, each on the present state; None if it takes too long.
 
     In a simultaneous workload each has the confidence that the union bound asks for.
     """
     plans = replica.plans_apart(each_alone(workload), effort)
-    return None if plans is None else sum(map(replica.price_nano, plans))
+    return None if plans is None else replica.price_apart_nano(plans)
 
 
 def _pricing_work(replica: Replica, workload: Workload) -> float:

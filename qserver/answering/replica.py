@@ -409,6 +409,12 @@ class Replica:
         """The price of a plan for the people of the snapshot, in nano-epsilon."""
         return self.present.price_nano(self.after(plan))
 
+    def price_apart_nano(self, plans: Sequence[Plan]) -> int:
+        """The price of plans of this state that are carried out one by one."""
+        standing = self.present.standing
+        rise = sum(self.after(plan).lost_nano - standing.lost_nano for plan in plans)
+        return self.meta.shown.rise_nano(standing.lost_nano, standing.lost_nano + rise)
+
     def lifted(self, plan: Plan) -> Lifted | None:
         """The first claim that a plan would let be known better than its owner allows, if any."""
         return self._claims.lifted(plan.purchase.charges, every_nano=self._elsewhere_nano)

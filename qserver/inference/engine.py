@@ -255,9 +255,11 @@ class InferenceEngine(LiveRows):
 
     def together(self, rows: Rows, estimates: Estimates) -> Together | None:
         """Some estimates with what disagrees about them; None where that is not known."""
-        if self._posteriors is None or self.law.is_additive:
+        if self._posteriors is None:
             return None
         self._settle()
+        if self.law.is_additive:
+            return self.normal_together(estimates)
         return self._posteriors.together(rows, estimates)
 
     def stated(

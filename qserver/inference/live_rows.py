@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,6 +12,8 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.estimate import Posterior, RowEstimate, weighted_sum
+from qserver.inference.given.known_sums import KnownSums, Together
+from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights
 from qserver.inference.rows.tail import safe_half_width
@@ -118,6 +120,24 @@ class LiveRows:
             for shape in fill.shapes(prices)
         ]
         return [f for f in found if f is not None]
+
+    def normal_together(self, estimates: Sequence[RowEstimate]) -> Together | None:
+        """Estimates of rows with Gaussian noise, whose errors are normal together.
+
+        They are by weights of least variance, which what answers disagree about tells nothing of;
+        None for others.
+        """
+        if any(one.method != "blue" for one in estimates):
+            return None
+        ids = list(dict.fromkeys(i for one in estimates for i, _ in one.weights))
+        scales = _array([self.measurement(i).scale for i in ids]) * LAPLACE_VARIANCE**-0.5
+        weights = [dict(one.weights) for one in estimates]
+        loads = np.array([[of.get(i, 0.0) for i in ids] for of in weights]) * scales
+        # A normal error is the sum of infinitely many others.
+        nothing, counts = np.zeros((0, len(ids))), np.full(len(ids), math.inf)
+        sums = KnownSums(loads, nothing, np.zeros(0), counts)
+        means = _array([one.posterior.estimate for one in estimates])
+        return Together(means, _array([one.posterior.allowance for one in estimates]), sums)
 
     def error_of(self, planned: Estimator) -> SharedError:
         """The error of given weights on rows, as weights on independent noises."""

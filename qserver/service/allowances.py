@@ -74,18 +74,19 @@ class Allowances:
 def _own_price(
     ledger: OwnLedger, allowance: Allowance, *, spent_after_nano: int, at: int
 ) -> OwnPrice:
-    spent = ledger.spent_nano
+    shown = ledger.shown
+    spent, after_nano = shown.nano(ledger.spent_nano), shown.nano(spent_after_nano)
     affordable, more_at = True, None
     try:
         check_allowance(ledger, allowance, spent_after_nano=spent_after_nano, at=at)
     except AllowanceExhaustedError as exc:
         affordable, more_at = False, exc.more_at
     return OwnPrice(
-        price_nano=spent_after_nano - spent,
+        price_nano=after_nano - spent,
         affordable=affordable,
         more_at=more_at,
         spent_nano=spent,
-        today_nano=spent - ledger.spent_at(at - DAY_S),
+        today_nano=spent - shown.nano(ledger.spent_at(at - DAY_S)),
         limit_nano=allowance.limit_nano,
         pace_nano=allowance.pace_nano,
     )

@@ -1,7 +1,7 @@
 """The law of the errors of a few sums together, and draws from it that are always the same.
 
-Each error is a weighted sum of independent Laplace variables. Every variable has draws of its own,
-by its place alone: so the draws by which a length was foretold are those that decide once the
+Each error is a weighted sum of independent variables, of the noise's law. Every variable has draws
+of its own, by its place alone: so the draws by which a length was foretold are those that decide once the
 variable's noise is less. Draws are points of a digital net, scrambled at random (Sobol'; Owen,
 "Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995): an end read off as many points drawn
 independently of each other errs two to four times as much. Where released answers disagree, draws
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtri
 
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.estimate import Posterior
 from qserver.inference.given.chain import drawn_errors
 from qserver.inference.given.known_sums import Reduced, Together
+from qserver.inference.given.normal import LAPLACE_VARIANCE
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS
@@ -149,7 +150,13 @@ def _variable(seed: int, place: int, count: float) -> FloatArray:
 
 @lru_cache(maxsize=256)
 def _quantiles(count: float) -> FloatArray:
-    """Equally likely values of such a sum in their order, shape (N_PAIRS,)."""
+    """Equally likely values of such a sum in their order, shape (N_PAIRS,).
+
+    Of infinitely many it is the normal law of the same variance.
+    """
+    if math.isinf(count):
+        normal: FloatArray = LAPLACE_VARIANCE**0.5 * ndtri((np.arange(N_PAIRS) + 0.5) / N_PAIRS)
+        return normal
     gamma = gammaincinv(count, (np.arange(_N_GAMMA) + 0.5) / _N_GAMMA) / math.sqrt(count)
     ordered = np.sort(np.subtract.outer(gamma, gamma), axis=None)
     found: FloatArray = ordered.reshape(N_PAIRS, -1).mean(axis=1)
