@@ -438,6 +438,8 @@ class InferenceEngine(LiveRows):
             combinations = self._combinations_of(primitive)
             if combinations is not None:
                 yield self._least(combinations, confidence)
+                if not enough:
+                    return
         yield from self._unsearched(primitive, confidence, enough, tables)
         if self.law.is_additive or primitive.is_zero:
             return

@@ -87,8 +87,7 @@ class PartLaw:
         """By the law of each estimate alone."""
         sizes = np.zeros((len(posteriors), 2 * N_PAIRS))
         for i, one in enumerate(posteriors):
-            scales = one.laplace_scales
-            errors = _independent(scales, np.ones(len(scales)), seed + i)
+            errors = _independent(*_parts(one), seed + i)
             sizes[i] = np.sort(np.abs(errors[0]))
         means = np.array([one.estimate for one in posteriors])
         allowances = np.array([one.allowance for one in posteriors])
@@ -118,6 +117,13 @@ class PartLaw:
         return PartLaw(
             all_means, half_widths, allowances, errors, self.n_disagreements, self.is_joint
         )
+
+
+def _parts(one: Posterior) -> tuple[FloatArray, FloatArray]:
+    """The weights of an error's independent parts, and their counts: normal ones have infinite."""
+    if one.law.is_additive:
+        return one.scales * LAPLACE_VARIANCE**-0.5, np.full(len(one.scales), math.inf)
+    return one.scales, np.ones(len(one.scales))
 
 
 def _independent(
