@@ -37,7 +37,7 @@ from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
 from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, place_measurement
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import OF_ESTIMATOR, OF_POSTERIOR
 
 __all__ = ["InferenceEngine", "RowEstimate"]

@@ -29,7 +29,7 @@ from qserver.inference.rows.tail import (
     safe_half_width_of_tail,
 )
 from qserver.records.history import Estimator
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.shared_noise import SharedError, error_of_rows
 from qserver.query.primitive import Primitive
 from qserver.records.history import AnyMeasurement, Estimator, Measurement
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 class LiveRows:

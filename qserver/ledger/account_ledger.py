@@ -15,7 +15,7 @@ from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.account import Allowance, payers_of
 from qserver.records.charge import AnyCharge, charge_from_json
 from qserver.records.dataset import DatasetMeta
-from qserver.records.noise_law import Shown
+from qserver.records.privacy.conversion import Shown
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
 from qserver.ledger.neighbours import ByPeriod, Neighbours, Pays, Units
 from qserver.query.linear import Term
 from qserver.records.charge import AnyCharge, Charge, Relation
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.state import State
 
 

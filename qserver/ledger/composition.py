@@ -21,7 +21,7 @@ from qserver.ledger.neighbours import table_rise_nano
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import LossTable, TableLayout, from_classes
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 UNITS_PER_NANO = 1 << 12
 

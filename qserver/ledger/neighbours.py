@@ -30,7 +30,7 @@ from qserver.query.grid import ProductPartition
 from qserver.query.primitive import primitive
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.dataset import DatasetMeta
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 Units = NDArray[np.int64]
 """One amount per value of the period attribute."""

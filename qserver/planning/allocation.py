@@ -22,7 +22,7 @@ from scipy.special import ndtri_exp
 from qserver.errors import CapacityError, RequirementError
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 # Room for the float evaluation of a half-width, as a part of it.
 EVALUATION_ROOM = Fraction(1, 1 << 40)

@@ -16,8 +16,9 @@ from qserver.query.sealed import sealed_domain
 from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
 from qserver.records.codec import ALWAYS, as_, plain, read
-from qserver.records.noise_law import NoiseLaw, Privacy, Shown, check_delta, law_of
 from qserver.records.people import check_together
+from qserver.records.privacy.conversion import Shown, check_delta
+from qserver.records.privacy.noise_law import NoiseLaw, Privacy, law_of
 from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
 
 MOST_RECORDS: Final = 10**10

@@ -15,7 +15,7 @@ from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import NANO
 from qserver.records.codec import as_
-from qserver.records.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from qserver.query.requirement import Measure, measure_of
 from qserver.records.charge import Standing
 from qserver.records.claim import Claim, claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta, expected_of
-from qserver.records.noise_law import Shown
+from qserver.records.privacy.conversion import Shown
 from qserver.storage.encoding.sealed import (
     checked,
     checked_fields,

@@ -21,7 +21,8 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.query.linear import linear_query
 from qserver.records.charge import NANO, AnyCharge, Charge, OpaqueCharge, Relation
-from qserver.records.noise_law import GAUSSIAN, NoiseLaw, epsilon_nano, rho_nano
+from qserver.records.privacy.conversion import epsilon_nano, rho_nano
+from qserver.records.privacy.noise_law import GAUSSIAN, NoiseLaw
 from tests.ledger.losses_by_definition import WAYS, limits
 from tests.ledger.table_losses_by_definition import Stream, cell_in
 from tests.query.dense_weights import scaled_weights

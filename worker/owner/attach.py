@@ -17,8 +17,9 @@ from qserver.query.requirement import DEFAULT_PHI, Measure
 from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
-from qserver.records.noise_law import Privacy, check_delta, limit_nano
 from qserver.records.people import check_together
+from qserver.records.privacy.conversion import check_delta, limit_nano
+from qserver.records.privacy.noise_law import Privacy
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

@@ -20,7 +20,7 @@ from qserver.ledger.population import pair
 from qserver.query.requirement import Measure
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import expected_of
-from qserver.records.noise_law import Shown, limit_nano
+from qserver.records.privacy.conversion import Shown, limit_nano
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.journal.journal import Journal

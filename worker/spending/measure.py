@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from qserver.errors import InputError, MeasurementError
-from qserver.records.noise_law import LAPLACE, NoiseLaw
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from worker.noise.mechanism import release, release_gaussian, release_refined
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables

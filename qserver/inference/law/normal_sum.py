@@ -17,7 +17,7 @@ from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.evaluator import CertifiedProbability
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.records.noise_law import NoiseLaw
+from qserver.records.privacy.noise_law import NoiseLaw
 
 _LN2: Final = math.log(2.0)
 _ERROR: Final = 1e-13

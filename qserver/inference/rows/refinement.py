@@ -28,7 +28,7 @@ import numpy.typing as npt
 from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import Combinations
 from qserver.inference.rows.tail import Tail, TailProblem, safe_half_width
-from qserver.records.noise_law import GAUSSIAN
+from qserver.records.privacy.noise_law import GAUSSIAN
 
 _TOLERANCE = 1e-8
 _MAX_TRIALS = 60

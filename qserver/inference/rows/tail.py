@@ -18,7 +18,7 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.normal_sum import sum_of
 from qserver.inference.rows.blue import Combinations
-from qserver.records.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 _MAX_STEPS = 200
 _GRADIENT = 3e-6

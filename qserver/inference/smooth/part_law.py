@@ -1,12 +1,12 @@
 """The law of the errors of a few sums together, and draws from it that are always the same.
 
-Each error is a weighted sum of independent variables, of the noise's law. Every variable has draws
-of its own, by its place alone: so the draws by which a length was foretold are those that decide once the
-variable's noise is less. Draws are points of a digital net, scrambled at random (Sobol'; Owen,
-"Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995): an end read off as many points drawn
-independently of each other errs two to four times as much. Where released answers disagree, draws
-are made given the disagreements. Where it is not known how two errors depend on each other, they
-are drawn as far apart as can be.
+Each error is a weighted sum of independent variables with the noise's law. Every variable has its
+own draws, by its place alone: so the draws by which a length was foretold are those that decide
+once the variable's noise is less. Draws are points of a digital net, scrambled at random (Sobol';
+Owen, "Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995): an end read off as many points
+drawn independently of each other errs two to four times as much. Where released answers disagree,
+draws are made given the disagreements. Where it is not known how two errors depend on each other,
+they are drawn as far apart as can be.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_the_books_find_the_greatest_sum_of_squares_of_every_cell_and_pair(
     k, null_cell = rng.randint(1, 3), rng.randint(0, 1)
     hand = hand_of(tmp_path / "j", k=k, relation=relation, null_cell=null_cell)
     rows = list[PlannedRow]()
-    facts = {"k": k, "relation": relation, "null_cell": null_cell}
+    facts: dict[str, Any] = {"k": k, "relation": relation, "null_cell": null_cell}
     while len(rows) < 5:
         query = some_row(rng)
         if query.is_zero:

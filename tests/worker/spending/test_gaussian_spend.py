@@ -27,8 +27,8 @@ from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, Zcdp
 from qserver.records.history import GaussianMeasurement
-from qserver.records.noise_law import epsilon_nano, rho_nano
 from qserver.records.plan import PlannedTable
+from qserver.records.privacy.conversion import epsilon_nano, rho_nano
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, ROWS, Deployment
