@@ -29,6 +29,7 @@ from qserver.records.answer import (
 )
 from qserver.records.charge import AnyCharge
 from qserver.records.plan import PlannedRow, PlannedTable, PlanRow, PlanTable
+from qserver.records.privacy.conversion import Shown
 
 E = TypeVar("E")
 P = TypeVar("P", CurvePoint, FactorPoint)
@@ -90,7 +91,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         most_nano=price + _room_nano(replica, question, price),
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        rows=tuple(map(_plan_row, plan.rows)),
+        rows=tuple(_plan_row(row, replica.meta.shown) for row in plan.rows),
         tables=tuple(map(_plan_table, plan.tables)),
         free=offer(question, plan.estimate, replica.engine),
         curve=falling([_curve_point(replica, question, factor) for factor in _CURVE]),
@@ -134,7 +135,7 @@ def explain_workload(
         price_apart_nano=apart,
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        rows=tuple(map(_plan_row, plan.rows)),
+        rows=tuple(_plan_row(row, replica.meta.shown) for row in plan.rows),
         tables=tuple(map(_plan_table, plan.tables)),
         free=offers(replica.engine, workload, told),
         curve=falling(curve),
@@ -270,13 +271,13 @@ def _curve_point(replica: Replica, question: Question, factor: float) -> CurvePo
     return CurvePoint(length, None if retired else replica.price_nano(plan))
 
 
-def _plan_row(row: PlannedRow) -> PlanRow:
+def _plan_row(row: PlannedRow, shown: Shown) -> PlanRow:
     return PlanRow(
         terms=row.row.to_document(),
-        alpha_nano=row.alpha_nano,
+        alpha_nano=shown.nano(row.alpha_nano),
         key=row.key,
         refines=row.refines,
-        charge_nano=row.charge_nano,
+        charge_nano=shown.nano(row.charge_nano),
     )
 
 

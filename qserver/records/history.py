@@ -222,7 +222,8 @@ class HistoryRow:
 
     Args:
         value: the noisy answer that was released, in records.
-        scale: b of its Laplace noise, or standard deviation of Gaussian noise, in records.
+        scale: b of its Laplace noise, in records; of Gaussian noise its half-width at 95 percent
+            over ln 20, which is b for a Laplace noise.
         step: lattice step of the noise, an exact fraction.
     """
 

@@ -201,6 +201,11 @@ class Account:
     delta: str = ""
 
     @property
+    def unit(self) -> str:
+        """What its losses are reckoned in."""
+        return "rho" if self.chains.are_anew else "epsilon"
+
+    @property
     def share_ahead(self) -> int:
         """The share once the expected plans are charged."""
         return self.share if self.ahead is None else self.ahead.share

@@ -113,6 +113,7 @@ class Finding:
 
     Args:
         loss: exact; on a wide domain it may be a bound that is no more than the share.
+        unit: of both, `epsilon` or `rho`.
     """
 
     dataset: str
@@ -120,6 +121,7 @@ class Finding:
     share: int
     loss: int | None
     text: str
+    unit: str = "epsilon"
 
     @property
     def ok(self) -> bool:
@@ -232,8 +234,8 @@ class Accountant:
                 else:
                     text = f"{NOT_VERIFIED}: {exc}"
             if loss is not None and loss > one.share:
-                text = f"a person has lost {_text(loss)}, not {_text(one.share)}"
-        return Finding(one.dataset, snapshot, one.share, loss, text)
+                text = f"a person has lost {_text(loss, one)}, not {_text(one.share, one)}"
+        return Finding(one.dataset, snapshot, one.share, loss, text, one.unit)
 
     def _account(self, plain: Mapping[str, Any]) -> tuple[Account, str]:
         request = json.loads(plain["request"])
@@ -256,7 +258,8 @@ class Accountant:
         if not account.rises_within(losses, share, known):
             excess = account.above(losses, share, known)
             if excess is not None:
-                raise BookFaultError(f"a person loses {_text(excess)}, not {_text(share)}")
+                lost = f"{_text(excess, account)}, not {_text(share, account)}"
+                raise BookFaultError(f"a person loses {lost}")
         self._levels[str(plain["job"])] = share
         return Known(share, losses)
 
@@ -268,7 +271,8 @@ class Accountant:
         except UnknownFactsError:
             return NOT_VERIFIED
         if spent > min(self.limit, int(plain["after"]["spent_nano"])):
-            raise BookFaultError(f"a person of several snapshots loses {_text(spent)}")
+            lost = _text(spent, self.accounts[snapshot])
+            raise BookFaultError(f"a person of several snapshots loses {lost}")
         return VERIFIED
 
     def _drawn(self, account: Account, plain: Mapping[str, Any]) -> Chains:
@@ -408,5 +412,5 @@ def _apply(chains: Chains, plain: Mapping[str, Any]) -> None:
     chains.apply(plain)
 
 
-def _text(nano: Fraction | int) -> str:
-    return f"{float(nano) / 1e9:.9f} epsilon"
+def _text(nano: Fraction | int, account: Account) -> str:
+    return f"{float(nano) / 1e9:.9f} {account.unit}"

@@ -54,14 +54,14 @@ def top_up(population: str, limit: Fraction, *, settings: Settings, registry: Re
         old = journal.state.limit_nano
         if old is None:
             raise JournalError("The journal has no limit yet. Attach a dataset first.")
-        delta = next(iter(journal.state.by_snapshot.values())).delta
-        new, shown = limit_nano(limit, delta), Shown(delta)
+        delta, shown = journal.state.delta, Shown(journal.state.delta)
+        new = limit_nano(limit, delta)
         present = f"be more than {epsilon_text(shown.nano(old))} epsilon"
         if new < old:
             raise ConfigError("limit", present, str(limit))
         if new > old:
             journal.append(LimitRaised(old, new))
-        raised = store.owner.raise_limit(population, limit_nano=new)
+        raised = store.owner.raise_limit(population, limit_nano=new, delta=delta)
     if not raised and new == old:
         raise ConfigError("limit", present, str(limit))
     return TopUp(population, shown.nano(old), shown.nano(new))

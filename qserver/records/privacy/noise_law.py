@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt, sqrt
+from math import isqrt, log, sqrt
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -41,6 +41,7 @@ Privacy = Literal["pure", "zcdp"]
 PRIVACIES: Final = get_args(Privacy)
 
 _SQUARED_IN_64_BITS = 1 << 30
+_LIKE_LAPLACE = 1.959963984540054 / log(20.0)
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ class NoiseLaw:
         """The noise of a row at a charge > 0, in records: b, or the standard deviation."""
         charge = charge_nano / NANO
         return NANO / charge_nano if self.power == 1 else 1.0 / sqrt(2.0 * charge)
+
+    def shown_scale(self, charge_nano: int) -> float:
+        """b of a Laplace noise whose half-width at 95 percent is that of this noise, in records."""
+        return self.scale(charge_nano) * (1.0 if self.power == 1 else _LIKE_LAPLACE)
 
     def charge(self, scale: float) -> float:
         """The charge of a row with this noise: `scale` the other way round."""

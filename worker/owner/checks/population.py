@@ -181,7 +181,7 @@ def books_finding(registry: Registry, population: str, settings: Settings) -> Wo
 def losses_text(found: Sequence[Finding]) -> str:
     """What was charged for each snapshot, and what anybody has lost, in words."""
     return "; ".join(
-        f"{one.dataset}: {epsilon_text(one.share)} epsilon charged, "
+        f"{one.dataset}: {epsilon_text(one.share)} {one.unit} charged, "
         + (one.text if one.loss is None else f"{epsilon_text(one.loss)} lost at most by anybody")
         for one in found
     )
