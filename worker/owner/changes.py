@@ -61,7 +61,8 @@ def top_up(population: str, limit: Fraction, *, settings: Settings, registry: Re
             raise ConfigError("limit", present, str(limit))
         if new > old:
             journal.append(LimitRaised(old, new))
-        raised = store.owner.raise_limit(population, limit_nano=new, delta=delta)
+        more = {} if delta is None else {"delta": delta}
+        raised = store.owner.raise_limit(population, limit_nano=new, **more)
     if not raised and new == old:
         raise ConfigError("limit", present, str(limit))
     return TopUp(population, shown.nano(old), shown.nano(new))
