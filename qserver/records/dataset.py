@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final
 
-from qserver.errors import ConfigError, InputError
+from qserver.errors import InputError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.requirement import DEFAULT_PHI, Measure, measure_of
@@ -17,7 +17,7 @@ from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
 from qserver.records.codec import ALWAYS, as_, plain, read
 from qserver.records.people import check_together
-from qserver.records.privacy.conversion import Shown, check_delta
+from qserver.records.privacy.conversion import Shown, check_privacy
 from qserver.records.privacy.noise_law import NoiseLaw, Privacy, law_of
 from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
 
@@ -104,7 +104,16 @@ class DatasetMeta:
     def __post_init__(self) -> None:
         measure_of(self.measure)
         expected_of(self.expected)
-        self._check_privacy()
+        check_privacy(
+            self.privacy,
+            self.delta,
+            disclosure_cap=self.disclosure_cap,
+            claims=self.claims,
+            to=self.growth,
+            time=self.time,
+            demand_of=self.demand_of,
+            domain=self.domain.period_axis is not None,
+        )
         check_together(
             self.unit,
             records_per_person=self.records_per_person,
@@ -112,27 +121,6 @@ class DatasetMeta:
             relation=self.relation,
             enforced=self.records_verified,
         )
-
-    def _check_privacy(self) -> None:
-        if self.privacy not in ("pure", "zcdp"):
-            raise ConfigError("privacy", "be pure or zcdp", self.privacy)
-        if self.privacy == "pure":
-            if self.delta is not None:
-                raise ConfigError("delta", "be left out under pure privacy, which has none")
-            return
-        check_delta(self.delta)
-        bound_to_epsilon = {
-            "disclosure_cap": (self.disclosure_cap, "what a cell may lose is bounded for epsilon"),
-            "claims": (self.claims, "what may be known is bounded for epsilon"),
-            "to": (self.growth, "data that arrive over time are counted by tables"),
-            "time": (self.time, "a time is told apart by tables"),
-            "domain": (self.domain.period_axis is not None, "periods are served for epsilon alone"),
-            "demand_of": (self.demand_of, "earlier questions are planned for by tables"),
-        }
-        for name, (value, why) in bound_to_epsilon.items():
-            if value:
-                what = "have no periods" if name == "domain" else "be left out"
-                raise ConfigError(name, f"{what} with --privacy zcdp: {why}")
 
     @property
     def law(self) -> NoiseLaw:

@@ -18,7 +18,7 @@ from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.people import check_together
-from qserver.records.privacy.conversion import check_delta, limit_nano
+from qserver.records.privacy.conversion import check_privacy, limit_nano
 from qserver.records.privacy.noise_law import Privacy
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
@@ -139,8 +139,16 @@ class AttachRequest:
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
         expected_of(self.expect)
-        if self.privacy == "zcdp":
-            check_delta(self.delta)
+        check_privacy(
+            self.privacy,
+            self.delta,
+            disclosure_cap=self.disclosure_cap,
+            claims=self.claims,
+            to=self.to,
+            time=self.time,
+            demand_of=self.demand_of,
+            domain=self.domain.period_axis is not None,
+        )
         for claim in self.claims:
             claim.row(self.domain)
 

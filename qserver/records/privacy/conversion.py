@@ -12,11 +12,13 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log, log1p
+from typing import Final
 
 import numpy as np
 
-from qserver.errors import InputError
+from qserver.errors import ConfigError, InputError
 from qserver.records.charge import NANO
+from qserver.records.privacy.noise_law import PRIVACIES, Privacy
 
 MOST_DELTA = Fraction(1, 10**6)
 _DIGITS = 60
@@ -113,12 +115,45 @@ def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
     return max(0, ceil((Fraction(found) + Fraction(1, 10**20)) * NANO))
 
 
-def check_delta(delta: Fraction | None) -> None:
+_UNSERVED: Final = {
+    "disclosure_cap": "be left out with --privacy zcdp: its bound is proven for epsilon",
+    "claims": "be left out with --privacy zcdp: their bounds are proven for epsilon",
+    "to": "be left out with --privacy zcdp: data that arrive over time are counted by tables",
+    "time": "be left out with --privacy zcdp: a time is told apart by tables",
+    "demand_of": "be left out with --privacy zcdp: earlier questions are planned for by tables",
+    "domain": "have no periods with --privacy zcdp: they are served under pure privacy alone",
+}
+"""Facts of a dataset that are for pure privacy alone, and why."""
+
+
+def check_privacy(privacy: Privacy, delta: Fraction | None, **facts: object) -> None:
+    """Return if facts of a dataset go together with the privacy of its population.
+
+    Args:
+        facts: of `_UNSERVED`, false where the dataset has none.
+
+    Raises:
+        InputError: they do not, or `delta` is missing, not wanted or out of range.
+    """
+    if privacy not in PRIVACIES:
+        raise ConfigError("privacy", "be pure or zcdp", privacy)
+    if privacy == "pure":
+        if delta is not None:
+            raise ConfigError("delta", "be left out with --privacy pure, which has none")
+        return
+    if delta is None:
+        raise ConfigError("delta", "be given with --privacy zcdp, such as 1e-9")
+    check_delta(delta)
+    for name, fact in facts.items():
+        if fact:
+            raise ConfigError(name, _UNSERVED[name])
+
+
+def check_delta(delta: Fraction) -> None:
     """Raise InputError unless it is a delta that a population may have."""
-    if delta is None or not 0 < delta <= MOST_DELTA:
-        shown = None if delta is None else f"{float(delta):g}"
-        why = "with that probability the people may lose more than epsilon"
-        raise InputError("delta", f"be more than 0 and at most 1e-6: {why}", shown)
+    if not 0 < delta <= MOST_DELTA:
+        why = "with that probability somebody may lose more than epsilon"
+        raise InputError("delta", f"be more than 0 and at most 1e-6: {why}", f"{float(delta):g}")
 
 
 def _check(nano: int, delta: Fraction) -> None:
