@@ -153,7 +153,7 @@ def check_delta(delta: Fraction) -> None:
     """Raise InputError unless it is a delta that a population may have."""
     if not 0 < delta <= MOST_DELTA:
         why = "with that probability somebody may lose more than epsilon"
-        raise InputError("delta", f"be more than 0 and at most 1e-6: {why}", f"{float(delta):g}")
+        raise ConfigError("delta", f"be more than 0 and at most 1e-6: {why}", f"{float(delta):g}")
 
 
 def _check(nano: int, delta: Fraction) -> None:
