@@ -8,7 +8,7 @@ from pathlib import Path
 import qserver
 from qserver.program import SHELLS
 from qserver.query.requirement import DEFAULT_PHI, MEASURES
-from qserver.records.privacy.noise_law import PRIVACIES
+from qserver.records.privacy.kinds import PRIVACIES
 from qserver.records.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 from worker.sources.address import add_place, add_source

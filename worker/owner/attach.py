@@ -19,7 +19,7 @@ from qserver.records.claim import Claim, guard_nano
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.people import check_together
 from qserver.records.privacy.conversion import check_privacy, limit_nano
-from qserver.records.privacy.noise_law import Privacy
+from qserver.records.privacy.kinds import Privacy
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

@@ -29,16 +29,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, log, sqrt
-from typing import Final, Literal, get_args
 
 import numpy as np
 
 from qserver.query.grid import IntegerGrid
 from qserver.records.charge import NANO
-
-Privacy = Literal["pure", "zcdp"]
-"""What a population's limit bounds: epsilon, or rho that is shown as epsilon at a delta."""
-PRIVACIES: Final = get_args(Privacy)
+from qserver.records.privacy.kinds import Privacy
 
 _SQUARED_IN_64_BITS = 1 << 30
 _LIKE_LAPLACE = 1.959963984540054 / log(20.0)
