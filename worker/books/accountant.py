@@ -85,7 +85,7 @@ def _at_most(left: list[str], shares: Mapping[str, int], apart: Mapping[str, set
 def misfit(details: Mapping[str, Any], relation: str) -> str:
     """What the numbers of an attach have otherwise than its unit; '' if they go together."""
     facts = json.loads(str(details.get("meta") or "{}"))
-    if facts and any(facts.get(name) != details.get(name) for name in ("privacy", "delta")):
+    if facts and _privacy(facts) != _privacy(details):
         return "its privacy is said otherwise than its facts have it"
     kinds = [one.get("kind") for one in facts.get("domain", {}).get("attributes", ())]
     if "period" not in kinds or not {"sizes", "records_per_person"} <= details.keys():
@@ -99,6 +99,11 @@ def misfit(details: Mapping[str, Any], relation: str) -> str:
     keeps = relation == "replace-one" and unit.get("replaced") == "same-period"
     spread = Spread(axis, min(m, k), keeps) if m < k or keeps else None
     return "" if Spread.of(details) == spread else "a person's records are spread otherwise"
+
+
+def _privacy(facts: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind of privacy and delta; pure privacy, which has none, where nothing is said."""
+    return str(facts.get("privacy") or "pure"), str(facts.get("delta") or "")
 
 
 VERIFIED = "verified"
@@ -348,8 +353,8 @@ class Accountant:
         if k < 1 or (null_cell is None and account.relation == "replace-one"):
             account.unknown = "an older version attached it, and did not write all its facts down"
         account.fault = misfit(details, account.relation)
-        account.delta = str(details.get("delta", ""))
-        account.chains.are_anew = details.get("privacy") == "zcdp"
+        privacy, account.delta = _privacy(details)
+        account.chains.are_anew = privacy != "pure"
         if any(one.delta != account.delta for one in self.accounts.values()):
             account.fault = "a population has two kinds of privacy"
         if account.chains.are_anew and account.spread is not None:
