@@ -89,11 +89,13 @@ class Deployment:
         witness: WitnessSettings | None = None,
         capacity: int | None = None,
         as_it_is: bool = True,
+        delta: Fraction | None = None,
     ) -> Deployment:
         """Attach `people` under the given limit.
 
         Args:
             as_it_is: unless it is said, columns that are nearly all lost are refused.
+            delta: of a population under zcdp; None for pure privacy.
             phi: the default measures what is asked, row by row, before any table is bought.
         """
         settings = Settings(
@@ -114,6 +116,8 @@ class Deployment:
             claims=claims,
             capacity=capacity,
             as_it_is=as_it_is,
+            privacy="pure" if delta is None else "zcdp",
+            delta=delta,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

@@ -157,7 +157,7 @@ def _attach(arguments: argparse.Namespace, run: _Run) -> _Done:
         from qserver.records.people import Words
         from worker.owner.attach import AttachRequest, attach, guarantee_lines
         from worker.owner.changes import load_claims
-        from worker.owner.checks.population import parse_limit
+        from worker.owner.checks.population import parse_delta, parse_limit
         from worker.private.spark_place import place_of
 
     domain = _domain(arguments, run.registry)
@@ -173,6 +173,7 @@ def _attach(arguments: argparse.Namespace, run: _Run) -> _Done:
         data=address_of(arguments),
         domain=domain,
         limit=parse_limit(arguments.limit),
+        delta=parse_delta(arguments.delta),
         relation=arguments.neighbours,
         population=arguments.population or arguments.name,
         records_per_person=people.records_per_person,

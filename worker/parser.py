@@ -15,6 +15,7 @@ from typing import Any
 import qserver
 from qserver.program import SHELLS
 from qserver.query.requirement import DEFAULT_PHI, MEASURES
+from qserver.records.privacy.kinds import PRIVACIES
 from qserver.records.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 
@@ -41,6 +42,7 @@ _CHOICES = {
     "late": LATE,
     "measure": MEASURES,
     "neighbours": ("add-remove", "replace-one"),
+    "privacy": PRIVACIES,
     "replaced": REPLACED,
     "shell": SHELLS,
     "unit": PROTECTS,
@@ -50,6 +52,8 @@ _USUAL = {
     "measure": "auto",
     "neighbours": "add-remove",
     "phi": DEFAULT_PHI,
+    "privacy": "pure",
+    "delta": None,
     "redis-url": None,
     "witness": None,
 }
@@ -135,6 +139,12 @@ _ATTACH = {
     distinct value of every column becomes public, with no noise and outside the ledger. Use it for
     data whose values are public anyway.""",
     "--limit EPSILON!": "the population's epsilon; only `top-up` raises it",
+    "--privacy": """what the limit bounds, for this population for ever: pure (default), epsilon
+    itself, with Laplace noise; zcdp, zero-concentrated privacy with Gaussian noise, of which the
+    limit is epsilon at --delta: better for many questions, worse for few. Counts and sums are
+    served, and no models""",
+    "--delta D": """with --privacy zcdp, at most 1e-6, such as 1e-9: with that probability somebody
+    may lose more than the limit. Choose far less than one over the number of people""",
     "--neighbours": "what the guarantee compares: one record more or less, or one replaced",
     **_PEOPLE,
     "--disclosure-cap P": """refuse answers after which a cell's count could be known with a

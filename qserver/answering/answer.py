@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from qserver.answering.replica import Replica
-from qserver.errors import BudgetExhaustedError, DisclosureGuardError
+from qserver.errors import BudgetExhaustedError, DisclosureGuardError, InputError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.estimate import CredibleInterval
 from qserver.inference.posterior.by_method import AsRead, ContradictedPriorError, CutPosterior, read
@@ -185,10 +185,12 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
     """
     if (retired := period_retired(plan, replica)) is not None:
         return retired
-    price, standing = replica.price_nano(plan), replica.present.standing
+    standing, after = replica.present.standing, replica.after(plan)
+    price, left = after.lost_nano - standing.lost_nano, standing.remaining_nano
     guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
-    if price > standing.remaining_nano:
-        return BudgetExhaustedError(price_nano=price, remaining_nano=standing.remaining_nano)
+    if price > left:
+        shown, left = replica.price_nano(plan), replica.present.remaining_nano
+        return BudgetExhaustedError(price_nano=shown, remaining_nano=left)
     if price and guard is not None and standing.lost_nano + price > guard:
         return DisclosureGuardError(
             price_nano=price,
@@ -242,6 +244,8 @@ def with_ends(replica: Replica, asked: Question | Workload) -> Question | Worklo
     Raises:
         InputError: the prior says nothing true of the query or of the dataset.
     """
+    if isinstance(asked, Question):
+        check_method(replica, asked.reading)
     if not isinstance(asked, Question) or asked.reading.prior is None:
         return asked
     return replace(asked, reading=reading_on(replica, asked.row, asked.reading))
@@ -249,9 +253,17 @@ def with_ends(replica: Replica, asked: Question | Workload) -> Question | Worklo
 
 def reading_on(replica: Replica, row: Primitive, reading: Reading) -> Reading:
     """The reading with the ends of its prior; raises as `with_ends` does."""
+    check_method(replica, reading)
     prior = reading.prior
     needs_total = prior is not None and prior.kind == "known-total"
     return reading.on(row, total=known_total(replica) if needs_total else None)
+
+
+def check_method(replica: Replica, reading: Reading) -> None:
+    """Raise InputError for a method that sums Laplace variables, where the noise is Gaussian."""
+    if reading.method != "auto" and replica.meta.law.is_additive:
+        why = "the noise of this dataset is Gaussian, and the law of an error is normal exactly"
+        raise InputError("method", f"be auto: {why}", reading.method)
 
 
 def known_total(replica: Replica) -> int | None:

@@ -29,7 +29,8 @@ from qserver.records.answer import (
     WorkloadExplanation,
 )
 from qserver.records.charge import AnyCharge
-from qserver.records.plan import PlannedTable
+from qserver.records.plan import PlannedRow, PlannedTable
+from qserver.records.privacy.conversion import Shown
 
 E = TypeVar("E")
 P = TypeVar("P", CurvePoint, FactorPoint)
@@ -88,10 +89,10 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
     explanation = Explanation(
         kind=plan.kind,
         price_nano=price,
-        most_nano=price + room_nano(question, price, n_history=replica.n_events),
+        most_nano=price + _room_nano(replica, question, price),
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        rows=plan.rows,
+        rows=_shown(plan.rows, replica.meta.shown),
         tables=plan.tables,
         free=offer(question, plan.estimate, replica.engine),
         curve=falling([_curve_point(replica, question, factor) for factor in _CURVE]),
@@ -131,11 +132,11 @@ def explain_workload(
     explanation = WorkloadExplanation(
         kind=plan.kind,
         price_nano=price,
-        most_nano=price + room_nano(workload, price, n_history=replica.n_events),
+        most_nano=price + _room_nano(replica, workload, price),
         price_apart_nano=apart,
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        rows=plan.rows,
+        rows=_shown(plan.rows, replica.meta.shown),
         tables=plan.tables,
         free=offers(replica.engine, workload, told),
         curve=falling(curve),
@@ -241,13 +242,20 @@ def _charges(plan: Plan) -> list[AnyCharge]:
     return plan.purchase.charges
 
 
+def _room_nano(replica: Replica, asked: Question | Workload, price_nano: int) -> int:
+    """Most that refining the paid answer may cost; under Gaussian noise it is never longer."""
+    if replica.meta.law.is_additive:
+        return 0
+    return room_nano(asked, price_nano, n_history=replica.n_events)
+
+
 def _price_apart(replica: Replica, workload: Workload, effort: Effort) -> int | None:
     """The price of the questions one by one, each on the present state; None if it takes too long.
 
     In a simultaneous workload each has the confidence that the union bound asks for.
     """
     plans = replica.plans_apart(each_alone(workload), effort)
-    return None if plans is None else sum(map(replica.price_nano, plans))
+    return None if plans is None else replica.price_apart_nano(plans)
 
 
 def _pricing_work(replica: Replica, workload: Workload) -> float:
@@ -279,3 +287,10 @@ def _curve_point(replica: Replica, question: Question, factor: float) -> CurvePo
         return CurvePoint(length, None)
     retired = period_retired(plan, replica) is not None
     return CurvePoint(length, None if retired else replica.price_nano(plan))
+
+
+def _shown(rows: tuple[PlannedRow, ...], shown: Shown) -> tuple[PlannedRow, ...]:
+    """The rows with their alpha as losses are shown; under zCDP none goes on from another."""
+    if shown.delta is None:
+        return rows
+    return tuple(replace(row, alpha_nano=shown.nano(row.alpha_nano)) for row in rows)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from qserver.answering.checkpoint import Saved, note_ignored
 from qserver.config import Settings
-from qserver.errors import StoreCorruptError, StoreError
+from qserver.errors import ConfigError, StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.claims import ClaimBounds, Lifted, claimed_queries
@@ -41,7 +41,12 @@ from qserver.records.audit_chain import relinked
 from qserver.records.charge import Standing, charge_from_json
 from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
-from qserver.records.history import AnyMeasurement, Estimator, place_measurement
+from qserver.records.history import (
+    AnyMeasurement,
+    Estimator,
+    measured_under,
+    place_measurement,
+)
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.state import State
 from qserver.storage.encoding.jobs import measurements_from_json
@@ -120,6 +125,7 @@ class Replica:
             apart=meta.apart_axis,
             # Where it shows what is durable, people wait; a worker plans on all rows there are.
             may_wait=not self._shown_only,
+            law=meta.law,
         )
         self.ledger = CellLedger.like(meta.domain.sizes, neighbours_of(meta))
         self._claims = self._of_claims()
@@ -191,6 +197,8 @@ class Replica:
 
     def _claim(self, claims: tuple[Claim, ...]) -> None:
         """Hold these claims from the first charge on."""
+        if claims and self.meta.law.is_additive:
+            raise ConfigError("claims", "be left out with --privacy zcdp")
         self.claims = claims
         self._claims = self._of_claims()
 
@@ -235,6 +243,7 @@ class Replica:
         self, measurements: Sequence[AnyMeasurement], estimators: Sequence[Estimator]
     ) -> None:
         with reading("history"):
+            measurements = [measured_under(self.meta.law, one) for one in measurements]
             for measurement in measurements:
                 place_measurement(self.measurements, measurement)
             if any(not 0 <= i < len(self.measurements) for e in estimators for i, _ in e.weights):
@@ -424,7 +433,13 @@ class Replica:
 
     def price_nano(self, plan: Plan) -> int:
         """The price of a plan for the people of the snapshot, in nano-epsilon."""
-        return self.after(plan).lost_nano - self.present.standing.lost_nano
+        return self.present.price_nano(self.after(plan))
+
+    def price_apart_nano(self, plans: Sequence[Plan]) -> int:
+        """The price of plans of this state that are carried out one by one."""
+        standing = self.present.standing
+        rise = sum(self.after(plan).lost_nano - standing.lost_nano for plan in plans)
+        return self.meta.shown.rise_nano(standing.lost_nano, standing.lost_nano + rise)
 
     def lifted(self, plan: Plan) -> Lifted | None:
         """The first claim that a plan would let be known better than its owner allows, if any."""

@@ -119,6 +119,9 @@ def _loss_rows(ledger: Mapping[str, Any]) -> Rows:
 
 def _show_plans(console: Console, dataset: Mapping[str, Any]) -> None:
     """What decides how questions are measured; an older server does not send it."""
+    if zcdp := dataset.get("zcdp"):
+        spent, limit = epsilon_text(zcdp["spent_rho"]), epsilon_text(zcdp["limit_rho"])
+        console.line(f"privacy: zcdp, epsilon at delta {zcdp['delta']:g}; rho {spent} of {limit}")
     default = _DEFAULTS.get(dataset.get("measure", "auto"), "")
     console.line(f"measured by default: {default}")
     if expected := dataset.get("expected"):

@@ -323,6 +323,7 @@ class DatasetInfo(FromJson):
         time: the attribute that the owner calls the time, where all data are there; else None.
         description, licence: of the data, by their owner; '' for none.
         expected: about how many questions its owner expects until the limit; None if nobody said.
+        delta: under zcdp, with which the budget is epsilon; None under pure privacy.
     """
 
     name: str
@@ -350,3 +351,6 @@ class DatasetInfo(FromJson):
         default="", metadata=at("domain", by=lambda domain: (domain or {}).get("licence", ""))
     )
     expected: int | None = None
+    delta: float | None = field(
+        default=None, repr=False, metadata=at("zcdp", by=lambda zcdp: (zcdp or {}).get("delta"))
+    )

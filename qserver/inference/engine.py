@@ -26,6 +26,7 @@ from qserver.inference.rows.refinement import (
     Refined,
     RefinedRow,
     Weights,
+    beside,
     least,
 )
 from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
@@ -36,7 +37,8 @@ from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
 from qserver.records.dataset import MOST_RECORDS
 from qserver.records.history import AnyMeasurement, Estimator, Measurement, place_measurement
-from qserver.records.statement import OF_ESTIMATOR
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
+from qserver.records.statement import OF_ESTIMATOR, OF_POSTERIOR
 
 __all__ = ["InferenceEngine", "RowEstimate"]
 
@@ -53,6 +55,7 @@ class InferenceEngine(LiveRows):
         most_records: public cap on the number of records; it bounds the bias of float weights.
         apart: the attribute of periods of data that arrive over time; None where all are there.
         may_wait: whether a question may wait while many rows that came together are factored.
+        law: of the noise of all measurements.
 
     Attributes:
         in_play: the rows that are combined by algebra.
@@ -68,8 +71,9 @@ class InferenceEngine(LiveRows):
         most_records: int = MOST_RECORDS,
         apart: int | None = None,
         may_wait: bool = True,
+        law: NoiseLaw = LAPLACE,
     ) -> None:
-        super().__init__(Bias(most_records).room)
+        super().__init__(Bias(most_records).room, law)
         self._sizes = tuple(sizes)
         self.tables = MeasuredTables(self._sizes, apart=apart)
         self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records, may_wait=may_wait)
@@ -272,12 +276,16 @@ class InferenceEngine(LiveRows):
         """
         if self._posteriors is None:
             return ToState(Stated(estimate.posterior, OF_ESTIMATOR))
+        if self.law.is_additive and not estimate.posterior.is_exact:
+            # By weights of least variance what answers disagree about tells nothing of the error.
+            is_least = estimate.method == "blue"
+            return ToState(Stated(estimate.posterior, OF_POSTERIOR if is_least else OF_ESTIMATOR))
         self._settle()
         return self._posteriors.of(primitive.row, estimate, enough=error)
 
     def ahead(self, rows: Rows, estimates: Estimates) -> None:
         """Note estimates whose posteriors will be wanted: many that are alike are found at once."""
-        if self._posteriors is not None:
+        if self._posteriors is not None and not self.law.is_additive:
             self._settle()
             self._posteriors.ahead(rows, estimates)
 
@@ -286,6 +294,8 @@ class InferenceEngine(LiveRows):
         if self._posteriors is None:
             return None
         self._settle()
+        if self.law.is_additive:
+            return self.normal_together(estimates)
         return self._posteriors.together(rows, estimates)
 
     def stated(
@@ -318,6 +328,12 @@ class InferenceEngine(LiveRows):
         if known.method in ("direct", "stored"):
             options.append(self._only(known))
         room = self._room + float(step)
+        if self.law.is_additive:
+            scales, size = known.posterior.scales, 1.0 + sum(abs(w) for _, w in known.weights)
+            room = self._room * size + max(known.posterior.allowance, float(step))
+            return beside(
+                known.weights, scales=scales, room=room, confidence=confidence, target=half_width
+            )
         problems = [
             CombinedProblem(o, confidence=confidence, target=half_width, step=room) for o in options
         ]
@@ -348,9 +364,12 @@ class InferenceEngine(LiveRows):
             tables_give_rest: whether the weights leave a part of the row to the tables.
         """
         planned = self._planned(primitive, weights, confidence, tables_give_rest=tables_give_rest)
-        if planned is not None and planned.half_width <= enough:
+        is_enough = planned is not None and planned.half_width <= enough
+        if is_enough and not self.law.is_additive:
             return planned
         found = self.estimate(primitive, confidence=confidence, enough=enough)
+        if is_enough and found is not None and found.half_width <= enough:
+            return found  # of least variance, so its law is the posterior
         if planned is None or found is None:
             return found or planned
         return planned if planned.half_width < found.half_width else found
@@ -407,7 +426,7 @@ class InferenceEngine(LiveRows):
             None if the row was never measured, or if the target is finer than its lattice.
         """
         direct = self.direct(primitive)
-        if not direct:
+        if not direct or self.law.is_additive:
             return None
         own, ratio = self.measurement(direct[0][0]), direct[0][1]
         found = self._combinations_of(primitive)
@@ -454,11 +473,21 @@ class InferenceEngine(LiveRows):
     ) -> Iterator[RowEstimate]:
         """Estimates of the row: the cheapest to compute first, the shortest last.
 
+        Under Gaussian noise that of least variance is the shortest but for rounding, and the first.
+
         Args:
             least: none is searched for that cannot be as short as this.
         """
+        if self.law.is_additive and not primitive.is_zero:
+            combinations = self._combinations_of(primitive)
+            if combinations is not None:
+                yield self._least(combinations, confidence)
+                if not enough:
+                    return
         yield from self._unsearched(primitive, confidence, enough, tables)
-        combinations = None if primitive.is_zero else self._combinations_of(primitive)
+        if self.law.is_additive or primitive.is_zero:
+            return
+        combinations = self._combinations_of(primitive)
         if combinations is None or not combinations.n_directions:
             return
         if least_half_width(combinations.deviation, confidence) <= least:

@@ -24,12 +24,14 @@ from qserver.errors import RequirementError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.evaluator import Tails
 from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.normal_sum import NormalSum, sum_of
 from qserver.inference.rows.tail import (
     LEAST_BY_CONFIDENCE,
     safe_half_width,
     safe_half_width_of_tail,
 )
 from qserver.records.history import Estimator
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,17 @@ class Posterior:
 
     Args:
         estimate: unbiased estimate, in the query's units.
-        scales: scales of the error's Laplace parts, in the same units, shape (n,).
+        scales: scales of the error's independent parts, in the same units, shape (n,).
         allowance: bound on the error that lattice and floats add, >= 0.
         like: the posterior that this is a multiple of, and the size of the multiple, rounded up.
+        law: of the noise that the error is made of.
     """
 
     estimate: float
     scales: FloatArray
     allowance: float
     like: tuple[Posterior, float] | None = field(default=None, repr=False, compare=False)
+    law: NoiseLaw = LAPLACE
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.estimate):
@@ -72,9 +76,16 @@ class Posterior:
             raise RequirementError("allowance", "be finite and >= 0")
 
     @property
-    def error(self) -> LaplaceSum:
+    def error(self) -> LaplaceSum | NormalSum:
         """Law of the estimate's error W."""
-        return _sum_of(self._scale_bytes)
+        return _sum_of(self._scale_bytes, self.law)
+
+    @property
+    def laplace_scales(self) -> FloatArray:
+        """The scales, for what knows no other noise than Laplace's; else RequirementError."""
+        if self.law is not LAPLACE:
+            raise RequirementError("answer", "have Laplace noise: no other is served here")
+        return self.scales
 
     @property
     def _scale_bytes(self) -> bytes:
@@ -95,7 +106,7 @@ class Posterior:
             of, size = self.like
             return of._half_width(confidence) * size
         if confidence not in self._half_widths:
-            self._half_widths[confidence] = safe_half_width(self.scales, confidence)
+            self._half_widths[confidence] = safe_half_width(self.scales, confidence, self.law)
         return self._half_widths[confidence]
 
     @cached_property
@@ -125,7 +136,7 @@ class Posterior:
         tail = 2.0 * probability
         if tail >= LEAST_BY_CONFIDENCE:
             return self.half_width(1.0 - tail)
-        return safe_half_width_of_tail(self.scales, tail) + self.allowance
+        return safe_half_width_of_tail(self.scales, tail, self.law) + self.allowance
 
     def confidence_of(self, half_width: float) -> float:
         """Confidence of the centred interval of this half-width: certified, rounded down.
@@ -135,7 +146,7 @@ class Posterior:
         room = half_width - self.allowance
         if room < 0.0 or (room == 0.0 and not self.is_exact):
             return 0.0
-        return _certified(self._scale_bytes, _coarse(room))
+        return _certified(self._scale_bytes, _coarse(room), self.law)
 
     def probability_at_least(self, threshold: float) -> float:
         """P(q >= threshold), for the continuous law of the error."""
@@ -173,19 +184,19 @@ class Posterior:
         scales, allowance = self.scales * up, self.allowance * size + rounding
         of, before = self.like or (self, 1.0)
         like = (of, before * up * (1.0 + 4.0 * _ULP))
-        return Posterior(self.estimate * factor, scales, allowance, like)
+        return Posterior(self.estimate * factor, scales, allowance, like, self.law)
 
 
 # Many numbers of a table have the same scales, and they are asked one after the other. There may be
 # tens of thousands of scales.
 @lru_cache(maxsize=_MOST_SUMS)
-def _sum_of(scales: bytes) -> LaplaceSum:
-    return LaplaceSum(np.frombuffer(scales))
+def _sum_of(scales: bytes, law: NoiseLaw) -> LaplaceSum | NormalSum:
+    return sum_of(np.frombuffer(scales), law)
 
 
 @lru_cache(maxsize=_MOST_SUMS)
-def _certified(scales: bytes, half_width: float) -> float:
-    return _sum_of(scales).certify(half_width).lower
+def _certified(scales: bytes, half_width: float, law: NoiseLaw) -> float:
+    return _sum_of(scales, law).certify(half_width).lower
 
 
 def _coarse(half_width: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,13 +12,15 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
 from qserver.inference.estimate import Posterior, RowEstimate, weighted_sum
+from qserver.inference.given.known_sums import KnownSums, Together
+from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.shared_noise import SharedError, error_of_rows
 from qserver.query.primitive import Primitive
-from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Estimator, Measurement
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 class LiveRows:
@@ -26,10 +28,11 @@ class LiveRows:
 
     Args:
         room: what plans allow for floats, per unit of weight on several rows, in records.
+        law: of the noise of all measurements.
     """
 
-    def __init__(self, room: float) -> None:
-        self._room = room
+    def __init__(self, room: float, law: NoiseLaw = LAPLACE) -> None:
+        self._room, self.law = room, law
         self._measurements: list[AnyMeasurement] = []
         self._direct: dict[str, list[int]] = {}
 
@@ -61,11 +64,11 @@ class LiveRows:
             step: lattice step of the new rows, in records.
         """
         scales = [
-            NANO / alphas_nano[i] if i in alphas_nano else self.measurement(i).scale
+            self.law.scale(alphas_nano[i]) if i in alphas_nano else self.measurement(i).scale
             for i, _ in weights
         ]
         sizes = np.abs(np.array([w for _, w in weights]))
-        noise = safe_half_width(sizes * _array(scales), confidence)
+        noise = safe_half_width(sizes * _array(scales), confidence, self.law)
         return noise + self._allowance(weights, confidence, step)
 
     def _allowance(self, weights: Weights, confidence: float, step: Fraction) -> float:
@@ -102,7 +105,7 @@ class LiveRows:
             price: cost of a unit of alpha of a row, by its id, > 0.
         """
         weights = tuple((i, w) for i, w in weights if w)
-        if not weights:
+        if not weights or self.law.is_additive:
             return []
         scales = [math.inf if i == NEW else self.measurement(i).scale for i, _ in weights]
         fill = WaterFill(
@@ -117,6 +120,24 @@ class LiveRows:
             for shape in fill.shapes(prices)
         ]
         return [f for f in found if f is not None]
+
+    def normal_together(self, estimates: Sequence[RowEstimate]) -> Together | None:
+        """Estimates of rows with Gaussian noise, whose errors are normal together.
+
+        They are by weights of least variance, which what answers disagree about tells nothing of;
+        None for others.
+        """
+        if any(one.method != "blue" for one in estimates):
+            return None
+        ids = list(dict.fromkeys(i for one in estimates for i, _ in one.weights))
+        scales = _array([self.measurement(i).scale for i in ids]) * LAPLACE_VARIANCE**-0.5
+        weights = [dict(one.weights) for one in estimates]
+        loads = np.array([[of.get(i, 0.0) for i in ids] for of in weights]) * scales
+        # A normal error is the sum of infinitely many others.
+        nothing, counts = np.zeros((0, len(ids))), np.full(len(ids), math.inf)
+        sums = KnownSums(loads, nothing, np.zeros(0), counts)
+        means = _array([one.posterior.estimate for one in estimates])
+        return Together(means, _array([one.posterior.allowance for one in estimates]), sums)
 
     def error_of(self, planned: Estimator) -> SharedError:
         """The error of given weights on rows, as weights on independent noises."""
@@ -147,7 +168,8 @@ class LiveRows:
         total = weighted_sum(values, [m.value_float for m in rows])
         scales = np.abs(values) * _array([m.scale for m in rows])
         lattice = float(np.abs(values) @ _array([m.lattice_allowance for m in rows]))
-        posterior = Posterior(total.value, scales, lattice + total.error + float_error)
+        allowance = lattice + total.error + float_error
+        posterior = Posterior(total.value, scales, allowance, law=self.law)
         half_width = posterior.half_width(confidence)
         return RowEstimate(weights, posterior, confidence, half_width, method, float_error)
 

@@ -15,6 +15,7 @@ from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.account import Allowance, payers_of
 from qserver.records.charge import AnyCharge, charge_from_json
 from qserver.records.dataset import DatasetMeta
+from qserver.records.privacy.conversion import Shown
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ class OwnLedger:
         """An upper bound of the greatest loss caused by the analyst's charges."""
         return self._spent({k: ledger.spent_nano for k, ledger in self.by_snapshot.items()})
 
+    @property
+    def shown(self) -> Shown:
+        """How losses are shown: as those of the population, whose datasets are all of one kind."""
+        return next((self._meta(one).shown for one in self.by_snapshot), Shown())
+
     def spent_after(self, snapshot: str, charges: Sequence[AnyCharge]) -> OwnSpend:
         """The spending with these charges added. Changes nothing."""
         share = self._ledger(snapshot).settled_after(charges)
@@ -166,11 +172,14 @@ def check_allowance(
 ) -> None:
     """Raise an error unless an analyst may spend up to `spent_after_nano` at a Unix time.
 
+    An allowance is of losses as they are shown.
+
     Raises:
         AllowanceExhaustedError: the allowance is passed.
         PaceExceededError: the pace is passed; says from when on it would not be, if ever.
     """
-    spent = ledger.spent_nano
+    shown = ledger.shown
+    spent, spent_after_nano = shown.nano(ledger.spent_nano), shown.nano(spent_after_nano)
     price = spent_after_nano - spent
     limit, pace = allowance.limit_nano, allowance.pace_nano
     # A job that costs the analyst nothing more is never refused, even if a limit was lowered since.
@@ -180,7 +189,7 @@ def check_allowance(
         raise AllowanceExhaustedError(price_nano=price, remaining_nano=max(0, limit - spent))
     if pace is None:
         return
-    today = spent - ledger.spent_at(at - DAY_S)
+    today = spent - shown.nano(ledger.spent_at(at - DAY_S))
     if today + price > pace:
         raise PaceExceededError(
             price_nano=price,
@@ -191,7 +200,9 @@ def check_allowance(
 
 def _affordable_at(ledger: OwnLedger, *, least_nano: int) -> int | None:
     """The first time at which the spending a day earlier is at least `least_nano`, or None."""
-    return next((m.at + DAY_S for m in ledger.marks if m.spent_nano >= least_nano), None)
+    shown = ledger.shown
+    late = (m.at + DAY_S for m in ledger.marks if shown.nano(m.spent_nano) >= least_nano)
+    return next(late, None)
 
 
 def attached_metas(changes: Iterable[str]) -> dict[str, DatasetMeta]:

@@ -35,6 +35,7 @@ from qserver.ledger.maximum import Maximum, RowPayment, Tabulate
 from qserver.ledger.neighbours import ByPeriod, Neighbours, Pays, Units
 from qserver.query.linear import Term
 from qserver.records.charge import AnyCharge, Charge, Relation
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.state import State
 
 
@@ -90,8 +91,10 @@ class PeriodSums:
     def certain_nano(self, flat: Flat) -> int | None:
         """A loss that somebody may have, up to rounding; None where sums are not written down.
 
-        Of pairs only rows count.
+        Of pairs only rows count. None, too, where records cost more together than one by one.
         """
+        if self.neighbours.together > 1:
+            return None
         certain, k = [], self.neighbours.records_per_person
         if self._has_pairs and self.pairs.is_dense:
             # Of pairs between any periods, as many as one period allows may be alike.
@@ -129,8 +132,9 @@ class PeriodSums:
 
     def _spread_nano(self, cells: Units, n_records: int, flat: Flat) -> int:
         """The loss of `n_records` records of cells with these sums by period."""
-        more = n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
-        return _nano(self.by.greatest(cells, n_records)) + more
+        together = self.neighbours.law.spread(n_records)
+        more = together * n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
+        return _nano(together * self.by.greatest(cells, n_records)) + more
 
 
 class CellLedger:
@@ -142,6 +146,7 @@ class CellLedger:
         records_per_person: k, most records that one person owns.
         null_cell: under replace-one, whether a record may lie outside the domain.
         by_period: how the k records may be spread over periods; None if all may be alike.
+        law: of the noise that is paid for.
         settle_steps: as for `Maximum`.
 
     Raises:
@@ -156,17 +161,20 @@ class CellLedger:
         records_per_person: int = 1,
         null_cell: bool = True,
         by_period: ByPeriod | None = None,
+        law: NoiseLaw = LAPLACE,
         settle_steps: int = LIMITS.settle_steps,
     ) -> None:
         self.sizes = tuple(sizes)
-        self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period)
+        self.neighbours = Neighbours(relation, records_per_person, null_cell, by_period, law)
         self._pending: list[AnyCharge] = []
         self._flat = Flat()
         self._spent_nano = 0
         self._most_units = 0
         self._n_payments = 0
         n, pairs = len(self.sizes), _pairs_of(self.neighbours)
-        self._cells = Maximum(cell_shapes, n_attributes=n, settle_steps=settle_steps)
+        self._cells = Maximum(
+            partial(cell_shapes, law=law), n_attributes=n, settle_steps=settle_steps
+        )
         self._pairs = Maximum(pairs, n_attributes=n, settle_steps=settle_steps)
 
     def state(self) -> State:
@@ -197,7 +205,7 @@ class CellLedger:
             Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))}),
         )
         of = partial(Maximum.from_state, sizes=sizes, settle_steps=settle_steps)
-        found._cells = of(state.part("cells"), cell_shapes)
+        found._cells = of(state.part("cells"), partial(cell_shapes, law=neighbours.law))
         found._pairs = of(state.part("pairs"), _pairs_of(neighbours))
         return found
 
@@ -216,6 +224,7 @@ class CellLedger:
             records_per_person=neighbours.records_per_person,
             null_cell=neighbours.null_cell,
             by_period=neighbours.by_period,
+            law=neighbours.law,
             settle_steps=settle_steps,
         )
 
@@ -337,8 +346,10 @@ class CellLedger:
             cells = self._cells.searched_with(due.cells, enough=level, where=where, most=most)
             return None if cells is None else self._greatest_nano(cells, 0, flat)
         both = enough_nano - 2 * (flat.tables_nano + flat.most_partly_nano) - flat.opaque_nano
-        # Twice the loss of any cell bounds that of a pair.
-        level = (room if where else min(room, both // 2)) * UNITS_PER_NANO
+        # So many times the loss of any cell bounds that of a pair, of tables as well.
+        factor = self.neighbours.law.together(2)
+        any_pair = (both - (factor - 2) * flat.tables_nano) // factor
+        level = (room if where else min(room, any_pair)) * UNITS_PER_NANO
         cells = self._cells.searched_with(due.cells, enough=level, where=where)
         level = both * UNITS_PER_NANO
         pairs = self._pairs.searched_with(due.rows, enough=level, where=where)
@@ -461,7 +472,8 @@ class CellLedger:
     def _dues(self, charges: Sequence[AnyCharge]) -> Dues:
         k = 1 if self.neighbours.by_period else self.records_per_person
         alike = self.neighbours.alike
-        return dues(charges, sizes=self.sizes, records_per_person=k, alike=alike)
+        law = self.neighbours.law
+        return dues(charges, sizes=self.sizes, records_per_person=k, alike=alike, law=law)
 
     @property
     def _has_pairs(self) -> bool:
@@ -500,10 +512,11 @@ class CellLedger:
         alone = _nano(cells) + flat.cell_nano
         if not self._has_pairs:
             return alone
-        # abs(h_c - h_c') <= abs(h_c) + abs(h_c').
-        apart = _nano(pairs) + 2 * flat.most_partly_nano
-        apart = min(apart, _nano(2 * (cells if any_cell is None else any_cell)))
-        both = apart + 2 * flat.tables_nano + flat.opaque_nano
+        # abs(h_c - h_c')^p <= 2^(p-1) (abs(h_c)^p + abs(h_c')^p).
+        factor = self.neighbours.law.together(2)
+        twice = _nano(factor * (cells if any_cell is None else any_cell))
+        apart = _nano(pairs) + 2 * flat.most_partly_nano + 2 * flat.tables_nano
+        both = min(apart, twice + factor * flat.tables_nano) + flat.opaque_nano
         return max(both, alone) if self.neighbours.null_cell else both
 
     def _loss_nano(self, units: int) -> int:
@@ -522,8 +535,8 @@ def _pairs_of(neighbours: Neighbours) -> Tabulate:
     """What the pairs of cells pay that a record may move between."""
     by = neighbours.by_period
     if by is None or not by.same_period:
-        return pair_shapes
-    return partial(pair_shapes_within, axis=by.axis)
+        return partial(pair_shapes, law=neighbours.law)
+    return partial(pair_shapes_within, law=neighbours.law, axis=by.axis)
 
 
 def _touched(charges: Sequence[AnyCharge]) -> dict[int, Indices]:

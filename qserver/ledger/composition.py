@@ -21,6 +21,7 @@ from qserver.ledger.neighbours import table_rise_nano
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, TableCharge
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,20 @@ class Dues:
         rows: payments for the charged rows, each row once.
         cells: `rows` less the refunds, each row once. They raise the loss of a cell.
         flat: the payments that are equal for all cells.
+        law: of the rows' noise.
     """
 
     rows: tuple[RowPayment, ...]
     cells: tuple[RowPayment, ...]
     flat: Flat
+    law: NoiseLaw = LAPLACE
 
     @cached_property
     def most_units(self) -> int:
         """More units than rows and refunds can add to the loss of a cell or a pair."""
         payments = {*self.rows, *self.cells}
-        return sum(3 * abs(p.units) * _ceiling(p.row) for p in payments)
+        pair = 1 + self.law.together(2)  # abs(h_c - h_c') is at most twice the greatest abs(h_c)
+        return sum(pair * abs(p.units) * _ceiling(p.row, self.law) for p in payments)
 
 
 def dues(
@@ -94,17 +98,20 @@ def dues(
     sizes: tuple[int, ...],
     records_per_person: int,
     alike: Collection[int] = (),
+    law: NoiseLaw = LAPLACE,
 ) -> Dues:
     """The sum of these charges.
 
     Args:
         records_per_person: k; 1 for what one record pays.
         alike: attributes that the two cells of a pair never differ in.
+        law: of the noise; k records that are alike cost k to the law's power.
 
     Raises:
         QueryError: one is not on the domain of these `sizes`.
     """
-    scale = records_per_person * UNITS_PER_NANO
+    factor = law.together(records_per_person)
+    scale = factor * UNITS_PER_NANO
     rows: dict[LinearQuery, int] = {}
     refunds: dict[LinearQuery, int] = {}  # and what cells alone pay for restricted tables
     flat = Flat()
@@ -116,7 +123,7 @@ def dues(
         if isinstance(charge, Charge):
             _add(rows, charge.row, charge.alpha_nano * scale)
             continue
-        flat += _flat(charge, records_per_person, alike)
+        flat += _flat(charge, factor, alike)
         if charge.partition.restricted is not None:
             _add(refunds, charge.partition.inside, table_rise_nano(charge) * scale)
         for row, nano in _refunds(charge):
@@ -124,11 +131,11 @@ def dues(
     cells = dict(rows)
     for row, units in refunds.items():
         _add(cells, row, units)
-    return Dues(_payments(rows), _payments(cells), flat)
+    return Dues(_payments(rows), _payments(cells), flat, law)
 
 
-def _flat(charge: TableCharge, records_per_person: int, alike: Collection[int]) -> Flat:
-    nano = table_rise_nano(charge) * records_per_person
+def _flat(charge: TableCharge, factor: int, alike: Collection[int]) -> Flat:
+    nano = table_rise_nano(charge) * factor
     tells_apart = any(parts.axis not in alike for parts in charge.partition.axes)
     some = charge.partition.restricted
     if some is not None:
@@ -178,6 +185,6 @@ def _payments(units: dict[LinearQuery, int]) -> tuple[RowPayment, ...]:
     return tuple(RowPayment(row, amount) for row, amount in units.items() if amount)
 
 
-def _ceiling(row: LinearQuery) -> int:
-    """At least the greatest size of an entry of the row."""
-    return sum(-(-shape.top // shape.denominator) for shape in cell_shapes(row))
+def _ceiling(row: LinearQuery, law: NoiseLaw) -> int:
+    """At least the greatest size of an entry of the row, to the law's power."""
+    return sum(-(-shape.top // shape.denominator) for shape in cell_shapes(row, law))

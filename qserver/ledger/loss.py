@@ -9,7 +9,7 @@ attributes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
@@ -21,6 +21,7 @@ from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss_tables import LossTable, TableLayout, from_classes
 from qserver.query.grid import AxisClasses, ClassGrid, IntegerGrid, class_grid
 from qserver.query.linear import LinearQuery, Term
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 UNITS_PER_NANO = 1 << 12
 
@@ -59,30 +60,32 @@ class Shape:
 
 
 @lru_cache(maxsize=1 << 14)
-def cell_shapes(row: LinearQuery) -> tuple[Shape, ...]:
-    """abs(h_c) as a sum of shapes.
+def cell_shapes(row: LinearQuery, law: NoiseLaw = LAPLACE) -> tuple[Shape, ...]:
+    """abs(h_c)^p as a sum of shapes, p being the law's power.
 
-    The sum is exact if the row's class grid has at most 2^18 cells, or if no term is negative
-    anywhere and each term's grid is that small. Otherwise the result is one upper bound.
+    The sum is exact if the row's class grid has at most 2^18 cells, or, where p is 1, if no term is
+    negative anywhere and each term's grid is that small. Otherwise it is one upper bound.
     """
     grid = class_grid(row)
     if grid.n_cells <= LIMITS.row_grid:
-        return (_shape(grid, np.abs(grid.values(row)), row.denominator),)
+        return (_shape(grid, np.abs(grid.values(row)), row.denominator, law),)
     alone = [LinearQuery(row.sizes, (t,)) for t in row.terms]
     grids = [class_grid(query) for query in alone]
-    if all(map(_is_non_negative, row.terms)) and all(g.n_cells <= LIMITS.row_grid for g in grids):
+    adds_up = law.power == 1 and all(map(_is_non_negative, row.terms))
+    if adds_up and all(g.n_cells <= LIMITS.row_grid for g in grids):
         parts = zip(grids, alone, strict=True)
-        return tuple(_shape(g, g.values(query), query.denominator) for g, query in parts)
+        return tuple(_shape(g, g.values(query), query.denominator, law) for g, query in parts)
     ends = _ends(grid, row)
-    return (_bound(ends, np.maximum(-ends.low, ends.high), row.denominator),)
+    return (_bound(ends, np.maximum(-ends.low, ends.high), row.denominator, law),)
 
 
 @lru_cache(maxsize=1 << 12)
-def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
-    """abs(h_c - h_c') as a sum of shapes over pairs of cells.
+def pair_shapes(row: LinearQuery, law: NoiseLaw = LAPLACE) -> tuple[Shape, ...]:
+    """abs(h_c - h_c')^p as a sum of shapes over pairs of cells, p being the law's power.
 
-    The sum is exact if the row's class grid has at most 2^9 cells. Otherwise it is
-    abs(h_c - m) + abs(h_c' - m), m being the middle of the row's range: never above that range.
+    The sum is exact if the row's class grid has at most 2^9 cells. Otherwise it is 2^(p-1) times
+    abs(h_c - m)^p + abs(h_c' - m)^p, m being the middle of the row's range: never above that
+    range to the power p.
     """
     grid = class_grid(row)
     if grid.n_cells**2 <= LIMITS.row_grid:
@@ -93,13 +96,13 @@ def pair_shapes(row: LinearQuery) -> tuple[Shape, ...]:
         both = TableLayout(
             layout.axes + tuple(a + len(row.sizes) for a in layout.axes), layout.partitions * 2
         )
-        return (Shape(both, pairs, row.denominator),)
-    here = _from_middle(grid, row)
+        return (Shape(both, law.of_moves(pairs), row.denominator**law.power),)
+    here = _from_middle(grid, row, law)
     return here, on_second_cell(here, len(row.sizes))
 
 
 @lru_cache(maxsize=1 << 12)
-def pair_shapes_within(row: LinearQuery, axis: int) -> tuple[Shape, ...]:
+def pair_shapes_within(row: LinearQuery, law: NoiseLaw, axis: int) -> tuple[Shape, ...]:
     """As `pair_shapes`, over pairs of cells that have the same value of attribute `axis`.
 
     Both cells' value of it is on the one axis `axis`.
@@ -107,7 +110,7 @@ def pair_shapes_within(row: LinearQuery, axis: int) -> tuple[Shape, ...]:
     grid = class_grid(row)
     layout = _layout(grid.axes)
     if axis not in layout.by_axis:
-        return pair_shapes(row)
+        return pair_shapes(row, law)
     n_shared = layout.by_axis[axis].n
     if grid.n_cells**2 <= LIMITS.row_grid * n_shared:
         values, place = grid.values(row), layout.axes.index(axis)
@@ -122,17 +125,18 @@ def pair_shapes_within(row: LinearQuery, axis: int) -> tuple[Shape, ...]:
             layout.axes + tuple(layout.axes[i] + len(row.sizes) for i in rest),
             layout.partitions + tuple(layout.partitions[i] for i in rest),
         )
-        return (Shape(both, pairs, row.denominator),)
-    here = _from_middle(grid, row)
+        return (Shape(both, law.of_moves(pairs), row.denominator**law.power),)
+    here = _from_middle(grid, row, law)
     return here, on_second_cell(here, len(row.sizes), shared=axis)
 
 
-def _from_middle(grid: ClassGrid, row: LinearQuery) -> Shape:
-    """abs(h_c - m), m being the middle of the row's range; an upper bound."""
+def _from_middle(grid: ClassGrid, row: LinearQuery, law: NoiseLaw) -> Shape:
+    """2^(p-1) abs(h_c - m)^p, m being the middle of the row's range; an upper bound."""
     ends = _ends(grid, row)
     doubled_middle = int(ends.low.min()) + int(ends.high.max())
     distances = np.maximum(doubled_middle - 2 * ends.low, 2 * ends.high - doubled_middle)
-    return _bound(ends, distances, 2 * row.denominator)
+    found = _bound(ends, distances, 2 * row.denominator, law)
+    return replace(found, numerators=found.numerators * law.spread(2))
 
 
 def on_second_cell(shape: Shape, n_axes: int, *, shared: int | None = None) -> Shape:
@@ -154,9 +158,9 @@ def _layout(axes: Iterable[AxisClasses]) -> TableLayout:
     return TableLayout(tuple(a.axis for a in kept), tuple(from_classes(a) for a in kept))
 
 
-def _shape(grid: ClassGrid, values: NDArray[Any], denominator: int) -> Shape:
-    numerators: NDArray[Any] = np.asarray(values)
-    return Shape(_layout(grid.axes), numerators, denominator)
+def _shape(grid: ClassGrid, values: NDArray[Any], denominator: int, law: NoiseLaw) -> Shape:
+    numerators: NDArray[Any] = law.of_moves(np.asarray(values))
+    return Shape(_layout(grid.axes), numerators, denominator**law.power)
 
 
 def _is_non_negative(term: Term) -> bool:
@@ -197,8 +201,9 @@ def _ends(grid: ClassGrid, row: LinearQuery) -> _Ends:
     return _Ends(_layout(part.axes), np.array(low, dtype=object), np.array(high, dtype=object))
 
 
-def _bound(ends: _Ends, numerators: NDArray[Any], denominator: int) -> Shape:
-    return Shape(ends.layout, np.array(numerators, dtype=object), denominator, exact=False)
+def _bound(ends: _Ends, sizes: NDArray[Any], denominator: int, law: NoiseLaw) -> Shape:
+    numerators = law.of_moves(np.array(sizes, dtype=object))
+    return Shape(ends.layout, numerators, denominator**law.power, exact=False)
 
 
 def _outside(term: Term, inside: Collection[int]) -> tuple[int, int]:

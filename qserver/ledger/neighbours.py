@@ -30,6 +30,7 @@ from qserver.query.grid import ProductPartition
 from qserver.query.primitive import primitive
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.dataset import DatasetMeta
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 Units = NDArray[np.int64]
 """One amount per value of the period attribute."""
@@ -91,20 +92,25 @@ class Pays:
 
     def greatest(self, by: ByPeriod, neighbours: Neighbours) -> int:
         """The most that all records of a person pay, in units."""
+        return neighbours.together * self._sum(by, neighbours)
+
+    def _sum(self, by: ByPeriod, neighbours: Neighbours) -> int:
+        """The greatest sum of what the records of a person pay one by one."""
         n_records, null_cell = neighbours.records_per_person, neighbours.null_cell
+        apart_factor = neighbours.law.together(2)
         cells = self.cells
-        if 2 * (self.tables + self.totals) >= LIMITS.int64_safe:
+        if apart_factor * (self.tables + self.totals) >= LIMITS.int64_safe:
             cells = cells.astype(object)
         alone = cells + self.tables + self.totals
         if neighbours.relation == "add-remove":
             return by.greatest(alone, n_records)
         if by.same_period:
             # Tables that only tell periods apart are among the totals, but may be refunded.
-            both = np.minimum(self.pairs + 0 * cells + 2 * self.tables, 2 * alone)
+            both = np.minimum(self.pairs + 0 * cells + 2 * self.tables, apart_factor * alone)
             return by.greatest(np.maximum(both, alone) if null_cell else both, n_records)
         pairs = self.pairs + 2 * self.tables
         each = max(int(pairs), int(alone.max())) if null_cell else int(pairs)
-        apart = 2 * by.greatest(cells + self.tables, n_records)
+        apart = apart_factor * by.greatest(cells + self.tables, n_records)
         return min(n_records * each, apart + (n_records * self.totals if null_cell else 0))
 
 
@@ -133,6 +139,7 @@ class Neighbours:
         records_per_person: k, most records that one person owns, >= 1.
         null_cell: under replace-one, whether a record may lie outside the domain.
         by_period: how the k records may be spread over periods; None if all may be alike.
+        law: of the noise.
 
     Raises:
         DomainError: a value is out of range.
@@ -142,6 +149,7 @@ class Neighbours:
     records_per_person: int = 1
     null_cell: bool = True
     by_period: ByPeriod | None = None
+    law: NoiseLaw = LAPLACE
 
     def __post_init__(self) -> None:
         if self.relation not in ("add-remove", "replace-one"):
@@ -161,18 +169,23 @@ class Neighbours:
         """Most records of one person that may all be in one cell."""
         return self.records_per_person if self.by_period is None else self.by_period.most
 
+    @property
+    def together(self) -> int:
+        """k records cost at most so often what they cost one by one."""
+        return self.law.spread(self.records_per_person)
+
     def price_nano(self, charge: AnyCharge) -> int:
         """The most that the charge can cost, in nano-epsilon.
 
-        For a row: k * alpha * its rise, rounded up. For a table: k times the payment of a cell,
-        twice that for a pair of cells. Two cells of the domain never differ in the total. Of a
-        table of some periods only the records count that may be of these.
+        For a row: alpha * (k * its rise)^p, rounded up, p being the law's power. For a table: k^p
+        times the payment of a cell, twice that for a pair of cells. Two cells of the domain never
+        differ in the total. Of a table of some periods only the records count that may be of these.
         """
         if isinstance(charge, OpaqueCharge):
             return charge.epsilon_nano
         if isinstance(charge, TableCharge):
             factor, rise_nano = self._table_factor(charge), table_rise_nano(charge)
-            return factor * self._most_inside(charge.partition) * rise_nano
+            return factor * self.together * self._most_inside(charge.partition) * rise_nano
         if self.by_period is not None:
             return self._spread_nano(charge, self.by_period)
         return self._row_nano(charge)
@@ -181,7 +194,7 @@ class Neighbours:
         row = primitive(charge.row)
         ends = sorted((row.low * row.multiplier, row.high * row.multiplier))
         risen = rise(*ends, relation=self.relation, null_cell=self.null_cell)
-        return ceil(self.records_per_person * charge.alpha_nano * risen)
+        return ceil(charge.alpha_nano * self.law.of_move(self.records_per_person * risen))
 
     def _spread_nano(self, charge: Charge, by: ByPeriod) -> int:
         """The price of a row whose k records may not all be alike.
@@ -189,20 +202,23 @@ class Neighbours:
         Past what 64 bits hold, which no limit pays for, it is that of k records that are alike.
         """
         k, alike = self.records_per_person, self._row_nano(charge)
+        together, law = self.together, self.law
         if alike * UNITS_PER_NANO >= LIMITS.int64_safe:
             return alike
-        cells = by.greatest(_along(cell_shapes(charge.row), charge.alpha_nano, by), k)
+        cells = together * by.greatest(
+            _along(cell_shapes(charge.row, law), charge.alpha_nano, by), k
+        )
         if self.relation == "add-remove":
             return -(-cells // UNITS_PER_NANO)
         if not by.same_period:
             # Of a row without values of both signs, those that go or those that come count.
             row = primitive(charge.row)
             sides = 1 if row.low >= 0 or row.high <= 0 else 2
-            return min(alike, -(-sides * cells // UNITS_PER_NANO))
-        pairs = _along(pair_shapes_within(charge.row, by.axis), charge.alpha_nano, by)
+            return min(alike, -(-law.together(sides) * cells // UNITS_PER_NANO))
+        pairs = _along(pair_shapes_within(charge.row, law, by.axis), charge.alpha_nano, by)
         if self.null_cell:
-            pairs = np.maximum(pairs, _along(cell_shapes(charge.row), charge.alpha_nano, by))
-        return -(-by.greatest(pairs, k) // UNITS_PER_NANO)
+            pairs = np.maximum(pairs, _along(cell_shapes(charge.row, law), charge.alpha_nano, by))
+        return -(-together * by.greatest(pairs, k) // UNITS_PER_NANO)
 
     def _most_inside(self, partition: ProductPartition) -> int:
         """Most records of a person that may be in cells of a table."""
@@ -255,7 +271,8 @@ def rise(low: Fraction, high: Fraction, *, relation: Relation, null_cell: bool) 
 
 def neighbours_of(meta: DatasetMeta) -> Neighbours:
     """The neighbours that a dataset's unit of privacy means."""
-    return Neighbours(meta.relation, meta.most_together, meta.has_null_cell, _by_period(meta))
+    k, by_period = meta.most_together, _by_period(meta)
+    return Neighbours(meta.relation, k, meta.has_null_cell, by_period, meta.law)
 
 
 def _by_period(meta: DatasetMeta) -> ByPeriod | None:

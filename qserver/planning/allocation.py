@@ -8,17 +8,21 @@ variable; then abs(g K - X) < g almost surely:
     2 a <= 1 + a <= 2; so X in (j g, (j+1) g] goes with K in {j, j+1}, and X < 0 by symmetry. QED
 
 So P(abs(g K) <= h) >= P(abs(X) <= h - g): one lattice step of room makes the statement one about
-the noise that was drawn.
+the noise that was drawn. The same holds of the discrete Gaussian and the normal law of its variance
+parameter s^2 >= g^2 (docs/guarantee.md, section 11).
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, isfinite
+from math import ceil, isfinite, log
+
+from scipy.special import ndtri_exp
 
 from qserver.errors import CapacityError, RequirementError
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 # Room for the float evaluation of a half-width, as a part of it.
 EVALUATION_ROOM = Fraction(1, 1 << 40)
@@ -52,6 +56,33 @@ def fresh_alpha_nano(
     References:
         Laplace tail P(abs(X) > t) = exp(-t / b); room g by the coupling in the module's docstring.
     """
+    room = _room(requirement, multiplier=multiplier, step=step, rounding=rounding)
+    return ceil(Fraction(requirement.log_inverse_delta) * _LOG_ROOM * NANO / room)
+
+
+def fresh_charge_nano(
+    requirement: Requirement, *, multiplier: Fraction, step: Fraction, law: NoiseLaw
+) -> int:
+    """As `fresh_alpha_nano`, for a row with noise of this law.
+
+    Of Gaussian noise it is the least rho in 1e-9, with the standard deviation times the normal
+    quantile of 1 - delta / 2 in the place of b ln(1/delta).
+    """
+    if law is LAPLACE:
+        return fresh_alpha_nano(requirement, multiplier=multiplier, step=step)
+    room = _room(requirement, multiplier=multiplier, step=step)
+    quantile = -float(ndtri_exp(-requirement.log_inverse_delta - log(2.0)))
+    return ceil((Fraction(quantile) * _LOG_ROOM / room) ** 2 / 2 * NANO)
+
+
+def _room(
+    requirement: Requirement,
+    *,
+    multiplier: Fraction,
+    step: Fraction,
+    rounding: Fraction = Fraction(0),
+) -> Fraction:
+    """What the noise alone may take of the row's half-width, in records; > 0."""
     if multiplier == 0:
         raise RequirementError("multiplier", "not be 0: a query that is zero needs no noise")
     if step <= 0 or rounding < 0:
@@ -64,7 +95,7 @@ def fresh_alpha_nano(
             f"`length` must exceed {float(least):.6g}, what the row's lattice step allows, "
             f"got {requirement.length!r}."
         )
-    return ceil(Fraction(requirement.log_inverse_delta) * _LOG_ROOM * NANO / room)
+    return room
 
 
 def alpha_nano_up(alpha: float) -> int:

@@ -18,7 +18,7 @@ from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Combined, Refined, Weights
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
+from qserver.planning.allocation import alpha_nano_up, fresh_charge_nano
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Purchase
@@ -82,6 +82,9 @@ class RowCandidates:
 
     def own_rows(self) -> Iterator[Candidate]:
         """The ways by the query's own row, alone and together with the tables."""
+        if self.engine.law.is_additive:
+            yield from self._alone(self.anew)
+            return
         start = self.holdings.start(self.question.row)
         alone = list(self._alone(start))
         # Fresh, independent noise costs more, but its lattice may be finer.
@@ -139,10 +142,11 @@ class RowCandidates:
     def _alone(self, start: RowStart) -> Iterator[Candidate]:
         """The row raised from where it begins until it meets the requirement by itself."""
         try:
-            alpha = fresh_alpha_nano(
+            alpha = fresh_charge_nano(
                 self.question.requirement,
                 multiplier=self.question.row.multiplier,
                 step=start.row.step,
+                law=self.engine.law,
             )
         except CapacityError:
             return

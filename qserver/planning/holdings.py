@@ -18,7 +18,7 @@ from math import ceil
 
 import numpy as np
 
-from qserver.errors import CapacityError
+from qserver.errors import CapacityError, InputError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge
@@ -26,7 +26,7 @@ from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.measured import asked_periods
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.noise_step import lattice_step
-from qserver.planning.allocation import alpha_nano_up, fresh_alpha_nano
+from qserver.planning.allocation import alpha_nano_up, fresh_charge_nano
 from qserver.planning.constants import PLANNER
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
@@ -197,6 +197,8 @@ class Holdings:
 
     def start(self, query: Primitive) -> RowStart:
         """Where the query's own row begins, if it is measured or raised now."""
+        if self.engine.law.is_additive:
+            return self.anew(query)
         own = self.own(query)
         if own is not None:
             return self.start_of(own)
@@ -208,7 +210,13 @@ class Holdings:
         return start if best is None else _at_home(start, best)
 
     def start_of(self, own: Measurement) -> RowStart:
-        """Where a measured row begins, if it is raised now: at its last answer or at its cell's."""
+        """Where a measured row begins, if it is raised now: at its last answer or at its cell's.
+
+        Raises:
+            InputError: its noise is Gaussian, and it is measured once more instead.
+        """
+        if self.engine.law.is_additive:
+            raise InputError("measurement", "have Laplace noise: Gaussian noise is not refined")
         row = PlannedRow(own.row, own.key, 0, own.step)
         start = RowStart(row, own.alpha_nano, refines=own.id)
         if self.cells.n_measured(self.engine, own.key) > 1:
@@ -226,6 +234,8 @@ class Holdings:
 
         None where the row's lattice is too coarse.
         """
+        if self.engine.law.is_additive:
+            return self.own_row_alone(question)
         query, target, confidence = question.row, question.roomy_half_width, question.confidence
         start = self.start(query)
         tables, own = self.engine.tables, self.own(query)
@@ -246,9 +256,12 @@ class Holdings:
         None where the row's lattice is too coarse.
         """
         row, start = question.row, self.start(question.row)
+        law = self.engine.law
         step = 2 * start.row.step  # one for the lattice, as `allocation` proves, one for rounding
         try:
-            alpha = fresh_alpha_nano(question.requirement, multiplier=row.multiplier, step=step)
+            alpha = fresh_charge_nano(
+                question.requirement, multiplier=row.multiplier, step=step, law=law
+            )
         except CapacityError:
             return None
         return start.raised(ceil(alpha * Fraction(1.0 + PLANNER.rounding)))
@@ -352,7 +365,8 @@ class Holdings:
 
     def _step(self, unit: Fraction) -> Fraction:
         k = self.ledger.neighbours.most_alike
-        return lattice_step(unit, limit_nano=self.limit_nano, records_per_person=k)
+        limit = self.engine.law.sharpest(self.limit_nano)
+        return lattice_step(unit, limit_nano=limit, records_per_person=k)
 
     def _n_cells(self, block: BlockKey) -> int:
         """Cells that a table of the block has, without phantoms."""

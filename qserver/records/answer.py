@@ -341,6 +341,20 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class Zcdp:
+    """A population under zero-concentrated privacy: rho is charged, and shown as epsilon.
+
+    Args:
+        delta: at which; with that probability somebody may lose more than epsilon.
+        limit_rho_nano, spent_rho_nano: of the population, in 1e-9 rho.
+    """
+
+    delta: float
+    limit_rho_nano: int
+    spent_rho_nano: int
+
+
+@dataclass(frozen=True)
 class DatasetStatus:
     """The public face of a dataset: schema, guarantee and budget.
 
@@ -391,6 +405,7 @@ class DatasetStatus:
     periods: SealedPeriods | None = None
     time: str = ""
     expected: int = 0
+    zcdp: Zcdp | None = None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -16,6 +17,9 @@ from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
 from qserver.records.codec import ALWAYS, as_, plain, read
 from qserver.records.people import check_together
+from qserver.records.privacy.conversion import Shown, check_privacy
+from qserver.records.privacy.kinds import Privacy
+from qserver.records.privacy.noise_law import NoiseLaw, law_of
 from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
 
 MOST_RECORDS: Final = 10**10
@@ -69,10 +73,12 @@ class DatasetMeta:
             '' for none.
         expected: about how many questions are expected until the limit, unless the owner has
             changed that since; 0 where nobody said.
+        privacy: what the population's limit bounds, the same for all its datasets.
+        delta: at which rho is shown as epsilon; None under pure privacy.
 
     Raises:
-        InputError: `measure` is unknown, `expected` out of range, or facts of people do not go
-            together: no price follows from such facts.
+        InputError: `measure` is unknown, `expected` or `delta` out of range, or facts of people or
+            of privacy do not go together: no price follows from such facts.
     """
 
     name: str
@@ -93,10 +99,22 @@ class DatasetMeta:
     growth: Growth | None = None
     time: str = ""
     expected: int = 0
+    privacy: Privacy = "pure"
+    delta: Fraction | None = None
 
     def __post_init__(self) -> None:
         measure_of(self.measure)
         expected_of(self.expected)
+        check_privacy(
+            self.privacy,
+            self.delta,
+            disclosure_cap=self.disclosure_cap,
+            claims=self.claims,
+            to=self.growth,
+            time=self.time,
+            demand_of=self.demand_of,
+            domain=self.domain.period_axis is not None,
+        )
         check_together(
             self.unit,
             records_per_person=self.records_per_person,
@@ -104,6 +122,16 @@ class DatasetMeta:
             relation=self.relation,
             enforced=self.records_verified,
         )
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Of the noise of its answers."""
+        return law_of(self.privacy)
+
+    @property
+    def shown(self) -> Shown:
+        """How losses are shown."""
+        return Shown(self.delta)
 
     @cached_property
     def guard_nano(self) -> int | None:

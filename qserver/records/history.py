@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +15,25 @@ from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import NANO
 from qserver.records.codec import as_
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A primitive row h with its noisy answer y = h x + Laplace noise on a lattice.
+    """A primitive row h with its noisy answer y = h x + noise on a lattice.
 
     Args:
         id: its place among the measurements in order of first release, from 0. A refinement keeps
             the id of the measurement that it replaces.
         row: primitive row h (max abs at most 1).
         key: the row's key.
-        alpha_nano: 1 / b in nano-epsilon per record; 0 for a public row, which has no noise.
+        alpha_nano: the charge, 1 / b in nano-epsilon per record, or under Gaussian noise nano-rho;
+            0 for a public row, which has no noise.
         step: lattice step g > 0.
         index: y / g, a whole number.
     """
+
+    law: ClassVar[NoiseLaw] = LAPLACE
 
     id: int
     row: LinearQuery
@@ -58,12 +62,12 @@ class Measurement:
 
     @cached_property
     def scale(self) -> float:
-        """Laplace scale b in records; 0 for a public row."""
-        return NANO / self.alpha_nano if self.alpha_nano else 0.0
+        """Scale b in records, or standard deviation of Gaussian noise; 0 for a public row."""
+        return self.law.scale(self.alpha_nano) if self.alpha_nano else 0.0
 
     @property
     def n_summed(self) -> int:
-        """How many independent Laplace variables its noise is the sum of."""
+        """How many independent variables of its law its noise is the sum of."""
         return 1
 
     @property
@@ -73,7 +77,7 @@ class Measurement:
 
     @cached_property
     def lattice_allowance(self) -> float:
-        """Bound on the lattice's change of the continuous law: abs(g K - Lap) < g; 0 if public."""
+        """Bound on the lattice's change of the continuous law, abs(g K - X) <= g; 0 if public."""
         return 0.0 if self.is_public else float(self.step)
 
     def check_refines(self, old: Measurement) -> None:
@@ -88,6 +92,30 @@ class Measurement:
         if old.is_public or self.alpha_nano <= old.alpha_nano:
             condition = f"exceed {old.alpha_nano}, that of a noisy row which it refines"
             raise InputError("measurement.alpha_nano", condition, self.alpha_nano)
+
+
+@dataclass(frozen=True)
+class GaussianMeasurement(Measurement):
+    """A row measured with Gaussian noise; it is never refined, but measured once more."""
+
+    law: ClassVar[NoiseLaw] = GAUSSIAN
+
+    def check_refines(self, _: Measurement, /) -> None:
+        """Raise InputError: nothing is refined."""
+        raise InputError("measurement.id", "be new: a row with Gaussian noise is not refined")
+
+
+def measured_under(law: NoiseLaw, one: AnyMeasurement) -> AnyMeasurement:
+    """A measurement as one of a population with this noise.
+
+    Raises:
+        InputError: it is a table, and the noise is Gaussian.
+    """
+    if law is LAPLACE:
+        return one
+    if not isinstance(one, Measurement):
+        raise InputError("measurement", "be a row: tables have no Gaussian noise yet")
+    return GaussianMeasurement(one.id, one.row, one.key, one.alpha_nano, one.step, one.index)
 
 
 @dataclass(frozen=True)
@@ -194,7 +222,8 @@ class HistoryRow:
 
     Args:
         value: the noisy answer that was released, in records.
-        scale: b of its Laplace noise, in records.
+        scale: b of its Laplace noise, in records; of Gaussian noise its half-width at 95 percent
+            over ln 20, which is b for a Laplace noise.
         step: lattice step of the noise, an exact fraction.
     """
 

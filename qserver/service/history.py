@@ -48,9 +48,9 @@ class ReleasedHistory:
         Args:
             snapshot: the present one if None; else the present one or one that was replaced.
         """
-        history = self._of(name, snapshot)
+        history, meta = self._of(name, snapshot), self._datasets.meta(name)
         found = _fitting(history.measurements[after + 1 : after + 1 + limit])
-        rows = tuple(_released(m, with_values=False) for m in found)
+        rows = tuple(_released(m, meta, with_values=False) for m in found)
         last = after + len(rows)
         more = rows and last + 1 < len(history.measurements)
         return HistoryPage(rows, history.version, last if more else None)
@@ -62,7 +62,7 @@ class ReleasedHistory:
         found = self._of(name, snapshot).measurements[number : number + 1]
         if not found:
             raise NotFoundError("measurement", str(number))
-        return _released(found[0], with_values=True)
+        return _released(found[0], self._datasets.meta(name), with_values=True)
 
     def _of(self, name: str, snapshot: str | None) -> FrozenHistory:
         """What was released of a snapshot so far; NotFoundError."""
@@ -91,7 +91,9 @@ def _n_runs(found: AnyMeasurement) -> int:
     return found.row.n_runs
 
 
-def _released(found: AnyMeasurement, *, with_values: bool) -> HistoryRow | HistoryTable:
+def _released(
+    found: AnyMeasurement, meta: DatasetMeta, *, with_values: bool
+) -> HistoryRow | HistoryTable:
     if isinstance(found, TableMeasurement):
         return HistoryTable(
             id=found.id,
@@ -108,8 +110,8 @@ def _released(found: AnyMeasurement, *, with_values: bool) -> HistoryRow | Histo
         terms=found.row.to_document(),
         key=found.key,
         value=float(found.value),
-        scale=found.scale,
-        alpha_nano=found.alpha_nano,
+        scale=meta.law.shown_scale(found.alpha_nano) if found.alpha_nano else 0.0,
+        alpha_nano=meta.shown.nano(found.alpha_nano),
         step=str(found.step),
     )
 

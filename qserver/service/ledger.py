@@ -131,13 +131,15 @@ class LedgerViews:
             loss = replica.ledger.loss_nano(cells)
             by_value = () if axis is None else replica.ledger.loss_by_value(axis)
             n_charges = replica.n_charges
+        shown, budget = stamp.shown, stamp.shown_budget
+        by_value = [shown.nano(one) for one in by_value]
         return LedgerReport(
-            limit_nano=stamp.budget.limit_nano,
-            spent_nano=stamp.budget.spent_nano,
+            limit_nano=budget.limit_nano,
+            spent_nano=budget.spent_nano,
             remaining_nano=stamp.remaining_nano,
             relation=opened.meta.relation,
             n_charges=n_charges,
-            loss_nano=loss,
+            loss_nano=shown.nano(loss),
             by_value=None if axis is None else _named(domain, axis, by_value),
         )
 
@@ -150,8 +152,9 @@ class LedgerViews:
         stamp = self._datasets.stamp(name)
         reader = self._readers.get(meta.population, lambda: LogReader(self._log, meta.population))
         with reader.refreshed() as ledger:
-            points = tuple(SpendPoint(mark.at, mark.spent_nano) for mark in ledger.marks)
-        now, budget = int(self._wall_clock()), stamp.budget
+            marks, shown = ledger.marks, meta.shown
+            points = tuple(SpendPoint(mark.at, shown.nano(mark.spent_nano)) for mark in marks)
+        now, budget = int(self._wall_clock()), stamp.shown_budget
         return BurnDown(
             points=thinned(points, MOST_SPEND_POINTS),
             now=now,
@@ -200,7 +203,8 @@ class LedgerViews:
 
     def spending(self, name: str) -> SpendingReport:
         """Who spent what of the population's budget; the whole log is read. NotFoundError."""
-        population = self._datasets.meta(name).population
+        meta = self._datasets.meta(name)
+        population, shown = meta.population, meta.shown
         facts = self._log.ledger(population)
         changes, charges = self._log.changes(), self._log.charges(population)
         check_links(changes, name="the audit log")
@@ -214,14 +218,15 @@ class LedgerViews:
             ledger.extend(entries_of(name, entries))
             found.append(self._account(name, population, ledger))
         found.sort(key=lambda item: (-item.spent_nano, item.account))
-        return SpendingReport(population, facts.limit_nano, facts.spent_nano, tuple(found))
+        limit, spent = shown.nano(facts.limit_nano), shown.nano(facts.spent_nano)
+        return SpendingReport(population, limit, spent, tuple(found))
 
     def _account(self, name: str, population: str, ledger: OwnLedger) -> AccountSpending:
-        yesterday = int(self._wall_clock()) - DAY_S
+        yesterday, shown = int(self._wall_clock()) - DAY_S, ledger.shown
         return AccountSpending(
             account=name,
-            spent_nano=ledger.spent_nano,
-            today_nano=ledger.spent_nano - ledger.spent_at(yesterday),
+            spent_nano=shown.nano(ledger.spent_nano),
+            today_nano=shown.rise_nano(ledger.spent_at(yesterday), ledger.spent_nano),
             n_charges=ledger.n_charges,
             last_at=ledger.marks[-1].at if ledger.marks else None,
             allowance=self._book.allowance(name, population),
@@ -376,18 +381,19 @@ class Allowances:
 def _own_price(
     ledger: OwnLedger, allowance: Allowance, *, spent_after_nano: int, at: int
 ) -> OwnPrice:
-    spent = ledger.spent_nano
+    shown = ledger.shown
+    spent, after_nano = shown.nano(ledger.spent_nano), shown.nano(spent_after_nano)
     affordable, more_at = True, None
     try:
         check_allowance(ledger, allowance, spent_after_nano=spent_after_nano, at=at)
     except AllowanceExhaustedError as exc:
         affordable, more_at = False, exc.more_at
     return OwnPrice(
-        price_nano=spent_after_nano - spent,
+        price_nano=after_nano - spent,
         affordable=affordable,
         more_at=more_at,
         spent_nano=spent,
-        today_nano=spent - ledger.spent_at(at - DAY_S),
+        today_nano=spent - shown.nano(ledger.spent_at(at - DAY_S)),
         limit_nano=allowance.limit_nano,
         pace_nano=allowance.pace_nano,
     )

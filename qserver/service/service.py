@@ -36,6 +36,7 @@ from qserver.records.answer import (
     OwnPrice,
     WorkloadAnswer,
     WorkloadExplanation,
+    Zcdp,
 )
 from qserver.records.charge import AnyCharge
 from qserver.records.claim import known_at_most
@@ -148,7 +149,7 @@ class Service:
     def dataset(self, name: str) -> DatasetStatus:
         """The public face of a dataset; NotFoundError."""
         stamp = self._datasets.stamp(name)
-        meta = self._datasets.meta(name)
+        meta, budget = self._datasets.meta(name), stamp.shown_budget
         return DatasetStatus(
             name=name,
             population=meta.population,
@@ -158,8 +159,8 @@ class Service:
             relation=meta.relation,
             records_per_person=meta.records_per_person,
             records_verified=meta.records_verified,
-            limit_nano=stamp.budget.limit_nano,
-            spent_nano=stamp.budget.spent_nano,
+            limit_nano=budget.limit_nano,
+            spent_nano=budget.spent_nano,
             remaining_nano=stamp.remaining_nano,
             guard=_guard(meta, stamp),
             claims=self._prices.claims(name, stamp),
@@ -173,6 +174,7 @@ class Service:
             periods=meta.sealed_periods(stamp.n_sealed, stamp.n_retired),
             time=meta.time,
             expected=stamp.expected,
+            zcdp=_zcdp(meta, stamp),
         )
 
     def domain(self, name: str, *, at: str = "") -> Domain:
@@ -417,6 +419,14 @@ class Service:
         self, by: str, meta: DatasetMeta, charges: Sequence[AnyCharge]
     ) -> OwnPrice | None:
         return self._allowances.price(Asker(by, meta.population), meta.snapshot, charges)
+
+
+def _zcdp(meta: DatasetMeta, stamp: Stamp) -> Zcdp | None:
+    """What a population under zcdp is charged in; None under pure privacy."""
+    if meta.delta is None:
+        return None
+    budget = stamp.budget
+    return Zcdp(float(meta.delta), budget.limit_nano, budget.spent_nano)
 
 
 def _guard(meta: DatasetMeta, stamp: Stamp) -> Guard | None:

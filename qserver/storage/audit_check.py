@@ -18,6 +18,7 @@ from qserver.ledger.population import PopulationLoss, pairs_of
 from qserver.records.audit_chain import check_links, digest_of
 from qserver.records.charge import epsilon_text
 from qserver.records.dataset import DatasetMeta
+from qserver.records.privacy.conversion import Shown
 from qserver.storage.audit import AuditLog, LedgerFacts
 
 
@@ -171,8 +172,13 @@ def _sum_text(
         # Raises if the record is certainly less than the cost of its charges.
         own.cap(recorded[snapshot])
     how = "is just" if found == facts.spent_nano else "covers"
-    spent = epsilon_text(facts.spent_nano)
+    spent = epsilon_text(_shown(facts, metas).nano(facts.spent_nano))
     return f"{spent} epsilon {how} what {len(entries)} charges of {n_jobs} jobs cost"
+
+
+def _shown(facts: LedgerFacts, metas: Mapping[str, DatasetMeta]) -> Shown:
+    """How losses of the population are shown."""
+    return next((m.shown for m in metas.values() if m.population == facts.population), Shown())
 
 
 def _check_spent(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
@@ -188,13 +194,13 @@ def _check_spent(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
     if len(shares) <= LIMITS.exact_people:
         least = _loss_nano(facts, attached_metas(changes))
         most = _loss_nano(facts, attached_metas(at_first))
-    ok = least <= facts.spent_nano <= most
+    ok, shown = least <= facts.spent_nano <= most, _shown(facts, attached_metas(changes))
     text = (
         "the shares of snapshots that may hold the same people add up to what was spent"
         if ok
         else f"the shares of snapshots that may hold the same people add up to "
-        f"{epsilon_text(least)} epsilon, not to what was spent; if people were declared disjoint "
-        "to an earlier version, repeat it with `qserver-worker declare-disjoint`"
+        f"{epsilon_text(shown.nano(least))} epsilon, not to what was spent; if people were "
+        "declared disjoint to an earlier version, repeat it with `qserver-worker declare-disjoint`"
     )
     return AuditCheck(f"people of {facts.population}", ok=ok, text=text)
 
@@ -222,6 +228,8 @@ def _check_limit(facts: LedgerFacts, changes: Sequence[str]) -> AuditCheck:
         population = plain.get("population") or plain.get("meta", {}).get("population")
         if "limit" in plain and "account" not in plain and population == facts.population:
             logged = plain["limit"]
-    ok = logged == facts.limit_nano
-    text = epsilon_text(facts.limit_nano) + (" epsilon, as logged" if ok else " was never logged")
+    ok, shown = logged == facts.limit_nano, _shown(facts, attached_metas(changes))
+    text = epsilon_text(shown.nano(facts.limit_nano)) + (
+        " epsilon, as logged" if ok else " was never logged"
+    )
     return AuditCheck(f"limit of {facts.population}", ok=ok, text=text)

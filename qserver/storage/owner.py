@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from qserver.errors import ConfigError, FencedError, StaleVersionError, StoreBehindError
@@ -115,8 +116,13 @@ class OwnerOperations:
             raise StoreBehindError("The store has no ledger of this population. Restore it first.")
         return len(new)
 
-    def raise_limit(self, population: str, *, limit_nano: int) -> bool:
+    def raise_limit(
+        self, population: str, *, limit_nano: int, delta: Fraction | None = None
+    ) -> bool:
         """Raise a population's limit; returns whether it was lower before.
+
+        Args:
+            delta: at which its rho is shown as epsilon; None under pure privacy.
 
         Raises:
             ConfigError: the limit is higher already.
@@ -128,7 +134,8 @@ class OwnerOperations:
         names = [keys.ledger, AUDIT]
         code = self._log.append(
             {"kind": "limit raised", "at": int(time.time())}
-            | {"population": population, "limit": limit_nano, "before": before_nano},
+            | {"population": population, "limit": limit_nano, "before": before_nano}
+            | ({} if delta is None else {"delta": str(delta)}),
             lambda n, entry: self._scripts.run("top_up", keys=names, args=[limit_nano, n, entry]),
         )
         if code == 0:

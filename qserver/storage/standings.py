@@ -13,6 +13,7 @@ from qserver.query.requirement import Measure, measure_of
 from qserver.records.charge import Standing
 from qserver.records.claim import Claim, claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta, expected_of
+from qserver.records.privacy.conversion import Shown
 from qserver.storage.encoding.sealed import (
     checked,
     checked_fields,
@@ -57,6 +58,7 @@ class Stamp:
         n_retired: periods whose records are erased.
         expected: about how many questions are expected until the limit; 0 where nobody said.
         loss: shares and pairs of the whole population, which `standing` follows from.
+        shown: how losses are shown; those of `budget` and `standing` are as they are charged.
     """
 
     budget: Budget
@@ -71,6 +73,7 @@ class Stamp:
     n_retired: int = 0
     expected: int = 0
     loss: PopulationLoss = field(default_factory=lambda: PopulationLoss({}), compare=False)
+    shown: Shown = field(default_factory=Shown)
 
     def charged(self, snapshot: str, after: Standing) -> Stamp:
         """The stamp once a job was charged that left `snapshot` at this standing."""
@@ -88,8 +91,20 @@ class Stamp:
 
     @property
     def remaining_nano(self) -> int:
-        """How much more this snapshot may spend under the limit."""
-        return self.standing.remaining_nano
+        """How much more this snapshot may spend under the limit, as it is shown."""
+        if not self.standing.remaining_nano:
+            return 0
+        return self.shown.left_nano(self.standing.limit_nano, self.standing.lost_nano)
+
+    @property
+    def shown_budget(self) -> Budget:
+        """The budget as it is shown."""
+        limit, spent = map(self.shown.nano, (self.budget.limit_nano, self.budget.spent_nano))
+        return Budget(limit, spent, self.budget.version)
+
+    def price_nano(self, after: Standing) -> int:
+        """What leads to this standing, as it is shown."""
+        return self.shown.rise_nano(self.standing.lost_nano, after.lost_nano)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +235,7 @@ class Standings:
             0 if meta.growth is None else _n_marked(n_retired, meta),
             meta.expected if expected is None else read_expected(expected, meta.snapshot),
             loss,
+            meta.shown,
         )
 
     def _loss(self, meta: DatasetMeta, state: tuple[int, int]) -> PopulationLoss:

@@ -274,8 +274,10 @@ class FakeService:
             version=7,
         )
 
-    def price(self, name: str, workload: Workload, *, by: str = "") -> Price:
-        self._enter("price", name, workload=workload, by=by)
+    def price(
+        self, name: str, workload: Workload, *, by: str = "", enough_nano: int | None = None
+    ) -> Price:
+        self._enter("price", name, workload=workload, by=by, enough_nano=enough_nano)
         return Price(60_000_001, is_payable=True)
 
     def of(self, name: str, digest: str) -> None:

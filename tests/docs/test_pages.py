@@ -44,6 +44,7 @@ _MOST_KB: dict[str, int] = {
     "start.md": 5, "own-table.md": 6, "weeks.md": 6, "concepts.md": 16,
     "sql.md": 20, "python.md": 8, "domain.md": 10, "sources.md": 10, "postgres.md": 6,
     "accounts.md": 5, "operations.md": 18, "promise.md": 4, "limits.md": 8, "guarantee.md": 40,
+    "zcdp.md": 7,
     "comparison.md benchmarks.md": 10, "architecture.md": 10, "protocol.md": 14, "paper.md": 8,
 }  # fmt: skip
 """Of a page, or of two together; a page of how-to has 2."""

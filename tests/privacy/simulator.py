@@ -77,6 +77,7 @@ class Stage:
     Args:
         kinds: of the steps; see `histories.STEPS`.
         has_faults: whether a measurement may fail.
+        delta: of a population under zcdp; None for pure privacy.
     """
 
     folder: Path
@@ -86,6 +87,7 @@ class Stage:
     n_steps: int
     relation: Relation = "add-remove"
     has_faults: bool = False
+    delta: Fraction | None = None
 
     def still(self, rows: Rows) -> Play:
         """On a file."""
@@ -98,6 +100,7 @@ class Stage:
                 domain=DOMAIN,
                 limit="2",
                 relation=self.relation,
+                delta=self.delta,
             )
 
         return self._played(make)
@@ -183,7 +186,10 @@ def draws_of(seed: str) -> Iterator[None]:
         return released_index + int(rng.randint(-5, 5) / step)
 
     with mock.patch.multiple(
-        measuring, release=each_new(release), release_refined=each_refined(release_refined)
+        measuring,
+        release=each_new(release),
+        release_gaussian=each_new(release),
+        release_refined=each_refined(release_refined),
     ):
         yield
 

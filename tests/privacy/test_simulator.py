@@ -62,6 +62,16 @@ def test_two_very_different_files_look_the_same(
     assert difference(stage(tmp_path, store_url, seed, *SHORT[kinds])) == ""
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(3))
+def test_they_look_the_same_under_gaussian_noise(
+    seed: str, tmp_path: Path, store_url: str, turn: int
+) -> None:
+    kinds = ("ask", "at once", "sql", "workload", "refused", "probability", "pages")
+    at = stage(tmp_path, store_url, f"{seed} {turn}", kinds, 12)
+    assert difference(replace(at, delta=Fraction(1, 10**9))) == ""
+
+
 def test_files_that_arrive_by_weeks_look_the_same(
     seed: str, tmp_path: Path, store_url: str
 ) -> None:

@@ -6,6 +6,7 @@ catch a scale that is `SMALLEST_ERROR` too small and one that is as much too lar
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from worker.noise.mechanism import discrete_laplace, refine, release
+from worker.noise.mechanism import discrete_gaussian, discrete_laplace, refine, release
 from worker.noise.randomness import SystemEntropy
 
 pytestmark = [
@@ -107,6 +108,36 @@ def test_noise_fits_its_exact_law(fit: Fit, rate: Fraction) -> None:
 def test_noise_of_a_wrong_scale_is_caught(fit: Fit, rate: Fraction, scale_error: Fraction) -> None:
     """Negative control on each side."""
     assert fit(laplace_draws(rate / scale_error), rate) < FALSE_ALARM
+
+
+def fit_of_gaussian(draws: list[int], variance: Fraction) -> float:
+    """p-value of chi-square against P(k) proportional to exp(-k^2 / (2 variance)), as above."""
+    edge = int(3 * mpmath.sqrt(mpmath.mpf(variance.numerator) / variance.denominator))
+    weights = [math.exp(-k * k / (2 * float(variance))) for k in range(10 * edge)]
+    total = weights[0] + 2 * sum(weights[1:])
+    inner = [weights[abs(k)] / total for k in range(-edge, edge + 1)]
+    tail = (1 - sum(inner)) / 2
+    counts = Counter(max(-edge - 1, min(edge + 1, k)) for k in draws)
+    observed = [counts[k] for k in range(-edge - 1, edge + 2)]
+    return float(stats.chisquare(observed, [len(draws) * p for p in (tail, *inner, tail)]).pvalue)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variance", [Fraction(2), Fraction(20, 3), Fraction(12345, 100)])
+def test_a_million_gaussian_draws_fit_their_exact_law(variance: Fraction) -> None:
+    """A scale that is 1 percent wrong is caught on each side."""
+    draws = discrete_gaussian(variance, 10**6, SeededEntropy())
+    assert fit_of_gaussian(draws, variance) > FALSE_ALARM
+    for error in (Fraction(99, 100), Fraction(101, 100)):
+        assert fit_of_gaussian(draws, variance * error**2) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale_error", CONTROLS)
+def test_gaussian_noise_fits_its_exact_law(scale_error: Fraction) -> None:
+    variance = Fraction(20, 3)
+    draws = discrete_gaussian(variance, N_DRAWS // 4, SeededEntropy())
+    assert fit_of_gaussian(draws, variance) > FALSE_ALARM
+    assert fit_of_gaussian(draws, variance * scale_error**2) < FALSE_ALARM
 
 
 @pytest.mark.slow

@@ -180,6 +180,7 @@ class Account:
         fault: why they refuse it; '' if they do not.
         n_failed: searches in a row that took too long; each next one may take half the work.
         ahead: what it will be once the expected plans are drawn; None if none is expected.
+        delta: at which its rho is shown as epsilon; '' under pure privacy.
     """
 
     dataset: str
@@ -197,6 +198,12 @@ class Account:
     known: Known | None = None
     n_failed: int = 0
     ahead: Ahead | None = None
+    delta: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What its losses are reckoned in."""
+        return "rho" if self.chains.are_anew else "epsilon"
 
     @property
     def share_ahead(self) -> int:
@@ -279,7 +286,7 @@ class Account:
         for row, weight in losses.weights.items():
             more = weight - then.weights.get(row, 0)
             if more > 0:
-                rise += more * self._most_moved(row, factor)
+                rise += more * self._most_moved(row, factor) ** losses.power
         return rise
 
     def _most_moved(self, row: Row, factor: int) -> Fraction:

@@ -88,6 +88,8 @@ def _at_most(left: list[str], shares: Mapping[str, int], apart: Mapping[str, set
 def misfit(details: Mapping[str, Any], relation: str) -> str:
     """What the numbers of an attach have otherwise than its unit; '' if they go together."""
     facts = json.loads(str(details.get("meta") or "{}"))
+    if facts and _privacy(facts) != _privacy(details):
+        return "its privacy is said otherwise than its facts have it"
     kinds = [one.get("kind") for one in facts.get("domain", {}).get("attributes", ())]
     if "period" not in kinds or not {"sizes", "records_per_person"} <= details.keys():
         return ""
@@ -102,6 +104,11 @@ def misfit(details: Mapping[str, Any], relation: str) -> str:
     return "" if Spread.of(details) == spread else "a person's records are spread otherwise"
 
 
+def _privacy(facts: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind of privacy and delta; pure privacy, which has none, where nothing is said."""
+    return str(facts.get("privacy") or "pure"), str(facts.get("delta") or "")
+
+
 VERIFIED = "verified"
 NOT_VERIFIED = "not verified"
 RATE = Fraction(1, 10)
@@ -114,6 +121,7 @@ class Finding:
 
     Args:
         loss: exact; on a wide domain it may be a bound that is no more than the share.
+        unit: of both, `epsilon` or `rho`.
     """
 
     dataset: str
@@ -121,6 +129,7 @@ class Finding:
     share: int
     loss: int | None
     text: str
+    unit: str = "epsilon"
 
     @property
     def ok(self) -> bool:
@@ -233,8 +242,8 @@ class Accountant:
                 else:
                     text = f"{NOT_VERIFIED}: {exc}"
             if loss is not None and loss > one.share:
-                text = f"a person has lost {_text(loss)}, not {_text(one.share)}"
-        return Finding(one.dataset, snapshot, one.share, loss, text)
+                text = f"a person has lost {_text(loss, one)}, not {_text(one.share, one)}"
+        return Finding(one.dataset, snapshot, one.share, loss, text, one.unit)
 
     def _account(self, plain: Mapping[str, Any]) -> tuple[Account, str]:
         request = json.loads(plain["request"])
@@ -257,7 +266,8 @@ class Accountant:
         if not account.rises_within(losses, share, known):
             excess = account.above(losses, share, known)
             if excess is not None:
-                raise BookFaultError(f"a person loses {_text(excess)}, not {_text(share)}")
+                lost = f"{_text(excess, account)}, not {_text(share, account)}"
+                raise BookFaultError(f"a person loses {lost}")
         self._levels[str(plain["job"])] = share
         return Known(share, losses)
 
@@ -269,7 +279,8 @@ class Accountant:
         except UnknownFactsError:
             return NOT_VERIFIED
         if spent > min(self.limit, int(plain["after"]["spent_nano"])):
-            raise BookFaultError(f"a person of several snapshots loses {_text(spent)}")
+            lost = _text(spent, self.accounts[snapshot])
+            raise BookFaultError(f"a person of several snapshots loses {lost}")
         return VERIFIED
 
     def _drawn(self, account: Account, plain: Mapping[str, Any]) -> Chains:
@@ -302,6 +313,8 @@ class Accountant:
         sampled = plain.get("sampled")
         if sampled is None:
             return account.losses(chains, more=int((plain.get("second") or _NONE)["alpha_nano"]))
+        if chains.are_anew:
+            raise BookFaultError("a secret sample is served under pure privacy alone")
         if nominal_nano <= 0:
             raise BookFaultError("a sample has no nominal loss")
         samples = sample_loss(nominal_nano, RATE)
@@ -353,6 +366,12 @@ class Accountant:
         if k < 1 or (null_cell is None and account.relation == "replace-one"):
             account.unknown = "an older version attached it, and did not write all its facts down"
         account.fault = misfit(details, account.relation)
+        privacy, account.delta = _privacy(details)
+        account.chains.are_anew = privacy != "pure"
+        if any(one.delta != account.delta for one in self.accounts.values()):
+            account.fault = "a population has two kinds of privacy"
+        if account.chains.are_anew and account.spread is not None:
+            account.fault = "periods are served under pure privacy alone"
         if details.get("public_row"):
             plain = json.loads(details["public_row"])
             public = RowInForce(Row.of(plain["row"]), str(plain["step"]), Answer(-1, 0, 0))
@@ -429,5 +448,5 @@ def _with_second(plain: dict[str, Any], rows: Any) -> dict[str, Any]:
     return {**plain, "tables": [*plain["tables"], *tables]}
 
 
-def _text(nano: Fraction | int) -> str:
-    return f"{float(nano) / 1e9:.9f} epsilon"
+def _text(nano: Fraction | int, account: Account) -> str:
+    return f"{float(nano) / 1e9:.9f} {account.unit}"

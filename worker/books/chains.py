@@ -68,14 +68,20 @@ class TableInForce:
 
 @dataclass
 class Chains:
-    """The answers in force in order of their ids, and each chain's row and last alpha."""
+    """The answers in force in order of their ids, and each chain's row and last alpha.
+
+    Args:
+        are_anew: whether no answer goes on from another one, and there are no tables: so it is
+            under zero-concentrated privacy, whose charges are rho.
+    """
 
     in_force: list[RowInForce | TableInForce] = field(default_factory=list)
     ends: list[tuple[Row, int]] = field(default_factory=list)
+    are_anew: bool = False
 
     def copy(self) -> Chains:
         """A copy that may go its own way."""
-        return Chains(list(self.in_force), list(self.ends))
+        return Chains(list(self.in_force), list(self.ends), self.are_anew)
 
     def apply(self, plan: Mapping[str, Any], released: Released | None = None) -> None:
         """Draw what a plan draws: its rows, then its tables.
@@ -87,6 +93,11 @@ class Chains:
             BookFaultError: a draw costs more than it is charged, or the plan is none.
         """
         entries = iter(released or ())
+        if self.are_anew and (
+            plan["tables"]
+            or any("cell" in one or one.get("refines") is not None for one in plan["rows"])
+        ):
+            raise BookFaultError("an answer with Gaussian noise is of a table, or goes on from one")
         for plain in plan["rows"]:
             self._row(plain, next(entries, None))
         for plain in plan["tables"]:

@@ -13,8 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.books.lines import UnknownFactsError
+
 Cell = Sequence[int]
 """An index per attribute."""
+
+_MOST_SQUARED = 64
+"""Terms of a row that is squared: at most 4,096 products."""
 
 
 class Runs(NamedTuple):
@@ -79,6 +84,25 @@ class Row:
         return sum((term.at(cell) for term in self.terms), Fraction(0))
 
     @cached_property
+    def squared(self) -> Row:
+        """The row whose values are the squares of this one's.
+
+        Raises:
+            UnknownFactsError: it has too many terms.
+        """
+        if len(self.terms) > _MOST_SQUARED:
+            raise UnknownFactsError("a row has too many terms to be squared")
+        products: dict[tuple[tuple[int, Runs], ...], Fraction] = {}
+        for one in self.terms:
+            for other in self.terms:
+                factors = _times(dict(one.factors), dict(other.factors))
+                products[factors] = products.get(factors, Fraction(0)) + (
+                    one.coefficient * other.coefficient
+                )
+        terms = [Term(c, factors) for factors, c in products.items() if c]
+        return Row(tuple(sorted(terms, key=repr)))
+
+    @cached_property
     def size(self) -> Fraction:
         """At least the sum of the terms' sizes in any cell."""
         return sum(
@@ -100,6 +124,18 @@ class Row:
     def is_whole(self) -> bool:
         """Whether all its arithmetic is on whole numbers below 2^50, where floats are exact."""
         return self.size < 1 << 50 and all(t.coefficient.denominator == 1 for t in self.terms)
+
+
+def _times(one: dict[int, Runs], other: dict[int, Runs]) -> tuple[tuple[int, Runs], ...]:
+    """The product of two terms' factors, by attribute in rising order."""
+    found = []
+    for axis in sorted(one.keys() | other.keys()):
+        parts = [factors[axis] for factors in (one, other) if axis in factors]
+        stops = sorted({stop for runs in parts for stop in runs.stops})
+        numbers = [prod(runs.at(stop - 1) for runs in parts) for stop in stops]
+        kept = [i for i in range(len(stops)) if i + 1 == len(stops) or numbers[i] != numbers[i + 1]]
+        found.append((axis, Runs(tuple(stops[i] for i in kept), tuple(numbers[i] for i in kept))))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

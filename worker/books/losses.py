@@ -5,6 +5,10 @@ is what the row's chains weigh beyond its tables. Replaced by a record of c' it 
 that tells the two apart, 2 alpha(t), and w(h) abs(h_c - h_c') of a row. A table that has no cell
 for c or c' costs nothing there. A person has k records.
 
+*Squares.* Under zero-concentrated privacy there are rows alone, each draw weighs w(h) h_c^2 on a
+cell and w(h) (h_c - h_c')^2 on a pair, in rho, and k records that are alike weigh k^2 of it. A
+cell's loss is that of the squared rows.
+
 *Tables that hold some values of one attribute alone.* Each cell of a pair that such a table tells
 apart loses its alpha where the table has a cell for it. A search that has not fixed the attribute
 yet takes the value that loses most.
@@ -44,6 +48,7 @@ class Losses:
         weights: w(h) of every row, never negative.
         tables: every table with its alpha.
         flat: what every cell and, `pair_flat`, every pair loses besides, for all k records.
+        power: with which moves count, 1 or 2; with 2 there are no tables.
     """
 
     k: int
@@ -51,12 +56,19 @@ class Losses:
     tables: Sequence[tuple[Table, int]]
     flat: Fraction = Fraction(0)
     pair_flat: Fraction = Fraction(0)
+    power: int = 1
 
     @classmethod
     def of(cls, chains: Chains, *, k: int, flat: Fraction, pair_flat: Fraction) -> Losses:
         """The losses of these chains."""
         weights = {row: weight for row, weight in chains.weights().items() if weight}
-        return cls(k, weights, chains.tables(), flat, pair_flat)
+        power = 2 if chains.are_anew else 1
+        return cls(k, weights, chains.tables(), flat, pair_flat, power)
+
+    @property
+    def factor(self) -> int:
+        """What k records that are alike lose, over what one loses."""
+        return int(self.k**self.power)
 
     @property
     def of_tables(self) -> int:
@@ -76,6 +88,10 @@ class Losses:
     def of_cells(self) -> dict[Row, int]:
         """The weights with which rows cost a cell: their own, and those of `held`."""
         found = dict(self.weights)
+        if self.power == 2:
+            found = {}
+            for row, weight in self.weights.items():
+                found[row.squared] = found.get(row.squared, 0) + weight
         for row, alpha in self.held.items():
             found[row] = found.get(row, 0) + alpha
         return found
@@ -83,19 +99,20 @@ class Losses:
     def of_cell(self, cell: Cell) -> Fraction:
         """The loss of somebody whose records all are in one cell, exactly."""
         rows = sum((w * abs(row.at(cell)) for row, w in self.of_cells.items()), Fraction(0))
-        return self.k * rows + self.of_tables + self.flat
+        return self.factor * rows + self.of_tables + self.flat
 
     def of_pair(self, one: Cell, other: Cell) -> Fraction:
         """The loss of somebody whose records all move from one cell to another, exactly."""
         rows = sum(
-            (w * abs(row.at(one) - row.at(other)) for row, w in self.weights.items()), Fraction(0)
+            (w * abs(row.at(one) - row.at(other)) ** self.power for row, w in self.weights.items()),
+            Fraction(0),
         )
         tables = sum(
             alpha * table.n_held((one, other))
             for table, alpha in self.tables
             if table.tells_apart(one, other)
         )
-        return self.k * (rows + tables) + self.pair_flat
+        return self.factor * rows + self.k * tables + self.pair_flat
 
 
 def sample_loss(nominal_nano: int, rate: Fraction) -> Fraction:
@@ -175,6 +192,8 @@ _BRANCH = 2_000
 """Numbers that take as long as the rest of a branch."""
 _MOST_CELLS = 1 << 20
 """Cells, or pairs of cells, that are searched to the end however long it takes."""
+_UP = 1.0 + 1e-12
+"""Squares and their sums are rounded by less than this: a bound is never too low."""
 _TOGETHER = 64
 """Most branches that are looked at in one go."""
 
@@ -271,13 +290,17 @@ class Search:
         known_weights = before.weights if self._pairs else before.of_cells
         for row, now in (losses.weights if self._pairs else losses.of_cells).items():
             rise = now - known_weights.get(row, 0)
-            weights[:, grid.rows[row]] = k * now, k * max(0, rise)
+            weights[:, grid.rows[row]] = losses.factor * now, losses.factor * max(0, rise)
         kept = np.flatnonzero(weights[0])
         of_term = np.array(grid.row_of_term, dtype=np.intp)
         self._terms = np.flatnonzero(weights[0][of_term])
         self._starts = np.searchsorted(of_term[self._terms], kept)
         self._weights = weights[:, kept]
         errors = np.array(grid.errors)[kept] * self._n_cells
+        self._squares = self._pairs and losses.power == 2
+        if self._squares:  # (d + e)^2 - d^2, for a difference d that floats err by e in
+            most = np.array([2.0 * float(row.size) for row in grid.rows])[kept]
+            errors = errors * (2.0 * most + errors)
         # Tables keep their order; of two of the same cells each has its own place.
         old = [alpha for _, alpha in before.tables] + [0] * len(losses.tables)
         # Tables that hold some records alone are bounded apart, or weigh on cells as rows.
@@ -487,6 +510,8 @@ class Search:
         ends = self._row_ends(other, turn + which)
         other_low, other_high = (np.repeat(end, n_values, axis=1) for end in ends)
         sizes = np.maximum(high - other_low, other_high - low)
+        if self._squares:
+            return np.asarray(self._weights @ np.square(sizes) * _UP)
         most = np.repeat(self._alone(other, turn + which).max(axis=2), n_values, axis=1)
         apart = alone + most + self._weights[:, self._mixed] @ sizes[self._mixed]
         found: Floats = np.minimum(self._weights @ sizes, apart)

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -285,6 +286,12 @@ class Attached:
         """Pairs of this snapshot with those that the owner declared to hold other people."""
         others = str(self.details.get("disjoint_from", "")).split()
         return {pair(self.snapshot, other) for other in others}
+
+    @property
+    def delta(self) -> Fraction | None:
+        """At which the population's rho is shown as epsilon; None under pure privacy."""
+        found = self.details.get("delta")
+        return None if found is None else Fraction(found)
 
 
 @dataclass(frozen=True)

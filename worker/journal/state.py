@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import NoReturn
 
@@ -82,6 +83,11 @@ class JournalState:
         self.retired: dict[str, Retired] = {}
         self.adopted_version: int | None = None
         self.closed = False
+
+    @property
+    def delta(self) -> Fraction | None:
+        """At which the population's rho is shown as epsilon; None under pure privacy."""
+        return next((one.delta for one in self.by_snapshot.values()), None)
 
     @property
     def last_reserved_job(self) -> str | None:

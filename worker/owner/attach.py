@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,9 +18,12 @@ from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.people import check_together
+from qserver.records.privacy.conversion import check_privacy, limit_nano
+from qserver.records.privacy.kinds import Privacy
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
+from worker.journal.records import Attached
 from worker.owner.arrivals.append import arriving_first, growth_of, seal_first
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import read_part
@@ -78,6 +81,8 @@ class AttachRequest:
         time: the ordered attribute that tables tell apart value by value, where all data are there;
             '' for none.
         expect: about how many questions are expected until the limit; 0 says nothing.
+        privacy: what the limit bounds: epsilon, or rho, of which the limit is epsilon at `delta`.
+        delta: with that probability the people may lose more; None under pure privacy.
 
     Raises:
         ConfigError, InputError: a value is out of range.
@@ -108,6 +113,8 @@ class AttachRequest:
     place: SparkPlace | None = None
     expect: int = 0
     as_it_is: bool = False
+    privacy: Privacy = "pure"
+    delta: Fraction | None = None
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -132,6 +139,16 @@ class AttachRequest:
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
         expected_of(self.expect)
+        check_privacy(
+            self.privacy,
+            self.delta,
+            disclosure_cap=self.disclosure_cap,
+            claims=self.claims,
+            to=self.to,
+            time=self.time,
+            demand_of=self.demand_of,
+            domain=self.domain.period_axis is not None,
+        )
         for claim in self.claims:
             claim.row(self.domain)
 
@@ -185,8 +202,8 @@ class AttachRequest:
 
     @property
     def limit_nano(self) -> int:
-        """The limit in nano-epsilon, rounded down."""
-        return int(self.limit * NANO)
+        """The limit in nano-epsilon, or in nano-rho under zcdp; rounded down."""
+        return limit_nano(self.limit, self.delta)
 
 
 def attach(
@@ -255,6 +272,14 @@ def attach(
     return meta
 
 
+def check_one_privacy(attached: Iterable[Attached], meta: DatasetMeta) -> None:
+    """Raise ConfigError unless a population's datasets so far have this privacy and delta."""
+    for one in attached:
+        if one.delta != meta.delta:
+            kept = "pure" if one.delta is None else f"zcdp with delta {float(one.delta):g}"
+            raise ConfigError("privacy", f"be that of population {meta.population}: {kept}")
+
+
 def _demand_of(request: AttachRequest, settings: Settings) -> DemandOf:
     if not request.demand_of:
         return ()
@@ -288,6 +313,8 @@ def _meta(
         growth=request.growth,
         time=request.time,
         expected=request.expect,
+        privacy=request.privacy,
+        delta=request.delta,
     )
 
 
@@ -314,6 +341,7 @@ def _write_down(
         with journal.exclusive():
             check_store_remembers(store, journal, request.population)
             begin_for_new_population(journal)
+            check_one_privacy(journal.state.by_snapshot.values(), meta)
             if journal.state.limit_nano not in (None, request.limit_nano):
                 raise ConfigError("limit", f"be the limit that population {request.population} has")
             journal.append(
@@ -363,6 +391,12 @@ def guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
     """The parts of the guarantee: enforced by attach, or declared by the owner."""
     how = "enforced" if meta.records_verified else "as declared; not verified"
     lines = [f"Records per person: {meta.records_per_person}, {how}."]
+    if meta.delta is not None:
+        delta, limit = f"{float(meta.delta):g}", epsilon_text(meta.shown.nano(limit_nano))
+        lines.append(
+            f"Privacy: zcdp, for ever. The limit is rho {epsilon_text(limit_nano)}, which is "
+            f"epsilon {limit} at delta {delta}: with that probability somebody may lose more."
+        )
     if meta.unit_status is not None:
         lines.append(f"Protected: {meta.unit_status.text}.")
     if meta.guard_nano is not None:

@@ -56,6 +56,8 @@ def plain_facts(meta: DatasetMeta) -> dict[str, str | int]:
         "sizes": " ".join(map(str, meta.domain.sizes)),
         "null_cell": int(meta.has_null_cell),
     }
+    if meta.delta is not None:
+        facts["privacy"], facts["delta"] = meta.privacy, str(meta.delta)
     by = neighbours_of(meta).by_period
     if by is not None:
         facts["period_axis"], facts["records_per_period"] = by.axis, by.most

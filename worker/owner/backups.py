@@ -68,12 +68,17 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Kept:
-    """What a backup has of one population: how long its journal is, its last digest, its sums."""
+    """What a backup has of one population: how long its journal is, its last digest, its sums.
+
+    Args:
+        spent_nano, limit_nano: in 1e-9 of the unit, which is `rho` under zcdp.
+    """
 
     n_lines: int
     head: str
     spent_nano: int
     limit_nano: int | None
+    unit: str = "epsilon"
 
 
 @dataclass(frozen=True)
@@ -327,7 +332,8 @@ def back_up(
 
 def _kept(journal: Journal) -> Kept:
     said = journal.testimony
-    return Kept(said.number, said.head.hex(), said.spent_nano, journal.state.limit_nano)
+    unit = "epsilon" if journal.state.delta is None else "rho"
+    return Kept(said.number, said.head.hex(), said.spent_nano, journal.state.limit_nano, unit)
 
 
 def _of_worker(
@@ -532,6 +538,6 @@ def kept_lines(note: Note) -> list[str]:
     """What a backup has, in words."""
     return [
         f"  population {name}: {kept.n_lines:,} lines, the last {kept.head[:16]}, "
-        f"{epsilon_text(kept.spent_nano)} of {epsilon_text(kept.limit_nano or 0)} epsilon spent"
+        f"{epsilon_text(kept.spent_nano)} of {epsilon_text(kept.limit_nano or 0)} {kept.unit} spent"
         for name, kept in note.populations.items()
     ]

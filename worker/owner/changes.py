@@ -22,7 +22,7 @@ from qserver.errors import ConfigError, JournalError
 from qserver.ledger.claims import ClaimBounds, claimed_queries
 from qserver.ledger.population import pair
 from qserver.query.requirement import Measure
-from qserver.records.charge import NANO, epsilon_text
+from qserver.records.charge import epsilon_text
 from qserver.records.claim import (
     Claim,
     claims_from_json,
@@ -30,6 +30,7 @@ from qserver.records.claim import (
     claims_json,
 )
 from qserver.records.dataset import DatasetMeta, expected_of
+from qserver.records.privacy.conversion import Shown, limit_nano
 from qserver.records.statement import ClaimStatus
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -43,7 +44,7 @@ from worker.private.spark_place import SparkCodes
 
 @dataclass(frozen=True)
 class TopUp:
-    """The limit before and after, in nano-epsilon."""
+    """The limit before and after, in nano-epsilon; under zcdp at the population's delta."""
 
     population: str
     before_nano: int
@@ -61,19 +62,22 @@ def top_up(population: str, limit: Fraction, *, settings: Settings, registry: Re
     check_name("population", population)
     if not 0 < limit <= MAX_LIMIT:
         raise ConfigError("limit", "be more than 0 and at most 1e6 epsilon", str(limit))
-    new = int(limit * NANO)
     with changing(population, settings=settings, registry=registry) as (store, journal):
         old = journal.state.limit_nano
         if old is None:
             raise JournalError("The journal has no limit yet. Attach a dataset first.")
+        delta, shown = journal.state.delta, Shown(journal.state.delta)
+        new = limit_nano(limit, delta)
+        present = f"be more than {epsilon_text(shown.nano(old))} epsilon"
         if new < old:
-            raise ConfigError("limit", f"be more than {epsilon_text(old)} epsilon", str(limit))
+            raise ConfigError("limit", present, str(limit))
         if new > old:
             journal.append(LimitRaised(old, new))
-        raised = store.owner.raise_limit(population, limit_nano=new)
+        more = {} if delta is None else {"delta": delta}
+        raised = store.owner.raise_limit(population, limit_nano=new, **more)
     if not raised and new == old:
-        raise ConfigError("limit", f"be more than {epsilon_text(old)} epsilon", str(limit))
-    return TopUp(population, old, new)
+        raise ConfigError("limit", present, str(limit))
+    return TopUp(population, shown.nano(old), shown.nano(new))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from qserver.config import Settings
 from qserver.errors import (
@@ -27,9 +28,10 @@ from qserver.query.requirement import measure_of
 from qserver.records.charge import epsilon_text
 from qserver.records.claim import claims_from_json, claims_json
 from qserver.records.dataset import DatasetMeta
+from qserver.records.privacy.conversion import Shown
 from qserver.storage.charging import Charging, Lease
 from qserver.storage.encoding.sealed import ADVICE, reading
-from qserver.storage.operation.facts import StoredFacts
+from qserver.storage.operation.facts import StoredFacts, shown_of
 from qserver.storage.owner import Forgotten
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -62,7 +64,7 @@ class Recovered:
     Args:
         n_attached, n_charged: snapshots and charged jobs that the store had forgotten.
         ledger_version: the store's ledger version afterwards.
-        spent_nano: the spending afterwards, in 1e-9 epsilon.
+        spent_nano: the spending afterwards, as it is shown, in 1e-9 epsilon.
         n_mended: snapshots whose released answers were not the journal's.
         changed: parts of the store that were not the journal's, in words. All was given back anew,
             unless `left` has them still.
@@ -88,6 +90,11 @@ class _Script:
 
     steps: list[Record | str]
     metas: Mapping[str, DatasetMeta]
+
+    @property
+    def delta(self) -> Fraction | None:
+        """At which the population's rho is shown as epsilon; None under pure privacy."""
+        return next((meta.delta for meta in self.metas.values()), None)
 
     @property
     def n_attached(self) -> int:
@@ -202,7 +209,7 @@ class Recovery:
             script.n_attached,
             script.n_charged,
             budget.version,
-            budget.spent_nano,
+            Shown(script.delta).nano(budget.spent_nano),
             n_mended=n_mended,
         )
 
@@ -281,7 +288,8 @@ class Recovery:
                 owner.set_claims(meta, claims_from_json(step.claims))
             case LimitRaised():
                 if self._writer.limit_nano(population) < step.new_limit_nano:
-                    owner.raise_limit(population, limit_nano=step.new_limit_nano)
+                    delta = script.delta
+                    owner.raise_limit(population, limit_nano=step.new_limit_nano, delta=delta)
 
     def _attach(self, record: Attached, script: _Script) -> None:
         meta = script.meta(record.snapshot)
@@ -463,7 +471,7 @@ def restore(
     for name, journal in journals.items():
         say(_recovered_text(recovery.bring_up(name, journal)))
     for name in sorted(set(populations) - set(held)):
-        say(_unknown_text(name, writer))
+        say(_unknown_text(name, writer, shown_of(reader.client, name)))
     for text in lost_texts(reader, populations):
         say(f"Changed in the store, and in no journal: the {text}. Restore it from a backup.")
     return len(held) == len(populations)
@@ -500,7 +508,7 @@ def _listed(parts: Sequence[str]) -> str:
     return "; ".join(part.removesuffix(ADVICE).rstrip(" .") for part in parts[:_SHOWN]) + more
 
 
-def _unknown_text(population: str, writer: SpendingStore) -> str:
+def _unknown_text(population: str, writer: SpendingStore, shown: Shown) -> str:
     if not writer.has_ledger(population):
         return (
             f"Population {population} has neither a journal nor a ledger in the store: what was "
@@ -509,7 +517,7 @@ def _unknown_text(population: str, writer: SpendingStore) -> str:
     budget = writer.owner.budget(population)
     return _UNKNOWN.format(
         population=population,
-        spent=epsilon_text(budget.spent_nano),
-        limit=epsilon_text(budget.limit_nano),
+        spent=epsilon_text(shown.nano(budget.spent_nano)),
+        limit=epsilon_text(shown.nano(budget.limit_nano)),
         version=budget.version,
     )

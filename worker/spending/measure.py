@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from qserver.errors import MeasurementError
+from qserver.errors import InputError, MeasurementError
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
-from worker.noise.mechanism import release, release_refined
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
+from worker.noise.mechanism import release, release_gaussian, release_refined
 from worker.noise.randomness import Entropy
 from worker.private.tables import Tables
 from worker.spending.live import Live, Origin
@@ -28,7 +29,12 @@ class IndexSource(Protocol):
 
 
 def draw_all(
-    planned: Sequence[Planned], *, private: Tables, live: Live, entropy: Entropy
+    planned: Sequence[Planned],
+    *,
+    private: Tables,
+    live: Live,
+    entropy: Entropy,
+    law: NoiseLaw = LAPLACE,
 ) -> list[tuple[int, ...]]:
     """Lattice indices of the released answers: one for a row, one per cell for a table.
 
@@ -36,11 +42,28 @@ def draw_all(
         planned: rows, then tables, checked against `live`.
         private: the data that are counted.
         live: the measurements in force; the new ones are added.
+        law: of the noise of the population.
 
     Raises:
-        MeasurementError: a value is out of range or no exact number.
+        MeasurementError: a value is out of range or no exact number, or the plan is none that this
+            noise can serve.
     """
-    return in_turn(planned, source=_Drawing(private, entropy), live=live)
+    check_law(planned, law)
+    return in_turn(planned, source=_Drawing(private, entropy, law), live=live)
+
+
+def check_law(planned: Sequence[Planned], law: NoiseLaw) -> None:
+    """Raise MeasurementError unless a plan can be drawn with this noise.
+
+    With Gaussian noise rows are measured anew: each is independent of all that was drawn.
+    """
+    anew = all(isinstance(p, PlannedRow) and _is_new(p) for p in planned)
+    if law.is_additive and not anew:
+        raise MeasurementError from InputError("plan", "measure rows anew, and no tables")
+
+
+def _is_new(row: PlannedRow) -> bool:
+    return row.refines is None and row.cell is None and not row.old_alpha_nano
 
 
 def in_turn(
@@ -71,13 +94,25 @@ class _Drawing:
 
     private: Tables
     entropy: Entropy
+    law: NoiseLaw = LAPLACE
 
     def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
+        if self.law.is_additive:
+            return self._gaussian(row, origin)
         origins = {} if origin is None else {0: origin}
         (index,) = draw_answers([self.private.answer(row.row)], row, origins, entropy=self.entropy)
         return index
 
+    def _gaussian(self, row: PlannedRow, origin: Origin | None) -> int:
+        if origin is not None:
+            raise MeasurementError
+        truth, rho = self.private.answer(row.row), row.alpha_nano
+        [index] = release_gaussian([truth], step=row.step, rho_nano=rho, entropy=self.entropy)
+        return index
+
     def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
+        if self.law.is_additive:
+            raise MeasurementError
         counts = self.private.counts(table.partition)
         return draw_table(counts, table, origins, entropy=self.entropy)
 

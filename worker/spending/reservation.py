@@ -65,7 +65,7 @@ def answer_spent(replica: Replica, reservation: Reservation) -> Free:
     asked = reservation.request.asked
     if isinstance(asked, ModelAsked):
         remaining = _remaining_nano(replica, reservation)
-        price = reservation.price_nano
+        price = _price_nano(replica, reservation)
         return Free(learnt(replica, asked, charged_nano=price, remaining_nano=remaining))
     if isinstance(asked, Workload):
         return _workload(replica, reservation, asked)
@@ -79,7 +79,7 @@ def _question(replica: Replica, reservation: Reservation, asked: Question) -> Fr
         estimate,
         replica.engine.stated(asked.row, estimate, error=asked.reading.error),
         source=reservation.source,
-        charged_nano=reservation.price_nano,
+        charged_nano=_price_nano(replica, reservation),
         remaining_nano=_remaining_nano(replica, reservation),
         version=replica.n_events,
     )
@@ -110,7 +110,7 @@ def _workload(replica: Replica, reservation: Reservation, asked: Workload) -> Fr
         estimators=reservation.estimators,
         together=reservation.simultaneous,
         cost=WorkloadCost(
-            reservation.price_nano,
+            _price_nano(replica, reservation),
             _remaining_nano(replica, reservation),
             reservation.sources,
         ),
@@ -120,4 +120,11 @@ def _workload(replica: Replica, reservation: Reservation, asked: Workload) -> Fr
 
 
 def _remaining_nano(replica: Replica, reservation: Reservation) -> int:
-    return replica.present.budget.limit_nano - reservation.after.lost_nano
+    limit = replica.present.budget.limit_nano
+    return replica.meta.shown.rise_nano(reservation.after.lost_nano, limit)
+
+
+def _price_nano(replica: Replica, reservation: Reservation) -> int:
+    """The price as it is shown."""
+    before, after = reservation.before, reservation.after
+    return replica.meta.shown.rise_nano(before.lost_nano, after.lost_nano)

@@ -23,9 +23,11 @@ from worker.spending.two_stages import first_tables
 def slots_of_job(reservation: Reservation, meta: DatasetMeta) -> Fraction:
     """The part of a group's slot that holds a charged plan's draws, in multiples of the setting."""
     planned = [*reservation.planned, *first_tables(reservation, meta.domain)]
+    as_new = WORKER.refined_as_new if meta.law.is_additive else 1
     if meta.growth is not None:
         return slots_of(planned, capacity=meta.growth.capacity, period_axis=meta.period_axis)
-    return slots_of(planned, sampled=reservation.sampled is not None, capacity=meta.capacity)
+    sampled, capacity = reservation.sampled is not None, meta.capacity
+    return slots_of(planned, sampled=sampled, capacity=capacity, row_as_new=as_new)
 
 
 def slot_of_group(parts: Iterable[Fraction], *, slot_s: float) -> float:
@@ -42,6 +44,7 @@ def slots_of(
     sampled: bool = False,
     capacity: int | None = None,
     period_axis: int | None = None,
+    row_as_new: int = 1,
 ) -> Fraction:
     """The slots that a plan's counting and sampling need, in multiples of the setting.
 
@@ -58,8 +61,10 @@ def slots_of(
             then a scan has any length, and whole slots of the plan alone must hold it.
         period_axis: the attribute of periods where data arrive over time. Then `capacity` is that
             of one period, and a scan reads the periods that the row or table is about.
+        row_as_new: how many new rows of Laplace noise take as long to draw as a new row: of
+            Gaussian noise as many as a refinement, since of its tries more than two in five stay.
     """
-    draws = Fraction(sum(map(_as_new_rows, planned))) / WORKER.rows_per_slot
+    draws = Fraction(sum(map(_as_new_rows, planned))) * row_as_new / WORKER.rows_per_slot
     more = WORKER.sample_slots if sampled else 0
     if capacity is None:
         return Fraction(math.ceil(draws) + more)

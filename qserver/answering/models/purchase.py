@@ -123,11 +123,14 @@ def second_tables(
 
 def check_whole(meta: DatasetMeta) -> None:
     """Return unless data arrive over time, or have a time: a model's tables need all cells at once,
-    and some of them no time.
+    and some of them no time. Nor can the noise be Gaussian.
 
     Raises:
-        InputError: they do.
+        InputError: they do, or it is.
     """
+    if meta.law.is_additive:
+        why = "models need tables and samples with Laplace noise"
+        raise InputError("dataset", f"have pure privacy: {why}", meta.name)
     if meta.growth is not None:
         raise InputError(
             "dataset",

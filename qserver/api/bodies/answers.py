@@ -48,6 +48,7 @@ from qserver.records.answer import (
     Offer,
     OwnPrice,
     Probability,
+    Zcdp,
 )
 from qserver.records.charge import Relation
 from qserver.records.history import HistoryPage, HistoryRow, HistoryTable
@@ -272,14 +273,29 @@ class PeriodsBody(
     """Which periods of a dataset have their data."""
 
 
+class ZcdpBody(
+    RecordBody, record=Zcdp, shows="delta limit_rho=limit_rho_nano spent_rho=spent_rho_nano"
+):
+    """A population whose limit is epsilon at a delta; absent under pure privacy."""
+
+    limit_rho: FromNano
+    spent_rho: FromNano
+
+
 class DatasetSummary(
     RecordBody,
     record=DatasetStatus,
     shows="name population snapshot n_cells relation records_per_person records_verified unit "
     "limit spent remaining guard claims earlier_snapshots phi capacity measure version "
-    "worker_alive periods time expected",
+    "worker_alive periods time expected zcdp",
 ):
     """A dataset's guarantee and budget."""
+
+    zcdp: ZcdpBody | None = Field(
+        exclude_if=lambda found: found is None,
+        description="of a population under zcdp: its limit and prices are epsilon at `delta`, and "
+        "what is charged is rho. Absent under pure privacy",
+    )
 
     n_cells: WideInteger
     relation: Relation

@@ -422,7 +422,7 @@ def read(stated: Stated, known: Posterior, reading: Reading) -> AsRead:
 
 def _by_method(stated: Statement, known: Posterior, reading: Reading) -> Stated:
     """The law of the estimate's error, which is the posterior where nothing disagrees."""
-    found = computed(known.scales, reading)
+    found = computed(known.laplace_scales, reading)
     law = "estimator" if stated.disagreements else stated.law
     posterior = GivenPosterior(known.estimate, found.law, 0.0, 1.0, known.allowance)
     statement = Statement(law, found.error, 0, reading.method, found.step, found.draws)

@@ -28,10 +28,13 @@ import numpy.typing as npt
 from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import Combinations
 from qserver.inference.rows.tail import Tail, TailProblem, safe_half_width
+from qserver.records.privacy.noise_law import GAUSSIAN
 
 _TOLERANCE = 1e-8
 _MAX_TRIALS = 60
 _LARGEST_LOG = 60.0
+
+Weights = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -150,11 +153,35 @@ def least(found: Iterable[Combined | None]) -> Combined | None:
     return min((f for f in found if f is not None), key=lambda f: f.alpha, default=None)
 
 
+def beside(
+    weights: Weights, *, scales: FloatArray, room: float, confidence: float, target: float
+) -> Combined | None:
+    """The least new measurement of a row with Gaussian noise that meets a target with history.
+
+    Both are weighed by their precisions: their noises are independent, so that is least variance.
+
+    Args:
+        weights: of least variance that history gives the row with.
+        scales: standard deviations of the parts of its error, shape (n,); some > 0.
+        room: what lattice and floats add to the half-width at most, in records.
+
+    Returns:
+        None where the target is finer than the lattice.
+    """
+    law = GAUSSIAN
+    noise = (target - room) * _INWARD / safe_half_width(np.ones(1), confidence, law)
+    variance = float(np.square(scales).sum())
+    if noise <= 0.0 or not noise * noise < variance:
+        return None
+    precision = 1.0 / (noise * noise) - 1.0 / variance
+    share = precision * noise * noise
+    old = tuple((i, w * (1.0 - share)) for i, w in weights)
+    return Combined(law.charge(precision**-0.5), old, share)
+
+
 def _between(low: float, high: float) -> float:
     return low + 1.0 if math.isinf(high) else 0.5 * (low + high)
 
-
-Weights = tuple[tuple[int, float], ...]
 
 _INWARD = 1.0 - 1e-10
 _LEVEL_TOLERANCE = 1e-9

@@ -17,7 +17,9 @@ from scipy.special import ndtr
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum
+from qserver.inference.law.normal_sum import sum_of
 from qserver.inference.rows.blue import Combinations
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 _MAX_STEPS = 200
 _GRADIENT = 3e-6
@@ -33,8 +35,8 @@ LEAST_BY_CONFIDENCE: Final = 2.0**-20
 """Smaller tails cannot be told from 0 by their confidence."""
 
 
-def safe_half_width(scales: FloatArray, confidence: float) -> float:
-    """Half-width of the sum of Laplace variables, rounded up.
+def safe_half_width(scales: FloatArray, confidence: float, law: NoiseLaw = LAPLACE) -> float:
+    """Half-width of the sum of errors of these scales, rounded up.
 
     It is raised by a part 1e-9, far more than the evaluator's error. delta is first rounded down to
     32 significant bits, so that the half-width grows with the confidence even if two confidences
@@ -42,42 +44,42 @@ def safe_half_width(scales: FloatArray, confidence: float) -> float:
     """
     scales = np.asarray(scales, dtype=float)
     if scales.ndim != 1:
-        return _safe_half_width(scales, confidence)
+        return _safe_half_width(scales, confidence, law)
     cached = _cached if len(scales) <= _CACHED_SCALES else _cached_lately
-    return cached(scales.tobytes(), confidence)
+    return cached(scales.tobytes(), confidence, law)
 
 
-def _safe_half_width(scales: FloatArray, confidence: float) -> float:
+def _safe_half_width(scales: FloatArray, confidence: float, law: NoiseLaw) -> float:
     delta = 1.0 - confidence
     mantissa, exponent = np.frexp(delta)
     coarse = float(np.ldexp(np.floor(mantissa * 2.0**32), int(exponent) - 32))
-    return LaplaceSum(scales).half_width(1.0 - coarse) * _OUTWARD
+    return sum_of(scales, law).half_width(1.0 - coarse) * _OUTWARD
 
 
-def safe_half_width_of_tail(scales: FloatArray, tail: float) -> float:
+def safe_half_width_of_tail(scales: FloatArray, tail: float, law: NoiseLaw) -> float:
     """Half-width that the sum exceeds with at most the probability `tail`, rounded up.
 
     It keeps its accuracy for tails too small to be told from 0 by their confidence.
     """
     if tail >= LEAST_BY_CONFIDENCE:
-        return safe_half_width(scales, 1.0 - tail)
+        return safe_half_width(scales, 1.0 - tail, law)
     array = np.asarray(scales, dtype=float)
-    return _cached_of_tail(array.tobytes(), math.log(tail))
+    return _cached_of_tail(array.tobytes(), math.log(tail), law)
 
 
 @lru_cache(maxsize=_CACHED_LATELY)
-def _cached_of_tail(scales: bytes, log_tail: float) -> float:
-    return LaplaceSum(np.frombuffer(scales)).half_width_of_tail(log_tail) * _OUTWARD
+def _cached_of_tail(scales: bytes, log_tail: float, law: NoiseLaw) -> float:
+    return sum_of(np.frombuffer(scales), law).half_width_of_tail(log_tail) * _OUTWARD
 
 
 @lru_cache(maxsize=_CACHED)
-def _cached(scales: bytes, confidence: float) -> float:
-    return _safe_half_width(np.frombuffer(scales), confidence)
+def _cached(scales: bytes, confidence: float, law: NoiseLaw) -> float:
+    return _safe_half_width(np.frombuffer(scales), confidence, law)
 
 
 @lru_cache(maxsize=_CACHED_LATELY)
-def _cached_lately(scales: bytes, confidence: float) -> float:
-    return _safe_half_width(np.frombuffer(scales), confidence)
+def _cached_lately(scales: bytes, confidence: float, law: NoiseLaw) -> float:
+    return _safe_half_width(np.frombuffer(scales), confidence, law)
 
 
 def least_half_width(deviation: float, confidence: float) -> float:
@@ -124,7 +126,10 @@ class Tail:
 
 
 class TailProblem:
-    """Half-width at `confidence` as a function of the a of `Combinations`."""
+    """Half-width at `confidence` as a function of the a of `Combinations`, under Laplace noise.
+
+    Under Gaussian noise least variance has the shortest interval, and nothing is searched for.
+    """
 
     def __init__(self, combinations: Combinations, confidence: float) -> None:
         self.combinations = combinations

@@ -1,12 +1,12 @@
 """The law of the errors of a few sums together, and draws from it that are always the same.
 
-Each error is a weighted sum of independent Laplace variables. Every variable has draws of its own,
-by its place alone: so the draws by which a length was foretold are those that decide once the
-variable's noise is less. Draws are points of a digital net, scrambled at random (Sobol'; Owen,
-"Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995): an end read off as many points drawn
-independently of each other errs two to four times as much. Where released answers disagree, draws
-are made given the disagreements. Where it is not known how two errors depend on each other, they
-are drawn as far apart as can be.
+Each error is a weighted sum of independent variables with the noise's law. Every variable has its
+own draws, by its place alone: so the draws by which a length was foretold are those that decide
+once the variable's noise is less. Draws are points of a digital net, scrambled at random (Sobol';
+Owen, "Randomly permuted (t,m,s)-nets and (t,s)-sequences", 1995): an end read off as many points
+drawn independently of each other errs two to four times as much. Where released answers disagree,
+draws are made given the disagreements. Where it is not known how two errors depend on each other,
+they are drawn as far apart as can be.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtri
 
 from qserver.inference.arrays import FloatArray, Places
 from qserver.inference.estimate import Posterior
 from qserver.inference.given.chain import drawn_errors
 from qserver.inference.given.known_sums import Reduced, Together
+from qserver.inference.given.normal import LAPLACE_VARIANCE
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS
@@ -86,7 +87,7 @@ class PartLaw:
         """By the law of each estimate alone."""
         sizes = np.zeros((len(posteriors), 2 * N_PAIRS))
         for i, one in enumerate(posteriors):
-            errors = _independent(one.scales, np.ones(len(one.scales)), seed + i)
+            errors = _independent(*_parts(one), seed + i)
             sizes[i] = np.sort(np.abs(errors[0]))
         means = np.array([one.estimate for one in posteriors])
         allowances = np.array([one.allowance for one in posteriors])
@@ -116,6 +117,13 @@ class PartLaw:
         return PartLaw(
             all_means, half_widths, allowances, errors, self.n_disagreements, self.is_joint
         )
+
+
+def _parts(one: Posterior) -> tuple[FloatArray, FloatArray]:
+    """The weights of an error's independent parts, and their counts: normal ones have infinite."""
+    if one.law.is_additive:
+        return one.scales * LAPLACE_VARIANCE**-0.5, np.full(len(one.scales), math.inf)
+    return one.scales, np.ones(len(one.scales))
 
 
 def _independent(
@@ -148,7 +156,13 @@ def _variable(seed: int, place: int, count: float) -> FloatArray:
 
 @lru_cache(maxsize=256)
 def _quantiles(count: float) -> FloatArray:
-    """Equally likely values of such a sum in their order, shape (N_PAIRS,)."""
+    """Equally likely values of such a sum in their order, shape (N_PAIRS,).
+
+    Of infinitely many it is the normal law of the same variance.
+    """
+    if math.isinf(count):
+        normal: FloatArray = LAPLACE_VARIANCE**0.5 * ndtri((np.arange(N_PAIRS) + 0.5) / N_PAIRS)
+        return normal
     gamma = gammaincinv(count, (np.arange(_N_GAMMA) + 0.5) / _N_GAMMA) / math.sqrt(count)
     ordered = np.sort(np.subtract.outer(gamma, gamma), axis=None)
     found: FloatArray = ordered.reshape(N_PAIRS, -1).mean(axis=1)

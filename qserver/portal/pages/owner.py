@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode
@@ -22,6 +23,7 @@ from qserver.portal.guard import FORM_FIELD
 from qserver.portal.render import CSV_TYPE, csv_text, download, page
 from qserver.records.answer import DatasetStatus
 from qserver.records.dataset import DatasetMeta
+from qserver.records.privacy.conversion import Shown
 from qserver.service.ledger import AuditEntry, AuditPage, SpendingReport
 from qserver.service.service import Service
 
@@ -54,7 +56,8 @@ class ChargeLine:
         at: Unix time in seconds.
         by: account that paid; '' where there were no accounts.
         text: what was measured, in words.
-        alpha_nano: most that it adds to the loss of a cell that it counts once, in nano-epsilon.
+        alpha_nano: most that it adds to the loss of a cell that it counts once, in nano-epsilon;
+            under zcdp where nothing else was charged.
     """
 
     place: int
@@ -84,7 +87,9 @@ def charge_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChargeLi
         dataset=meta.name if meta else facts["snapshot"],
         job=facts["job"],
         text=_charge(facts, meta),
-        alpha_nano=facts["epsilon"] if "epsilon" in facts else facts["alpha"],
+        alpha_nano=(Shown() if meta is None else meta.shown).nano(
+            facts.get("epsilon") or facts["alpha"]
+        ),
         digest=entry.digest,
     )
 
@@ -105,7 +110,8 @@ def _change(facts: Mapping[str, Any]) -> str:
     if kind == "dataset attached":
         return _attached(facts)
     if kind == "limit raised":
-        low, high = words.exactly(facts["before"]), words.exactly(facts["limit"])
+        shown = _shown(facts)
+        low, high = (words.exactly(shown.nano(facts[name])) for name in ("before", "limit"))
         return f"population {facts['population']}: from {low} to {high} ε"
     if kind == "dataset detached":
         return f"{facts['dataset']} of population {facts['population']}"
@@ -126,9 +132,15 @@ def _allowance(facts: Mapping[str, Any]) -> str:
     return ", ".join(said) or "no bound of its own"
 
 
+def _shown(facts: Mapping[str, Any]) -> Shown:
+    """How losses are shown by what a dataset, or a change of a limit, says of delta."""
+    delta = facts.get("delta")
+    return Shown(None if delta is None else Fraction(delta))
+
+
 def _attached(facts: Mapping[str, Any]) -> str:
     meta = facts["meta"]
-    limit = words.exactly(facts["limit"])
+    limit = words.exactly(_shown(meta).nano(facts["limit"]))
     text = f"{meta['name']} in population {meta['population']}, limit {limit} ε"
     return f"{text}; it replaces the data of before" if facts.get("replaces") else text
 

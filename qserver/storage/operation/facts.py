@@ -14,7 +14,9 @@ from typing import Any, Literal
 import redis
 
 from qserver.errors import StoreError, StoreUnavailableError
-from qserver.storage.encoding.sealed import checked, checked_fields, with_seals
+from qserver.records.dataset import DatasetMeta
+from qserver.records.privacy.conversion import Shown
+from qserver.storage.encoding.sealed import checked, checked_fields, unsealed, with_seals
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, TOKENS, Keys
 from qserver.storage.server.connection import ForbiddenError, StoreClient
 
@@ -100,7 +102,7 @@ class PopulationGauges:
     """The state of one population.
 
     Args:
-        limit_nano, spent_nano: in 1e-9 epsilon.
+        limit_nano, spent_nano: as they are shown, in 1e-9 epsilon.
         n_charged: reservations, each of which may charge several rows.
         n_queued: questions that wait or are being worked.
         n_open: charges without an answer yet.
@@ -123,7 +125,18 @@ def read_gauges(client: StoreClient) -> list[PopulationGauges]:
     return [_read(client, name) for name in names]
 
 
+def shown_of(client: StoreClient, population: str) -> Shown:
+    """How losses of a population are shown, as one of its datasets says."""
+    listed: Any = client.hgetall(DATASETS)
+    for name, owner in listed.items():
+        text = client.hget(Keys(population).dataset(name), "meta") if owner == population else None
+        if text is not None:
+            return DatasetMeta.from_json(unsealed(str(text), name=name)).shown
+    return Shown()
+
+
 def _read(client: StoreClient, population: str) -> PopulationGauges:
+    shown = shown_of(client, population)
     keys = Keys(population)
     queues: Any = client.smembers(keys.queues)
     pipe = client.pipeline(transaction=True)
@@ -135,9 +148,17 @@ def _read(client: StoreClient, population: str) -> PopulationGauges:
         pipe.xlen(keys.jobs(str(dataset)))
     found: list[Any] = pipe.execute()
     limit, spent, version = (int(value or 0) for value in checked(_FIGURES, found[0]))
+    limit, spent = shown.nano(limit), shown.nano(spent)
     n_open, n_burnt, alive, *queued = found[1:]
     return PopulationGauges(
-        population, limit, spent, version, sum(queued), n_open, n_burnt, worker_alive=bool(alive)
+        population,
+        limit,
+        spent,
+        version,
+        sum(queued),
+        n_open,
+        n_burnt,
+        worker_alive=bool(alive),
     )
 
 

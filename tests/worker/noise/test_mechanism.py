@@ -13,9 +13,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from qserver.errors import MeasurementError
 from tests.worker.noise.branches import BranchEntropy, assert_law, real
 from worker.noise import mechanism, randomness
-from worker.noise.mechanism import discrete_laplace, refine, release, release_refined
+from worker.noise.mechanism import (
+    discrete_gaussian,
+    discrete_laplace,
+    refine,
+    release,
+    release_refined,
+)
 from worker.noise.randomness import Entropy, SystemEntropy
 
 pytestmark = [
@@ -60,6 +67,67 @@ def test_discrete_laplace_has_its_exact_law(rate: Fraction | int) -> None:
         laplace_pmf(Fraction(rate)),
         within=1e-6,
     )
+
+
+def gaussian_pmf(variance: Fraction) -> Callable[[int], mpmath.mpf]:
+    """P(k) proportional to exp(-k^2 / (2 variance))."""
+    weights = [mpmath.exp(-real(Fraction(k * k)) / (2 * real(variance))) for k in range(60)]
+    total = weights[0] + 2 * sum(weights[1:])
+    return lambda k: weights[abs(k)] / total if abs(k) < len(weights) else mpmath.mpf(0)
+
+
+def kept_law(
+    variance: Fraction | int, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[int], mpmath.mpf]:
+    """The law of one draw, from what the sampler tries and how surely it keeps each try.
+
+    A rate r keeps a try with probability exp(-r), as a geometric number is above 0 so often. The
+    tries are drawn independently until one is kept.
+    """
+    tries, asked, noted = list(range(-60, 61)), list[Fraction](), list[Fraction]()
+
+    def tried(rate: Fraction, n: int, entropy: Entropy) -> list[int]:
+        assert n == len(tries)
+        noted.append(rate)
+        return tries
+
+    def geometric(rates: Sequence[Fraction], entropy: Entropy) -> list[int]:
+        asked.extend(rates)
+        return [above] * len(rates)
+
+    monkeypatch.setattr(mechanism, "discrete_laplace", tried)
+    monkeypatch.setattr(mechanism, "geometrics", geometric)
+    above = 1
+    assert discrete_gaussian(variance, len(tries), SystemEntropy()) == tries
+    (rate,) = noted
+    scale = int(mpmath.sqrt(real(Fraction(variance)))) + 1
+    surely = [abs(k) * scale == variance for k in tries]
+    kept = [1 if s else mpmath.exp(-real(r)) for s, r in zip(surely, asked, strict=True)]
+    proposed = laplace_pmf(rate)
+    weights = {k: proposed(k) * one for k, one in zip(tries, kept, strict=True)}
+    total = sum(weights.values())
+    return lambda k: weights[k] / total
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(1), Fraction(9, 4), 2, 30])
+def test_discrete_gaussian_has_its_exact_law(
+    variance: Fraction | int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At variances 2 and 30 a try of one and of five steps is kept surely."""
+    right, found = gaussian_pmf(Fraction(variance)), kept_law(variance, monkeypatch)
+    wrong = gaussian_pmf(Fraction(variance) * Fraction(10**6 + 1, 10**6))
+    assert all(abs(found(k) - right(k)) < 1e-14 for k in range(-50, 51))
+    assert any(abs(found(k) - wrong(k)) > 1e-9 for k in range(-50, 51))
+
+
+def test_only_what_is_surely_kept_outlives_geometric_numbers_of_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At variance 2, of scale 2, tries of one step have rate 0; of the others none is kept."""
+    rounds = iter([[-1, 0, 1, 2], [1, 1]])
+    monkeypatch.setattr(mechanism, "discrete_laplace", lambda *_: next(rounds))
+    monkeypatch.setattr(mechanism, "geometrics", lambda rates, _: [0] * len(rates))
+    assert discrete_gaussian(2, 4, SystemEntropy()) == [-1, 1, 1, 1]
 
 
 @pytest.mark.usefixtures("ideal_geometric")
@@ -249,6 +317,19 @@ def test_discrete_laplace_takes_few_words_at_any_rate(rate: Fraction | int) -> N
     entropy = CountingEntropy()
     discrete_laplace(rate, 200, entropy)
     assert entropy.n_words < 200 * 40
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 2**40), Fraction(5), 10**40])
+def test_discrete_gaussian_takes_few_words_at_any_variance(variance: Fraction | int) -> None:
+    entropy = CountingEntropy()
+    discrete_gaussian(variance, 200, entropy)
+    assert entropy.n_words < 200 * 60
+
+
+@pytest.mark.parametrize("variance", [0, -1, 0.5, True])
+def test_a_variance_that_is_no_exact_number_above_0_is_refused(variance: Fraction) -> None:
+    with pytest.raises(MeasurementError):
+        discrete_gaussian(variance, 1, SystemEntropy())
 
 
 def test_each_of_many_is_refined_from_its_own_noise_and_alpha() -> None:

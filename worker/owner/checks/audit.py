@@ -116,9 +116,10 @@ def _of_books(journal: Journal, name: str, facts: LedgerFacts | None) -> AuditCh
         return AuditCheck(subject, ok=False, text=str(exc))
     except UnknownFactsError as exc:
         return AuditCheck(subject, ok=True, text=f"not verified: {exc}")
+    unit = next((one.unit for one in found), "epsilon")
     faults = [f"{one.dataset}: {one.text}" for one in found if not one.ok]
     if spent > accountant.limit:
-        faults.append(f"somebody may have lost {epsilon_text(spent)} epsilon, above the limit")
+        faults.append(f"somebody may have lost {epsilon_text(spent)} {unit}, above the limit")
     if facts is not None:
         shares = facts.spent_by_snapshot
         less = [one.dataset for one in found if shares.get(one.snapshot, 0) < one.share]
@@ -127,7 +128,7 @@ def _of_books(journal: Journal, name: str, facts: LedgerFacts | None) -> AuditCh
             faults.append("the ledger's sum, or its limit, is not the journal's")
     if faults:
         return AuditCheck(subject, ok=False, text="; ".join(faults))
-    most = f"at most {epsilon_text(spent)} of {epsilon_text(accountant.limit)} epsilon in all; "
+    most = f"at most {epsilon_text(spent)} of {epsilon_text(accountant.limit)} {unit} in all; "
     return AuditCheck(subject, ok=True, text=most + losses_text(found))
 
 

@@ -53,6 +53,18 @@ def parse_limit(text: str) -> Fraction:
     return exact_number(text, "limit", ConfigError)
 
 
+def parse_delta(text: str | None) -> Fraction | None:
+    """The typed delta, exactly; None where none was typed.
+
+    Raises:
+        ConfigError: it is not a number.
+    """
+    try:
+        return None if text is None else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ConfigError("delta", "be a number such as 1e-9", text) from None
+
+
 def check_store_remembers(store: SpendingStore, journal: Journal, population: str) -> None:
     """Raise StoreBehindError if the journal has charges that the store lacks."""
     if journal.state.ledger_version == 0:
@@ -165,7 +177,7 @@ def books_finding(registry: Registry, population: str, settings: Settings) -> Wo
 def losses_text(found: Sequence[Finding]) -> str:
     """What was charged for each snapshot, and what anybody has lost, in words."""
     return "; ".join(
-        f"{one.dataset}: {epsilon_text(one.share)} epsilon charged, "
+        f"{one.dataset}: {epsilon_text(one.share)} {one.unit} charged, "
         + (one.text if one.loss is None else f"{epsilon_text(one.loss)} lost at most by anybody")
         for one in found
     )

@@ -45,6 +45,7 @@ from worker.spending.group.planned import (
 from worker.spending.group.replicas import Replicas
 from worker.spending.group.spends import Rehearsed, rehearse
 from worker.spending.live import Live
+from worker.spending.measure import check_law
 from worker.spending.presence import while_held
 from worker.spending.reservation import charges_of, reservation_of
 from worker.spending.slot import slots_of_job
@@ -180,6 +181,7 @@ class GroupPlanner:
         if isinstance(table, GrowingTable) and not all(map(table.holds, counted)):
             # A question that was not clipped to the sealed periods would be answered falsely.
             raise MeasurementError
+        check_law(reservation.planned, replica.meta.law)
         Live(replica.measurements).check(reservation.planned)
         n_slots = slots_of_job(reservation, replica.meta)
         spends = [one for one in self._planned if isinstance(one, Spend)]

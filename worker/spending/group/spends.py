@@ -50,7 +50,7 @@ from worker.spending.group.answers import next_request
 from worker.spending.group.planned import Spend
 from worker.spending.group.replicas import Replicas
 from worker.spending.live import Live, Origin
-from worker.spending.measure import draw_all, in_turn
+from worker.spending.measure import check_law, draw_all, in_turn
 from worker.spending.presence import while_held
 from worker.spending.reservation import answer_spent, charges_of
 from worker.spending.second_purchase import decided as decided_after
@@ -198,6 +198,7 @@ class Spends:
         replica, snapshot = self._replicas.get(spend.request), spend.request.snapshot
         live = lives.setdefault(snapshot, Live(replica.measurements))
         private, reservation = self._tables[snapshot], spend.reservation
+        check_law(reservation.planned, replica.meta.law)
         if reservation.sampled is not None:
             return draw_in_two_stages(
                 reservation,
@@ -206,7 +207,13 @@ class Spends:
                 live=live,
                 entropy=self._entropy,
             )
-        indices = draw_all(reservation.planned, private=private, live=live, entropy=self._entropy)
+        indices = draw_all(
+            reservation.planned,
+            private=private,
+            live=live,
+            entropy=self._entropy,
+            law=replica.meta.law,
+        )
         return Drawn(reservation, indices)
 
     def _keep_slot(self, begun: float, slot_s: float) -> None:

@@ -1,0 +1,111 @@
+"""Plans under Gaussian noise: rows anew, the least that meets the question with what is known."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from qserver.errors import CapacityError, InputError
+from qserver.inference.engine import InferenceEngine
+from qserver.ledger.cell_ledger import CellLedger
+from qserver.planning.allocation import fresh_charge_nano
+from qserver.planning.holdings import Holdings
+from qserver.planning.planner import Plan, plan_answer
+from qserver.query.grid import product_partition
+from qserver.query.linear import linear_query
+from qserver.query.question import Question
+from qserver.query.requirement import Requirement
+from qserver.records.charge import NANO
+from qserver.records.history import GaussianMeasurement, TableMeasurement, measured_under
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE
+from tests.query.dense_weights import scaled_weights
+
+SIZES, LIMIT = (6, 4), 10**10
+BY_FIRST_TABLE = product_partition(SIZES, {0: list(range(6))})
+
+
+@dataclass
+class Played:
+    """What is measured, with answers of no weight."""
+
+    engine: InferenceEngine = field(default_factory=lambda: InferenceEngine(SIZES, law=GAUSSIAN))
+    ledger: CellLedger = field(default_factory=lambda: CellLedger(SIZES, law=GAUSSIAN))
+
+    def ask(self, question: Question) -> Plan:
+        plan = plan_answer(question, Holdings(self.engine, self.ledger, LIMIT))
+        self.ledger.extend(plan.purchase.charges)
+        for row in plan.rows:
+            number = self.engine.n_measurements
+            new = GaussianMeasurement(number, row.row, row.key, row.alpha_nano, row.step, 0)
+            self.engine.extend([new])
+        return plan
+
+
+def asked(rng: random.Random, length: float) -> Question:
+    axes = {}
+    for axis, size in enumerate(SIZES):
+        if rng.random() < 0.7:
+            chosen = rng.sample(range(size), rng.randint(1, size - 1))
+            axes[axis] = scaled_weights([int(i in chosen) for i in range(size)])
+    return Question(linear_query(SIZES, [(1, axes)]), Requirement(length, 0.95))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 1 - 1e-9])
+def test_a_fresh_row_is_charged_the_least_rho_that_meets_the_length(confidence: float) -> None:
+    requirement, step = Requirement(40, confidence), Fraction(1, 2**30)
+    found = fresh_charge_nano(requirement, multiplier=Fraction(2), step=step, law=GAUSSIAN)
+    quantile = -ndtri((1 - confidence) / 2)
+    assert found == pytest.approx(NANO * (quantile / 10) ** 2 / 2, rel=1e-6)
+    with pytest.raises(CapacityError):
+        fresh_charge_nano(requirement, multiplier=Fraction(2), step=Fraction(30), law=GAUSSIAN)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_question_is_met_by_rows_anew_for_the_rest_of_its_precision(seed: int) -> None:
+    rng, played = random.Random(seed), Played()
+    for _ in range(25):
+        question = asked(rng, rng.choice([20.0, 40.0, 80.0]))
+        before = played.engine.estimate_by_rows(question.row, confidence=0.95)
+        plan = played.ask(question)
+        then = played.engine.estimate(question.row, confidence=0.95, enough=1e-9)
+        assert then is not None
+        assert then.half_width <= question.row_half_width
+        if plan.kind in ("free", "exact"):
+            continue
+        [row] = plan.rows
+        assert (row.refines, row.old_alpha_nano, plan.tables) == (None, 0, ())
+        # One over the wanted variance is the sum of what is known and of what is measured.
+        wanted = 1 / (question.row_half_width / 1.959963984540054) ** 2
+        known = 0.0 if before is None else 1 / before.posterior.error.variance
+        assert 2 * row.alpha_nano / NANO + known == pytest.approx(wanted, rel=1e-4)
+
+
+def test_least_squares_is_the_estimate_and_its_law_is_the_posterior() -> None:
+    rng, played = random.Random(1), Played()
+    for _ in range(20):
+        played.ask(asked(rng, rng.choice([20.0, 40.0])))
+    engine = played.engine
+    rows = [engine.measurement(i) for i in range(engine.n_measurements)]
+    cells = [(i, j) for i in range(SIZES[0]) for j in range(SIZES[1])]
+    design = np.array([[float(m.row.value_at(c)) for c in cells] for m in rows])
+    precisions = np.array([2 * m.alpha_nano / NANO for m in rows])
+    question = asked(rng, 30.0)
+    target = np.array([float(question.row.row.value_at(c)) for c in cells])
+    information = design.T @ (design * precisions[:, None])
+    variance = target @ np.linalg.pinv(information, rcond=1e-12) @ target
+    found = engine.estimate(question.row, confidence=0.95)
+    assert found is not None
+    assert found.posterior.error.variance == pytest.approx(variance, rel=1e-6)
+    assert engine.stated(question.row, found).statement.law == "posterior"
+
+
+def test_a_table_is_no_measurement_with_gaussian_noise() -> None:
+    table = TableMeasurement(0, BY_FIRST_TABLE, 1, Fraction(1), (0,) * BY_FIRST_TABLE.n_cells)
+    assert measured_under(LAPLACE, table) is table
+    with pytest.raises(InputError, match="Gaussian"):
+        measured_under(GAUSSIAN, table)
