@@ -457,7 +457,7 @@ def test_a_comparison_with_null_is_said_to_be_true_of_no_record(
     assert (said in found.remarks) == is_said
 
 
-@pytest.mark.parametrize("shape", ["ORDER BY n DESC LIMIT 2", "ORDER BY n LIMIT 1 OFFSET 1"])
+@pytest.mark.parametrize("shape", ["ORDER BY n DESC, r LIMIT 2", "ORDER BY n, r LIMIT 1 OFFSET 1"])
 def test_a_choice_is_among_the_groups_with_a_name(shape: str, rows: Rows) -> None:
     text = "SELECT {} AS r, COUNT(*) AS n FROM t {} GROUP BY 1 {}"
 
