@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from flask.testing import FlaskClient
 
@@ -167,15 +167,20 @@ class Deployment:
         return SpendingStore.open(self.settings)
 
     def spender(
-        self, *, writer: SpendingStore | None = None, trusted: Trusted | None = None
+        self,
+        *,
+        writer: SpendingStore | None = None,
+        trusted: Trusted | None = None,
+        **timing: Any,
     ) -> Spender:
-        """A fresh worker without its loop."""
+        """A fresh worker without its loop; its clock and its waits may be others."""
         return Spender(
             reader=Store.open(self.settings),
             writer=writer or self.writer(),
             trusted=trusted or self.trusted(),
             settings=self.settings,
             log=LOG,
+            **timing,
         )
 
     def work_off(self, spender: Spender | None = None) -> int:

@@ -19,6 +19,7 @@ from qserver.query.primitive import primitive
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable, TableCell
+from qserver.records.privacy.noise_law import LAPLACE
 from tests.privacy import audit as scenarios
 from tests.privacy.audit import BY_SEX, FAULTS, LIMIT_NANO, SCENARIOS, SEX, audit
 from tests.privacy.guessing import ERROR, Guesses
@@ -81,7 +82,7 @@ def inferred(sequence: list[Planned], fault: str) -> float:
             secret = coin.randrange(2)
             live, released = Live([]), list[AnyMeasurement]()
             for planned in sequence:
-                draw_all([planned], private=tables[secret], live=live, entropy=entropy)
+                draw_all([planned], private=tables[secret], live=live, entropy=entropy, law=LAPLACE)
                 number = planned.refines
                 newest = live._found[-1 if number is None else number]
                 released.append(newest)

@@ -34,7 +34,7 @@ def draw_all(
     private: Tables,
     live: Live,
     entropy: Entropy,
-    law: NoiseLaw = LAPLACE,
+    law: NoiseLaw,
 ) -> list[tuple[int, ...]]:
     """Lattice indices of the released answers: one for a row, one per cell for a table.
 

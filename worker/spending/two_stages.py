@@ -20,6 +20,7 @@ from qserver.errors import MeasurementError
 from qserver.query.domain import Domain
 from qserver.query.question import ModelAsked
 from qserver.records.plan import PlannedTable
+from qserver.records.privacy.noise_law import LAPLACE
 from qserver.storage.encoding.requests import Reservation
 from worker.journal.sections import Drawn
 from worker.noise.randomness import Entropy
@@ -74,7 +75,11 @@ def draw_in_two_stages(
     ]
     # Everything below follows from noisy counts.
     final = decided(reservation, domain, noisy)
-    return Drawn(final, draw_all(final.planned, private=private, live=live, entropy=entropy))
+    # What a sample costs is proven for this noise.
+    return Drawn(
+        final,
+        draw_all(final.planned, private=private, live=live, entropy=entropy, law=LAPLACE),
+    )
 
 
 def decided(

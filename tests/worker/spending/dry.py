@@ -181,7 +181,13 @@ class DryTown:
         ]
         self.store.paid += reservation.paid
         self.store.standing = reservation.after
-        indices = draw_all(reservation.planned, private=self.table, live=live, entropy=self.entropy)
+        indices = draw_all(
+            reservation.planned,
+            private=self.table,
+            live=live,
+            entropy=self.entropy,
+            law=self.replica.meta.law,
+        )
         self.store.history += [
             measurement_json(p, i, reservation.job)
             for p, i in zip(reservation.planned, indices, strict=True)

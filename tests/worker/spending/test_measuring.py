@@ -17,6 +17,7 @@ from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.plan import CellSource, Planned, PlannedRow, PlannedTable
+from qserver.records.privacy.noise_law import LAPLACE
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.noise.one_by_one import each_new, each_refined
 from worker.constants import WORKER
@@ -76,7 +77,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def drawn(planned: tuple[Planned, ...], live: list[AnyMeasurement]) -> list[tuple[int, ...]]:
     found = Live(live)
     found.check(planned)
-    return draw_all(planned, private=Counted(), live=found, entropy=SystemEntropy())
+    return draw_all(planned, private=Counted(), live=found, entropy=SystemEntropy(), law=LAPLACE)
 
 
 def test_each_cell_of_a_new_table_has_noise_of_its_own(calls: list[dict[str, Any]]) -> None:

@@ -31,7 +31,7 @@ from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
-from tests.deployment import LOG, Deployment
+from tests.deployment import Deployment
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, Crash, die_at
 from tests.worker.learn_models import learn
@@ -41,7 +41,6 @@ from worker.journal.records import Decided
 from worker.journal.sections import Drawn, write_decided
 from worker.spending.measure import draw_all
 from worker.spending.second_purchase import decided
-from worker.spending.spend import Spender
 
 pytestmark = pytest.mark.promise(
     "Privacy", "what released answers decide to buy costs no more than was charged before"
@@ -381,15 +380,7 @@ def _check_refused(at: Deployment, words: str) -> None:
 def test_each_purchase_has_a_slot_of_its_own(at: Deployment) -> None:
     ends: list[float] = []
     at = replace(at, settings=replace(at.settings, slot_ms=5))
-    spender = Spender(
-        reader=Store.open(at.settings),
-        writer=at.writer(),
-        trusted=at.trusted(),
-        settings=at.settings,
-        log=LOG,
-        clock=lambda: 0.0,
-        wait_until=ends.append,
-    )
+    spender = at.spender(clock=lambda: 0.0, wait_until=ends.append)
     learn(at, "marginals", MERGED, 0.5, spender=spender)
     assert ends == [pytest.approx(0.005), pytest.approx(0.005)]
 

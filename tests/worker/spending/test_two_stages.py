@@ -20,7 +20,7 @@ from qserver.records.codec import plain
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import StoreClient
 from qserver.storage.store import Store
-from tests.deployment import LOG, ROWS, Deployment
+from tests.deployment import ROWS, Deployment
 from tests.privacy.scan import LEAST_DIGITS, files_under, keys_and_values
 from tests.statistical.test_noise import SeededEntropy
 from tests.worker.crashes import STEPS, die_at
@@ -29,7 +29,6 @@ from tests.worker.owner.test_recovery import bring_up, dump, lasting, put_back
 from tests.worker.spending.two_stage_learning import EDGE, charges_of, learnt, tables_of
 from worker.spending import two_stages
 from worker.spending.measure import draw_table
-from worker.spending.spend import Spender
 
 pytestmark = [
     pytest.mark.promise(
@@ -268,15 +267,7 @@ def test_the_slot_has_room_for_both_stages(at: Deployment) -> None:
     """Few tables of 36 cells in all, twice, are within a slot of 32 rows; the sample has four."""
     ends: list[float] = []
     at = replace(at, settings=replace(at.settings, slot_ms=5))
-    spender = Spender(
-        reader=Store.open(at.settings),
-        writer=at.writer(),
-        trusted=at.trusted(),
-        settings=at.settings,
-        log=LOG,
-        clock=lambda: 0.0,
-        wait_until=ends.append,
-    )
+    spender = at.spender(clock=lambda: 0.0, wait_until=ends.append)
     learn(at, "network", {**EDGE, "allocation": "arxiv"}, 0.5, spender=spender)
     assert sum(t.partition.n_cells for t in tables_of(at)) == 36
     assert ends == [pytest.approx(0.005 * (1 + 4))]

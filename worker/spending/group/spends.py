@@ -150,7 +150,13 @@ class Spends:
                 slot_s = slot_of_group([n_slots], slot_s=slot_s) + remote_s
             begun = self._clock()
             try:
-                indices = draw_all(tables, private=private, live=live, entropy=self._entropy)
+                indices = draw_all(
+                    tables,
+                    private=private,
+                    live=live,
+                    entropy=self._entropy,
+                    law=replica.meta.law,
+                )
             finally:
                 self._keep_slot(begun, slot_s)
         except (JournalError, MemoryError):
