@@ -24,6 +24,7 @@ by powers of the second. Of a sample they are corrected as in DuckDB and spreads
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -48,13 +49,13 @@ class _Statistic(FunctionOfSums):
     """A smooth function of sums whose public ends are known."""
 
     @property
+    @abstractmethod
     def ends(self) -> tuple[float, float]:
         """The least and the greatest that it may be; may be infinite."""
-        raise NotImplementedError
 
+    @abstractmethod
     def values(self, parts: FloatArray) -> FloatArray:
         """The number of each draw of the sums, shape (n_parts, n_draws); NaN where it has none."""
-        raise NotImplementedError
 
     @property
     def smooth(self) -> Smooth:
