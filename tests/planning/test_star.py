@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qserver.planning.blocks.demand import want_of
-from qserver.planning.blocks.star import Star, fit_star, useful_blocks
+from qserver.planning.blocks.star import Star, fit_star, least_price, useful_blocks
 from qserver.planning.blocks.wants import Want
 from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
@@ -133,3 +133,19 @@ def test_blocks_about_other_attributes_are_of_no_use_to_a_question() -> None:
     about_first, about_all = wants_of(holdings, [*rows_on([(0,)]), linear_query(SIZES, [(1, {})])])
     assert useful_blocks(holdings, star, about_first) == [blocks[0], blocks[2], blocks[3]]
     assert set(useful_blocks(holdings, star, about_all)) == set(blocks)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.999])
+@pytest.mark.parametrize("scopes", [[(0,)], [(0, 1), (1, 2)]])
+def test_no_calibrated_base_is_cheaper_than_the_least_price(
+    confidence: float, scopes: Sequence[tuple[int, ...]]
+) -> None:
+    """At a low confidence a sum of few errors is shorter than a normal one of its variance."""
+    holdings = Snapshot(SIZES).holdings
+    found = [
+        want_of(holdings, primitive(r), half_width=HALF_WIDTH, confidence=confidence)
+        for r in rows_on(scopes)
+    ]
+    wants = [w for w in found if w is not None]
+    least = least_price(holdings, wants, enough=np.inf)
+    assert 0.0 < least <= fit_star(holdings, wants, effort=Effort()).price

@@ -90,7 +90,7 @@ class Bases:
         return max(self.course.price_nano(octave, rent_nano=half), self._bought_nano) + half
 
     def _is_dearer(self, at: At, most_nano: float) -> bool:
-        """Whether the best base of this class certainly costs more, before it is calibrated."""
+        """Whether any base of this class certainly costs more: so a fit would say, too."""
         wants = fitting(self.holdings, self._of(self.demand.wanted, at))
         return least_price(self.holdings, wants, enough=most_nano / NANO) * NANO > most_nano
 

@@ -100,8 +100,13 @@ def fit_star(
 
 
 def least_price(holdings: Holdings, wants: Sequence[Want], *, enough: float) -> float:
-    """A price that no base for these requirements is below, as `BaseProblem.least_price` has it."""
-    return _problem(holdings, wants, candidates(holdings, wants)).least_price(enough)
+    """A price that no base for these requirements is below, however they are calibrated.
+
+    Args:
+        enough: as for `BaseProblem.least_price`.
+    """
+    looser = [want.at_least_stretch() for want in wants]
+    return _problem(holdings, looser, candidates(holdings, looser)).least_price(enough)
 
 
 def price_left(holdings: Holdings, wants: Sequence[Want], *, effort: Effort) -> float:

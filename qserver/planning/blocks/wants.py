@@ -14,7 +14,7 @@ from math import floor, log2, sqrt
 
 from scipy.special import ndtri
 
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.tail import least_half_width, safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.planning.blocks.base import Target
@@ -31,7 +31,7 @@ class Want:
         confidence: 1 - delta.
         octave: class of precision: floor of log2(z / half-width); larger is tighter.
         stretch: half-width of its error over that of a normal error of the same variance, when
-            last computed; between about 1 and ln(1/delta) / (sqrt 2 z).
+            last computed; above `at_least_stretch` and up to ln(1/delta) / (sqrt 2 z).
     """
 
     pattern: Pattern
@@ -61,6 +61,11 @@ class Want:
         """The requirement on the query's coarser components, with this share of its variance."""
         half_width = self.half_width * sqrt(share)
         return replace(self, pattern=self.pattern.to_depth(depth), half_width=half_width)
+
+    def at_least_stretch(self) -> Want:
+        """The requirement at a stretch that it has on no blocks: less than any."""
+        stretch = least_half_width(1.0, self.confidence) / normal_z(self.confidence)
+        return replace(self, stretch=stretch)
 
     def calibrate(self, blocks: Blocks) -> float:
         """Set the stretch to its value on these blocks; return the factor by which it changed."""
