@@ -323,17 +323,17 @@ class InferenceEngine(LiveRows):
             return None
         if known.half_width <= half_width:
             return Combined(0.0, known.weights, 0.0)
-        found = self._combinations_of(primitive)
-        options = [] if found is None else [found]
-        if known.method in ("direct", "stored"):
-            options.append(self._only(known))
-        room = self._room + float(step)
         if self.law.is_additive:
             scales, size = known.posterior.scales, 1.0 + sum(abs(w) for _, w in known.weights)
             room = self._room * size + max(known.posterior.allowance, float(step))
             return beside(
                 known.weights, scales=scales, room=room, confidence=confidence, target=half_width
             )
+        found = self._combinations_of(primitive)
+        options = [] if found is None else [found]
+        if known.method in ("direct", "stored"):
+            options.append(self._only(known))
+        room = self._room + float(step)
         problems = [
             CombinedProblem(o, confidence=confidence, target=half_width, step=room) for o in options
         ]
@@ -518,6 +518,8 @@ class InferenceEngine(LiveRows):
             yield self._evaluate(e.weights, e.float_error, confidence, "stored")
         if tables is not None:
             yield from self._by_tables(primitive, confidence, enough, tables)
+        if is_searched and self.law.is_additive:
+            return  # That of least variance was the first.
         combinations = self._combinations_of(primitive, least=not is_searched)
         if combinations is not None:
             yield self._least(combinations, confidence)

@@ -83,7 +83,7 @@ class Posterior:
     @property
     def laplace_scales(self) -> FloatArray:
         """The scales, for what knows no other noise than Laplace's; else RequirementError."""
-        if self.law is not LAPLACE:
+        if self.law.is_additive:
             raise RequirementError("answer", "have Laplace noise: no other is served here")
         return self.scales
 

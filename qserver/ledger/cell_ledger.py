@@ -173,7 +173,7 @@ class CellLedger:
         self._n_payments = 0
         n, pairs = len(self.sizes), _pairs_of(self.neighbours)
         self._cells = Maximum(
-            partial(cell_shapes, law=law), n_attributes=n, settle_steps=settle_steps
+            lambda row: cell_shapes(row, law), n_attributes=n, settle_steps=settle_steps
         )
         self._pairs = Maximum(pairs, n_attributes=n, settle_steps=settle_steps)
 
@@ -205,7 +205,7 @@ class CellLedger:
             Flat(**head["flat"] | {"partly": tuple(head["flat"].get("partly", ()))}),
         )
         of = partial(Maximum.from_state, sizes=sizes, settle_steps=settle_steps)
-        found._cells = of(state.part("cells"), partial(cell_shapes, law=neighbours.law))
+        found._cells = of(state.part("cells"), lambda row: cell_shapes(row, neighbours.law))
         found._pairs = of(state.part("pairs"), _pairs_of(neighbours))
         return found
 
@@ -535,8 +535,8 @@ def _pairs_of(neighbours: Neighbours) -> Tabulate:
     """What the pairs of cells pay that a record may move between."""
     by = neighbours.by_period
     if by is None or not by.same_period:
-        return partial(pair_shapes, law=neighbours.law)
-    return partial(pair_shapes_within, law=neighbours.law, axis=by.axis)
+        return lambda row: pair_shapes(row, neighbours.law)
+    return lambda row: pair_shapes_within(row, neighbours.law, by.axis)
 
 
 def _touched(charges: Sequence[AnyCharge]) -> dict[int, Indices]:

@@ -21,7 +21,8 @@ def lattice_step(unit: Fraction, *, limit_nano: int, records_per_person: int) ->
 
     Args:
         unit: a common divisor of the row's cell values, in records, > 0.
-        limit_nano: the population's limit at the row's first measurement, in 1e-9 epsilon, > 0.
+        limit_nano: what the limit at the row's first measurement pays for at most, > 0: the limit
+            itself in 1e-9 epsilon, or what the law of noise says (`sharpest`).
         records_per_person: most records one person owns, >= 1.
 
     Returns:

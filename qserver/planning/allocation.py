@@ -9,7 +9,7 @@ variable; then abs(g K - X) < g almost surely:
 
 So P(abs(g K) <= h) >= P(abs(X) <= h - g): one lattice step of room makes the statement one about
 the noise that was drawn. The same holds of the discrete Gaussian and the normal law of its variance
-parameter s^2 >= g^2 (docs/guarantee.md, section 11).
+parameter s^2 >= g^2 (docs/zcdp.md, Intervals).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.special import ndtri_exp
 from qserver.errors import CapacityError, RequirementError
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO
-from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
+from qserver.records.privacy.noise_law import NoiseLaw
 
 # Room for the float evaluation of a half-width, as a part of it.
 EVALUATION_ROOM = Fraction(1, 1 << 40)
@@ -68,7 +68,7 @@ def fresh_charge_nano(
     Of Gaussian noise it is the least rho in 1e-9, with the standard deviation times the normal
     quantile of 1 - delta / 2 in the place of b ln(1/delta).
     """
-    if law is LAPLACE:
+    if not law.is_additive:
         return fresh_alpha_nano(requirement, multiplier=multiplier, step=step)
     room = _room(requirement, multiplier=multiplier, step=step)
     quantile = -float(ndtri_exp(-requirement.log_inverse_delta - log(2.0)))

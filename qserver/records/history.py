@@ -111,7 +111,7 @@ def measured_under(law: NoiseLaw, one: AnyMeasurement) -> AnyMeasurement:
     Raises:
         InputError: it is a table, and the noise is Gaussian.
     """
-    if law is LAPLACE:
+    if not law.is_additive:
         return one
     if not isinstance(one, Measurement):
         raise InputError("measurement", "be a row: tables have no Gaussian noise yet")

@@ -310,11 +310,13 @@ class Accountant:
         Whatever tables a second purchase is of, a record is in one cell of each: it loses no more
         than the sum of their rises.
         """
-        sampled = plain.get("sampled")
+        sampled, second = plain.get("sampled"), plain.get("second")
+        if chains.are_anew and (sampled or second):
+            raise BookFaultError(
+                "a secret sample or a second purchase is served under pure privacy alone"
+            )
         if sampled is None:
-            return account.losses(chains, more=int((plain.get("second") or _NONE)["alpha_nano"]))
-        if chains.are_anew:
-            raise BookFaultError("a secret sample is served under pure privacy alone")
+            return account.losses(chains, more=int((second or _NONE)["alpha_nano"]))
         if nominal_nano <= 0:
             raise BookFaultError("a sample has no nominal loss")
         samples = sample_loss(nominal_nano, RATE)

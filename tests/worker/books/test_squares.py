@@ -112,6 +112,8 @@ def test_a_row_measured_again_adds_up_and_never_goes_on_from_an_answer(tmp_path:
         hand.judge(row(0, 25, refines=0, old_alpha_nano=10), share=35)
     with pytest.raises(BookFaultError, match="Gaussian"):
         hand.judge(table(5), share=35)
+    with pytest.raises(BookFaultError, match="second purchase"):
+        hand.judge(row(0, 10), share=60, second={"alpha_nano": 25})
 
 
 @pytest.mark.parametrize(
