@@ -22,6 +22,7 @@ from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
 from qserver.records.claim import Claim
 from qserver.records.dataset import DatasetMeta
 from qserver.records.problem import error_from_problem
+from qserver.records.unit import Unit
 from qserver.service.service import Service
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -90,12 +91,14 @@ class Deployment:
         capacity: int | None = None,
         as_it_is: bool = True,
         delta: Fraction | None = None,
+        unit: Unit | None = None,
     ) -> Deployment:
         """Attach `people` under the given limit.
 
         Args:
             as_it_is: unless it is said, columns that are nearly all lost are refused.
             delta: of a population under zcdp; None for pure privacy.
+            unit: what is protected of a person; None for all records of one.
             phi: the default measures what is asked, row by row, before any table is bought.
         """
         settings = Settings(
@@ -118,6 +121,7 @@ class Deployment:
             as_it_is=as_it_is,
             privacy="pure" if delta is None else "zcdp",
             delta=delta,
+            unit=unit or Unit(),
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         store = SpendingStore.open(settings)

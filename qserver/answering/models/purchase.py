@@ -58,8 +58,7 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
     if stages is not None:
         plan = sampled_plan(holdings, replica, stages, price_nano=asked.epsilon_nano)
         return proven(plan, ledger=replica.ledger)
-    # Under replace-one, and where a person owns several records, a unit of 1 / b costs more.
-    unit = holdings.cost_of(((0, 1),))
+    unit = _unit(holdings)
     epsilon, second = asked.epsilon_nano / NANO / unit, None
     wanted = (
         kind.first(asked.specification, domain, epsilon=epsilon)
@@ -67,7 +66,7 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
         else ()
     )
     if wanted:
-        second = _second(wanted, round(unit), asked.epsilon_nano)
+        second = _second(wanted, unit, asked.epsilon_nano)
     else:
         wanted = kind.wanted(asked.specification, domain, replica.measurements, epsilon=epsilon)
     tables = _planned(holdings, replica, wanted)
@@ -79,6 +78,15 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
     priced = holdings.priced(Purchase((), tables, second=second))
     plan = Plan("blocks", (), priced.price_nano, priced.spent_after_nano, None, tables=tables)
     return proven(replace(plan, second=second), ledger=replica.ledger)
+
+
+def _unit(holdings: Holdings) -> int:
+    """What a unit of 1 / b costs of the dearest table, and of a sample.
+
+    It is k records per person, under replace-one twice that; less of tables that tell apart only
+    what neighbours share, such as periods.
+    """
+    return round(holdings.cost_of(tuple((axis, 1) for axis in range(len(holdings.ledger.sizes)))))
 
 
 def _second(first: Sequence[WantedTable], unit: int, price_nano: int) -> Second:
@@ -170,9 +178,7 @@ def sampled_plan(
     Raises:
         InputError: the price is too small for every table to get a nano-epsilon.
     """
-    # A unit costs k records per person, under replace-one twice that, for tables and sample alike.
-    unit = round(holdings.cost_of(((0, 1),)))
-    sampled = _sampled(stages, unit, price_nano)
+    sampled = _sampled(stages, _unit(holdings), price_nano)
     live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
     raises = []
     for axes in stages.final:

@@ -22,10 +22,12 @@ from qserver.errors import (
     MeasurementError,
 )
 from qserver.query.domain import Attribute, Domain
+from qserver.query.domain_file import domain_from_document
 from qserver.records.answer import JobStatus, ModelAnswer
 from qserver.records.charge import NANO, OpaqueCharge, Relation, TableCharge, charge_from_json
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import Second
+from qserver.records.unit import Unit
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.histories import Cursor
 from qserver.storage.keys import Keys
@@ -94,6 +96,27 @@ def charges_of(at: Deployment) -> tuple[list[TableCharge], list[OpaqueCharge]]:
     ]
     first = [one for one in found if isinstance(one, TableCharge)]
     return first, [one for one in found if isinstance(one, OpaqueCharge)]
+
+
+def test_a_second_purchase_is_charged_at_the_dearest_table_where_periods_come_first(
+    tmp_path: Path, store_url: str
+) -> None:
+    """Neighbours share the period of a record, so that a table of periods alone costs half."""
+    week = {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 8}
+    labels = [{"name": a.name, "labels": list(a.labels or ())} for a in TOWN.attributes]
+    domain = domain_from_document({"attributes": [week, *labels]})
+    weeks = domain.attributes[0].value_names
+    rows = [(weeks[i % 8], *row) for i, row in enumerate(ROWS)]
+    unit = Unit("person-period", None, "same-period")
+    at = made(tmp_path, store_url, relation="replace-one", rows=rows, domain=domain, unit=unit)
+    found = learnt(at)
+    first, [others] = charges_of(at)
+    assert NANO - 2 <= found.charged_nano <= NANO
+    drawn = sum(one.alpha_nano for one in tables_of(at)[len(first) :])
+    assert 0 < 2 * drawn <= others.epsilon_nano
+    [finding] = Accountant(at.registry.journal("town", create=False).path).examine()
+    assert finding.loss is not None
+    assert 0 < finding.loss <= finding.share == found.charged_nano
 
 
 @pytest.mark.parametrize(
