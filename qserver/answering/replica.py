@@ -374,9 +374,7 @@ class Replica:
             if plan is None:
                 return None
             fits = plan.spent_after_nano <= self.allowed_nano
-            plans.append(
-                plan if fits else proven(plan, ledger=self.ledger, allowed_nano=self.allowed_nano)
-            )
+            plans.append(plan if fits else self._proven(plan))
         return plans
 
     def plan_workload(self, workload: Workload, *, effort: Effort | None = None) -> WorkloadPlan:

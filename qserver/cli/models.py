@@ -70,7 +70,7 @@ def show_model_answer(console: Console, reply: Mapping[str, Any]) -> None:
 def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> None:
     """The price of learning a model."""
     sample = explanation["sample"]
-    parts = {"a sample": sample, "tables that the first decide": explanation["second"]}
+    parts = {"a sample": sample, "tables that the first decide": explanation.get("second")}
     of_it = [f"of that for {k}: {cost_text(v)} epsilon" for k, v in parts.items() if v is not None]
     show_price(console, explanation, *of_it)
     work = explanation["work"]

@@ -88,7 +88,7 @@ def charge_line(entry: AuditEntry, metas: Mapping[str, DatasetMeta]) -> ChargeLi
         job=facts["job"],
         text=_charge(facts, meta),
         alpha_nano=(Shown() if meta is None else meta.shown).nano(
-            facts.get("epsilon") or facts["alpha"]
+            facts["epsilon"] if "epsilon" in facts else facts["alpha"]
         ),
         digest=entry.digest,
     )

@@ -1,7 +1,7 @@
 """From a statement to questions with lengths and confidences, and from their answers to cells.
 
 A number that is no sum is a function of several sums, each of which is a question. Whatever the
-intervals of these sums allow is its interval where they hold at once; `qserver.service.smooth`
+intervals of these sums allow is its interval where they hold at once; `qserver.service.cells`
 finds that of a smooth number by itself. A quotient N / D is asked about a number m as N - m D and
 D, since N = m D says nothing about the noise.
 """

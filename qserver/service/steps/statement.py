@@ -27,8 +27,8 @@ class StatementSteps:
     """The steps of one statement on one dataset.
 
     What is asked at most is fixed at the beginning. The steps might cost more than that in all:
-    `qserver.service.quoted` stops before. The lengths of a step depend on the text and on released
-    answers alone.
+    `qserver.service.steps.quote_cap` stops before. The lengths of a step depend on the text and on
+    released answers alone.
 
     Raises:
         SqlError: the statement has no length.

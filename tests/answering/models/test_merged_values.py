@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import LinearConstraint, minimize
 
 from qserver.answering.models.kinds.marginals_kind import MarginalsKind
-from qserver.answering.models.kinds.merged_values import FIRST_SHARE, merged, shares, wide
+from qserver.answering.models.kinds.merged_values import FIRST_SHARE, _runs, merged, shares, wide
 from qserver.answering.models.kinds.reduced_history import reduced_history
 from tests.answering.models.test_marginals_kind import BANDS, DOMAIN, TRUTH, table
 
@@ -45,6 +45,12 @@ def test_rare_values_that_have_an_order_join_their_neighbours():
     few = {0: np.array([5.0, 4, 3, 2, 1, 1, 1, 1, 1, 90]), 1: counts[1]}
     found, _ = merged(sizes, wanted, 1e-3, {}, counts=few, records=1_200, ordered={0: 9})
     assert found[0].tolist() == [0, 1, 1, 1, 1, 1, 1, 1, 1, 2]
+
+
+def test_where_all_ordered_values_are_rare_neighbours_stay_together():
+    found = _runs(np.array([3.0, 5.0, 4.0, 60.0, 2.0, 3.0]), 100.0)
+    assert found.tolist() == [0, 0, 0, 1, 1, 1]
+    assert _runs(np.array([60.0, 5.0, 4.0]), 100.0).tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize("scale", [0.0, 4.0, 1e6])

@@ -168,9 +168,9 @@ class MarginalsKind:
     ) -> tuple[WantedTable, ...]:
         """One-way tables of wide attributes, where values are to be merged; see MergingKind."""
         plain = json.loads(specification)
-        axes = wide(domain.sizes, read_scopes(plain["marginals"], domain))
         if plain["selection"] != "merged":
             return ()
+        axes = wide(domain.sizes, read_scopes(plain["marginals"], domain))
         return tuple(WantedTable((a,), FIRST_SHARE * epsilon / len(axes), True) for a in axes)
 
     def second(

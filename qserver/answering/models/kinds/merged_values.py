@@ -114,14 +114,19 @@ def _classes(counts: FloatArray, least: float) -> IndexArray:
 
 
 def _runs(counts: FloatArray, least: float) -> IndexArray:
-    """A class for each run of values that together are no longer rare; two at least."""
+    """A class for each run of values that together are no longer rare.
+
+    Where all are rare there are two, of which the second begins with the most frequent value.
+    """
     found, now, total = np.zeros(len(counts), dtype=np.intp), 0, 0.0
     for i, count in enumerate(np.maximum(counts, 0.0).tolist()):
         found[i], total = now, total + count
         if total >= least:
             now, total = now + 1, 0.0
-    # The last run joins the one before where it is rare.
-    return np.minimum(found, now - 1) if now > 1 else _classes(counts, least)
+    if now > 1:
+        return np.minimum(found, now - 1)  # A rare last run joins the one before.
+    ends = np.arange(len(counts)) >= max(1, int(counts.argmax()))
+    return np.asarray(ends, dtype=np.intp)
 
 
 def shares(counts: FloatArray, classes: IndexArray, scale: float) -> FloatArray:
