@@ -125,7 +125,10 @@ class InferenceEngine(LiveRows):
             if self._posteriors is not None:
                 self.catch_up()
                 touched = self._posteriors.follow(changed, is_known=not have_arrived)
-        self._changes.note(touched, keys)
+        if keys:
+            self._changes.note(touched, keys)
+        else:
+            self._changes.note_arrival()
         if touched is None:
             self._estimates.clear()
             return
@@ -140,16 +143,19 @@ class InferenceEngine(LiveRows):
         self._settle()
         return self._changes.n
 
-    def is_unchanged(self, since: int, ids: Iterable[int], keys: Iterable[str]) -> bool:
+    def is_unchanged(
+        self, since: int, ids: Iterable[int], keys: Iterable[str], *, by_all: bool = False
+    ) -> bool:
         """Whether the same is said of numbers as after so many changes.
 
         Args:
             since: of `n_changes`, before they were found.
             ids: of the measurements that they were found from, as `RowEstimate.evidence`.
             keys: of the numbers' rows.
+            by_all: whether whoever found them had all rows in play, as those do that arrive.
         """
         self._settle()
-        return self._changes.none_since(since, ids, keys)
+        return self._changes.none_since(since, ids, keys, by_all=by_all)
 
     def tried(self) -> InferenceEngine:
         """A copy of the history to try releases on; this engine does not change.
@@ -570,6 +576,7 @@ class Changes:
 
     n: int = 0
     _of_all: int = 0
+    _of_arrival: int = 0
     _of_ids: dict[int, int] = field(default_factory=dict)
     _of_keys: dict[str, int] = field(default_factory=dict)
 
@@ -587,10 +594,20 @@ class Changes:
             self._of_ids.update(dict.fromkeys(ids, self.n))
         self._of_keys.update(dict.fromkeys(keys, self.n))
 
-    def none_since(self, n: int, ids: Iterable[int], keys: Iterable[str]) -> bool:
-        """Whether none of some measurements and keys has changed since so many changes."""
+    def note_arrival(self) -> None:
+        """Note that rows which were known before are in play now, and nothing else."""
+        self.n += 1
+        self._of_arrival = self.n
+
+    def none_since(self, n: int, ids: Iterable[int], keys: Iterable[str], *, by_all: bool) -> bool:
+        """Whether none of some measurements and keys has changed since so many changes.
+
+        Args:
+            by_all: whether rows that only came into play change nothing.
+        """
         return (
             self._of_all <= n
+            and (by_all or self._of_arrival <= n)
             and all(self._of_ids.get(i, 0) <= n for i in ids)
             and all(self._of_keys.get(key, 0) <= n for key in keys)
         )

@@ -12,6 +12,7 @@ import pytest
 from qserver.inference.engine import InferenceEngine
 from qserver.inference.estimate import RowEstimate
 from qserver.inference.posterior.given_posterior import Stated
+from qserver.inference.rows import rows_in_play
 from qserver.query.linear import LinearQuery, linear_query, total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.weights import interval
@@ -139,3 +140,26 @@ def test_the_sum_of_counts_that_came_before_disagrees_with_them() -> None:
     assert told is not None
     assert told.estimate.method == "direct"
     assert told.stated.statement.disagreements == 1
+
+
+def test_rows_that_only_come_into_play_change_what_was_found_without_them_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who found it with all rows in play, as the worker does, would find the same again."""
+    monkeypatch.setattr(rows_in_play, "_MOST_AT_ONCE", 2)
+    monkeypatch.setattr(rows_in_play, "_MOST_WITHOUT_WAIT", 2)
+    monkeypatch.setattr(rows_in_play, "_MOST_AT_A_TIME", 2)
+    engine, key = InferenceEngine(SIZES, may_wait=False), primitive(_ages(0, 2)).key
+    pieces = [_ages(i, i + 1, sex=j) for i in range(5) for j in range(4)]
+    engine.extend(measured(i, row, scale=3, answer=i) for i, row in enumerate(pieces[:10]))
+    engine.catch_up()
+    engine.extend(measured(10 + i, row, scale=3, answer=i) for i, row in enumerate(pieces[10:]))
+    since, making = engine.n_changes, engine.in_play._making
+    assert making is not None
+    assert engine.is_unchanged(since, {0}, [key])
+    making.join()
+    assert not engine.is_unchanged(since, {0}, [key])
+    assert engine.is_unchanged(since, {0}, [key], by_all=True)
+    # Something new is no arrival.
+    engine.extend([measured(20, _ages(0, 2), scale=2, answer=7)])
+    assert not engine.is_unchanged(since, {0}, [key], by_all=True)

@@ -31,12 +31,14 @@ class _Kept:
 
     Args:
         at: where it names a price: the only position where it does so.
+        is_bought: whether the worker found it, which has all rows in play.
     """
 
     engine: ref[InferenceEngine]
     since: int
     answer: AnyAnswer
     at: tuple[Cursor, Stamp] | None
+    is_bought: bool
 
 
 class KeptAnswers:
@@ -54,22 +56,30 @@ class KeptAnswers:
         if known.at not in (None, replica.position):
             return None
         keys = [question.row.key for question in asked.questions]
-        if not replica.engine.is_unchanged(known.since, _evidence(known.answer), keys):
+        evidence, is_bought = _evidence(known.answer), known.is_bought
+        if not replica.engine.is_unchanged(known.since, evidence, keys, by_all=is_bought):
             return None
         return _at(known.answer, replica.present.remaining_nano, replica.n_events)
 
     def keep(
-        self, replica: Replica, asked: Question | Workload, answer: AnyAnswer, *, since: int
+        self,
+        replica: Replica,
+        asked: Question | Workload,
+        answer: AnyAnswer,
+        *,
+        since: int,
+        is_bought: bool = False,
     ) -> None:
         """Keep an answer that history gave. A price that it names is of the present position.
 
         Args:
             since: `n_changes` of the replica's engine, before it was found.
+            is_bought: whether the worker found it.
         """
         kept, key = self._of(asked), _key(replica, asked)
         at = replica.position if _names_prices(answer) else None
         kept.drop(key)
-        kept.keep(key, _Kept(ref(replica.engine), since, answer, at))
+        kept.keep(key, _Kept(ref(replica.engine), since, answer, at, is_bought))
 
     def keep_bought(self, replica: Replica, asked: Workload, answer: WorkloadAnswer) -> None:
         """Keep what was bought as what history gives now, unless somebody bought more since.
@@ -80,7 +90,8 @@ class KeptAnswers:
         is_present = (answer.version, answer.remaining_nano) == (replica.n_events, now)
         if is_present and (union is None or union.method == "union"):
             free = replace(answer, answers=tuple(map(_free, answer.answers)), charged_nano=0)
-            self.keep(replica, asked, free, since=replica.engine.n_changes)
+            since = replica.engine.n_changes
+            self.keep(replica, asked, free, since=since, is_bought=True)
 
     def _of(self, asked: Question | Workload) -> LastUsed[_Key, _Kept]:
         return self._workloads if isinstance(asked, Workload) else self._answers
