@@ -47,6 +47,8 @@ from qserver.records.history import AnyMeasurement, Measurement, TableMeasuremen
 
 MOST_CELLS = 1_000
 """Most rows and cells together whose disagreements are sought."""
+_N_BLOCKS = 8
+"""Into how many blocks so many are parted that are taken together."""
 
 
 def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tuple[int, ...] | None:
@@ -57,18 +59,32 @@ def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tup
         used: ids of those that must be among them.
 
     Returns:
-        The used ones, and others in the order of their ids as long as there is room, sorted. None
-        if the used ones alone are too many.
+        The used ones, and others as long as there is room, sorted: with each used one all that came
+        near it, then the newest, then the oldest first. So questions of one history share a few
+        sets of these, and a longer history goes on from the same ones. None if the used ones alone
+        are too many.
     """
-    found = set(used)
+    found, blocks = set(used), _blocks(measurements)
     n_cells = sum(n_rows(measurements[i]) for i in found)
     if n_cells > MOST_CELLS:
         return None
-    for one in measurements:
-        if one.id not in found and n_cells + n_rows(one) <= MOST_CELLS:
-            n_cells += n_rows(one)
-            found.add(one.id)
+    near = [block for block in blocks if not found.isdisjoint(block)]
+    for block in (*near, *blocks[-1:], *blocks):
+        rest = [i for i in block if i not in found]
+        n_more = sum(n_rows(measurements[i]) for i in rest)
+        if n_cells + n_more <= MOST_CELLS:
+            n_cells += n_more
+            found.update(rest)
     return tuple(sorted(found))
+
+
+def _blocks(measurements: Sequence[AnyMeasurement]) -> list[list[int]]:
+    """The ids of those that came one after the other, by about so many rows and cells."""
+    ends = np.cumsum([0, *map(n_rows, measurements)])
+    blocks = dict[int, list[int]]()
+    for one, start in zip(measurements, ends.tolist(), strict=False):
+        blocks.setdefault(start * _N_BLOCKS // MOST_CELLS, []).append(one.id)
+    return list(blocks.values())
 
 
 def n_rows(measurement: AnyMeasurement) -> int:

@@ -1,0 +1,54 @@
+"""Which rows and cells of a long history are taken for a question: few sets for all of them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from qserver.inference.posterior import cells_as_rows
+from qserver.inference.posterior.cells_as_rows import chosen
+from qserver.query.linear import linear_query
+from qserver.query.weights import interval
+from qserver.records.history import Measurement
+from tests.inference.histories import measured
+
+N, MOST = 300, 80
+
+
+@pytest.fixture
+def history(monkeypatch: pytest.MonkeyPatch) -> list[Measurement]:
+    """More rows than are taken."""
+    monkeypatch.setattr(cells_as_rows, "MOST_CELLS", MOST)
+    row = linear_query((5, 4), [(1, {0: interval(5, 0, 2)})])
+    return [measured(i, row, scale=3, answer=i) for i in range(N)]
+
+
+def test_what_is_used_is_taken_and_never_more_than_there_is_room_for(
+    history: list[Measurement],
+) -> None:
+    generator = random.Random(5)
+    for n in (0, 1, 5, 40, MOST):
+        used = generator.sample(range(N), n)
+        found = chosen(history, used)
+        assert found is not None
+        assert set(used) <= set(found)
+        assert len(found) <= MOST
+        assert len(found) > MOST - MOST // 8
+        assert list(found) == sorted(set(found))
+    assert chosen(history, range(MOST + 1)) is None
+    assert chosen(history[:MOST], [3]) == tuple(range(MOST))
+
+
+def test_questions_of_the_same_times_share_a_set(history: list[Measurement]) -> None:
+    """Each single row has a set; there are no more than blocks."""
+    assert len({chosen(history, [i]) for i in range(N)}) <= N * 8 // MOST
+    assert len({chosen(history, [i, N - 1]) for i in range(20)}) <= 3
+
+
+def test_a_longer_history_mostly_goes_on_from_the_same_rows(history: list[Measurement]) -> None:
+    """What was factored is extended: rows leave only when a block is full."""
+    sets = [set(chosen(history[:n], [n - 1]) or ()) for n in range(2 * MOST, N)]
+    left = [not before <= after for before, after in itertools.pairwise(sets)]
+    assert sum(left) <= len(left) * 8 // MOST + 1
