@@ -52,7 +52,7 @@ from qserver.inference.given.normal import (
 from qserver.inference.given.table_of_law import TableOfLaw
 
 N_SHIFTS: Final = 8
-_GENERATORS: Final = {256: 75, 1024: 275, 2048: 797, 4096: 967}
+_GENERATORS: Final = {128: 19, 256: 75, 1024: 275, 2048: 797, 4096: 967}
 _SEED: Final = 18
 _INSIDE: Final = 1e-9
 
