@@ -21,6 +21,7 @@ too large for the exact maximum.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -228,6 +229,13 @@ class CellLedger:
             settle_steps=settle_steps,
         )
 
+    def copy(self) -> CellLedger:
+        """A ledger that can be charged without charging this one."""
+        twin = copy(self)
+        twin._pending = list(self._pending)
+        twin._cells, twin._pairs = self._cells.copy(), self._pairs.copy()
+        return twin
+
     @property
     def records_per_person(self) -> int:
         """k, most records that one person owns."""
@@ -363,6 +371,12 @@ class CellLedger:
     def append(self, charge: AnyCharge) -> None:
         """Append one charge. The sums are updated when a figure is next asked for."""
         self._pending.append(charge)
+
+    def take_in(self, charge: AnyCharge) -> None:
+        """Append one charge by itself, which no others are read together with."""
+        self._take_in()
+        self._pending.append(charge)
+        self._take_in()
 
     def extend(self, charges: Iterable[AnyCharge]) -> None:
         """Append charges; many at once are much quicker than one by one."""

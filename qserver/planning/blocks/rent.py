@@ -31,15 +31,13 @@ class OwnRowsAlone:
     """The price of measuring each question's own row alone, with nothing shared.
 
     It is a ledger of fresh rows, with the largest alpha needed per row. The rule compares with it;
-    nobody is charged.
-
-    Args:
-        spent_nano: a quick bound of the price of all, in nano-epsilon.
+    nobody is charged. Rows are taken in when a price is asked for, with the same prices as if each
+    had been taken in at once.
     """
 
     _ledger: CellLedger
     _alpha_nano: dict[str, int] = field(default_factory=dict)
-    spent_nano: int = 0
+    _new: list[Charge] = field(default_factory=list)
     _least_nano: int | None = None
 
     @classmethod
@@ -50,7 +48,7 @@ class OwnRowsAlone:
 
     def state(self) -> State:
         """What `from_state` needs."""
-        found = State.of_parts({"ledger": self._ledger.state()})
+        found = State.of_parts({"ledger": self._caught_up().state()})
         keys = np.array([key.encode() for key in self._alpha_nano], dtype="S32")
         alphas = np.fromiter(self._alpha_nano.values(), dtype=np.int64)
         return State(found.head, {**found.arrays, "keys": keys, "alphas": alphas})
@@ -71,29 +69,45 @@ class OwnRowsAlone:
         )
         keys = state.arrays["keys"].astype(str).tolist()
         alphas = dict(zip(keys, state.arrays["alphas"].tolist(), strict=True))
-        return cls(alone, alphas, alone.spent_nano)
+        return cls(alone, alphas)
 
     def add(self, own: Own) -> None:
         """Add a question's own row."""
         for charge in self._charges(own):
             before = self._alpha_nano.get(own.query.key, 0)
             self._alpha_nano[own.query.key] = before + charge.alpha_nano
-            self._ledger.append(charge)
+            self._new.append(charge)
             self._least_nano = None
-        self.spent_nano = self._ledger.spent_nano
+
+    def _caught_up(self) -> CellLedger:
+        """The ledger with all rows.
+
+        While it is exact, what rows cost does not depend on the batches they came in, and many at
+        once are quicker.
+        """
+        new, self._new = self._new, []
+        if len(new) > 1:
+            whole = self._ledger.copy()
+            whole.extend(new)
+            if whole.exact:
+                self._ledger, new = whole, []
+        for charge in new:
+            self._ledger.take_in(charge)
+        return self._ledger
 
     def with_row(self, own: Own | None) -> int:
         """A quick bound of the price of all, and of one more row, in nano-epsilon."""
-        return self._ledger.spent_after(self._charges(own))
+        return self._caught_up().spent_after(self._charges(own))
 
     def settled_with_row(self, own: Own | None) -> int:
         """The same, where the price of all is what plans would be charged: it takes a search.
 
         It depends on the rows alone, not on when it was asked for before.
         """
+        ledger = self._caught_up()
         if self._least_nano is None:
-            self._least_nano = self._ledger.least_nano
-        return self._ledger.spent_after(self._charges(own), before=self._least_nano)
+            self._least_nano = ledger.least_nano
+        return ledger.spent_after(self._charges(own), before=self._least_nano)
 
     def _charges(self, own: Own | None) -> list[Charge]:
         if own is None:
