@@ -38,6 +38,6 @@ def test_rows_cost_the_same_in_whatever_batches_they_are_taken_in(
         often.add(own)
         often.with_row(None)
     assert often._ledger.exact == is_exact
-    for own in (None, owns[0], Own(rows[1], 3.0, 0.9)):
-        assert late.with_row(own) == often.with_row(own)
-        assert late.settled_with_row(own) == often.settled_with_row(own)
+    for asked in (None, owns[0], Own(rows[1], 3.0, 0.9)):
+        assert late.with_row(asked) == often.with_row(asked)
+        assert late.settled_with_row(asked) == often.settled_with_row(asked)
