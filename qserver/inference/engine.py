@@ -75,7 +75,7 @@ class InferenceEngine(LiveRows):
     ) -> None:
         super().__init__(Bias(most_records).room, law)
         self._sizes = tuple(sizes)
-        self.tables = MeasuredTables(self._sizes, apart=apart)
+        self.tables = MeasuredTables(self._sizes, apart=apart, law=law)
         self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records, may_wait=may_wait)
         self._posteriors: Posteriors | None = Posteriors(self.in_play, self._measurements, apart)
         self._stored: dict[str, list[Estimator]] = {}
@@ -278,7 +278,7 @@ class InferenceEngine(LiveRows):
             return ToState(Stated(estimate.posterior, OF_ESTIMATOR))
         if self.law.is_additive and not estimate.posterior.is_exact:
             # By weights of least variance what answers disagree about tells nothing of the error.
-            is_least = estimate.method == "blue"
+            is_least = estimate.method == "blue" and not self.tables.alpha_nano
             return ToState(Stated(estimate.posterior, OF_POSTERIOR if is_least else OF_ESTIMATOR))
         self._settle()
         return self._posteriors.of(primitive.row, estimate, enough=error)
@@ -482,7 +482,7 @@ class InferenceEngine(LiveRows):
             combinations = self._combinations_of(primitive)
             if combinations is not None:
                 yield self._least(combinations, confidence)
-                if not enough:
+                if not enough and (tables is None or not tables.alpha_nano):
                     return
         yield from self._unsearched(primitive, confidence, enough, tables)
         if self.law.is_additive or primitive.is_zero:

@@ -15,6 +15,7 @@ import pytest
 from qserver.errors import BudgetExhaustedError
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import Relation
+from qserver.records.plan import PlannedRow
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment
 from worker.noise.mechanism import release_gaussian
@@ -70,12 +71,16 @@ class Noted:
         return list(zip(self.rows, self.rhos, strict=True))
 
     def begin(self, patch: pytest.MonkeyPatch) -> None:
-        def gaussian(drawing: Any, row: Any, origin: Any) -> int:
-            self.rows.append(row.row)
-            return self._gaussian(drawing, row, origin)
+        def gaussian(drawing: Any, truths: Any, planned: Any) -> tuple[int, ...]:
+            if isinstance(planned, PlannedRow):
+                self.rows.append(planned.row)
+            else:
+                cells = planned.partition
+                self.rows.extend(map(cells.row, range(cells.n_cells)))
+            return self._gaussian(drawing, truths, planned)
 
         def release(truths: Any, *, rho_nano: int, **more: Any) -> list[int]:
-            self.rhos.append(rho_nano)
+            self.rhos.extend([rho_nano] * len(truths))
             return self._release(truths, rho_nano=rho_nano, **more)
 
         patch.setattr(measuring._Drawing, "_gaussian", gaussian)

@@ -44,8 +44,8 @@ from qserver.inference.tables.measured import (
 )
 from qserver.query.grid import ProductPartition
 from qserver.query.primitive import Primitive
-from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 class PresentTables:
@@ -66,15 +66,16 @@ class PresentTables:
 
     @property
     def blocks(self) -> Blocks:
-        """The present blocks; alphas in epsilon per record, infinite for a public total."""
+        """The present blocks; their alphas are infinite for a public total."""
         if self._blocks is None:
-            self._blocks = Blocks(self.lattice, self._present.alphas)
+            self._blocks = self._present.blocks(self._present.alphas)
         return self._blocks
 
     def blocks_with(self, alphas_nano: Mapping[BlockKey, int]) -> Blocks:
         """The blocks with these alphas replacing, or added to, the present ones."""
-        raised = {b: a / NANO for b, a in alphas_nano.items() if b not in self.public_blocks}
-        return Blocks(self.lattice, {**self._present.alphas, **raised})
+        sharpness = self._present.law.sharpness
+        raised = {b: sharpness(a) for b, a in alphas_nano.items() if b not in self.public_blocks}
+        return self._present.blocks({**self._present.alphas, **raised})
 
     def steps_with(self, blocks: Iterable[BlockKey], step: float) -> dict[BlockKey, float]:
         """Lattice step per noisy block, in records; new blocks get the given `step`."""
@@ -82,7 +83,7 @@ class PresentTables:
 
     @property
     def alpha_nano(self) -> Mapping[BlockKey, int]:
-        """Alpha per measured block in nano-epsilon per record, without a public total."""
+        """Charge per measured block, without a public total."""
         return MappingProxyType({b: t.alpha_nano for b, t in self._present.tables.items()})
 
     @property
@@ -173,15 +174,21 @@ class MeasuredTables(PresentTables):
             chains go through the measured partitions instead. So the events determine the lattice.
         apart: the attribute of periods of data that arrive over time, which every table tells
             apart; without a `lattice`.
+        law: of the noise.
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], *, lattice: Lattice | None = None, apart: int | None = None
+        self,
+        sizes: tuple[int, ...],
+        *,
+        lattice: Lattice | None = None,
+        apart: int | None = None,
+        law: NoiseLaw = LAPLACE,
     ) -> None:
         self._sizes = tuple(sizes)
         first = lattice_of(self._sizes, apart) if lattice is None else lattice
         self._regular = first.chains if lattice is None else None
-        super().__init__([Generation(self._sizes, first)])
+        super().__init__([Generation(self._sizes, first, law=law)])
         self._live = LiveTables(first.apart)
         self._row_alphas = AlphaRecord()
         self._kept: dict[str, list[int]] = {}
@@ -218,7 +225,8 @@ class MeasuredTables(PresentTables):
 
         Tables that are not blocks of it are kept but not used. Earlier answers stay free.
         """
-        new = Generation(self._sizes, lattice, since=self._n_events)
+        law = self._present.law
+        new = Generation(self._sizes, lattice, since=self._n_events, law=law)
         public = self._present.public
         for table in self._live:
             new.add(table, n_events=self._n_events)
@@ -248,7 +256,7 @@ class MeasuredTables(PresentTables):
         for view in self._views:
             if view.lattice is lattice:
                 return view
-        found = MeasuredTables(self._sizes, lattice=lattice)
+        found = MeasuredTables(self._sizes, lattice=lattice, law=self._present.law)
         public = self._present.public
         for table in self._live:
             found._put(table)
@@ -312,7 +320,8 @@ class MeasuredTables(PresentTables):
         is_given = blocks.alphas and self._present.covers(query.row)
         pattern = self.pattern(query) if is_given else None
         steps = {**new, **self._present.steps}
-        return blocks_and_row(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
+        sharp = blocks.law.sharpness(alpha)
+        return blocks_and_row(blocks, pattern, sharp, steps=steps, row_step=row_step)
 
     def estimate(
         self,
@@ -391,7 +400,7 @@ class MeasuredTables(PresentTables):
     def blocks_after(self, at: int) -> Blocks | None:
         """The blocks of the present lattice after `at` events; None if it was not in use yet."""
         state = self._present.state_at(at)
-        return None if state is None else Blocks(self.lattice, state.alphas)
+        return None if state is None else self._present.blocks(state.alphas)
 
     def kept_at(self, key: str) -> tuple[int, ...]:
         """The numbers of events of the states stored for this row key, in order of storing."""
@@ -457,4 +466,4 @@ class MeasuredTables(PresentTables):
         state = generation.state_at(at)
         if state is None or not state.alphas:
             return None
-        return Moment(state, self.alpha_nano_at(own, at) / NANO)
+        return Moment(state, generation.law.sharpness(self.alpha_nano_at(own, at)))

@@ -90,6 +90,16 @@ class NoiseLaw:
         charge = charge_nano / NANO
         return NANO / charge_nano if self.power == 1 else 1.0 / sqrt(2.0 * charge)
 
+    def sharpness(self, charge_nano: float) -> float:
+        """One over the noise of a row at a charge > 0, in records: 1 / b or 1 / s; 0 at 0."""
+        charge = charge_nano / NANO
+        return charge if self.power == 1 else sqrt(2.0 * charge)
+
+    @property
+    def variance(self) -> float:
+        """Variance of noise 1."""
+        return 2.0 if self.power == 1 else 1.0
+
     def shown_scale(self, charge_nano: int) -> float:
         """b of a Laplace noise whose half-width at 95 percent is that of this noise, in records."""
         return self.scale(charge_nano) * (1.0 if self.power == 1 else _LIKE_LAPLACE)
