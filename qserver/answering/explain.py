@@ -29,7 +29,7 @@ from qserver.records.answer import (
     WorkloadExplanation,
 )
 from qserver.records.charge import AnyCharge
-from qserver.records.plan import PlannedRow, PlannedTable
+from qserver.records.plan import PlannedRow, PlannedTable, Second
 from qserver.records.privacy.conversion import Shown
 
 E = TypeVar("E")
@@ -222,9 +222,15 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         work=_model_work(replica, asked, plan.tables),
         error=foretold_error(replica, asked, plan),
         wanted=foretold_wanted(replica, asked, plan),
-        second_nano=None if plan.second is None else plan.second.tables_nano,
+        second_nano=None if plan.second is None else _second_nano(replica, plan, plan.second),
     )
     return Explained(explanation, _charges(plan))
+
+
+def _second_nano(replica: Replica, plan: Plan, second: Second) -> int:
+    """The part of a price for the second purchase, which comes last."""
+    after = replica.after(plan).lost_nano
+    return replica.meta.shown.rise_nano(after - second.tables_nano, after)
 
 
 def _model_work(

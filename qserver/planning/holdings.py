@@ -124,7 +124,7 @@ class Holdings:
     def cost_of(self, block: BlockKey) -> float:
         """Cost of a block per unit of its alpha, in epsilon; > 0."""
         neighbours = self.ledger.neighbours
-        k = float(self._most_records)
+        k = float(self.engine.law.together(self._most_records))
         if neighbours.relation == "add-remove":
             return k
         if not {axis for axis, _ in block} <= neighbours.alike:

@@ -21,7 +21,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.query.linear import linear_query
 from qserver.records.charge import NANO, AnyCharge, Charge, OpaqueCharge, Relation
-from qserver.records.privacy.conversion import epsilon_nano, rho_nano
+from qserver.records.privacy.conversion import Shown, epsilon_nano, rho_nano
 from qserver.records.privacy.noise_law import GAUSSIAN, NoiseLaw
 from tests.ledger.losses_by_definition import WAYS, limits
 from tests.ledger.table_losses_by_definition import Stream, cell_in
@@ -236,6 +236,17 @@ def test_the_rho_of_a_limit_is_the_greatest() -> None:
     for limit in (10**6, NANO, 10 * NANO, *(rng.randrange(10**6, 10**11) for _ in range(3))):
         rho = rho_nano(limit, delta)
         assert epsilon_nano(rho, delta) <= limit < epsilon_nano(rho + 1, delta)
+
+
+def test_the_rho_that_a_price_pays_for_is_the_greatest_from_where_a_loss_stands() -> None:
+    shown, rng = Shown(Fraction(1, 10**9)), random.Random(2)
+    for rise in (1, 10**6, NANO, rng.randrange(10**10)):
+        for before in (0, 1, rng.randrange(NANO)):
+            rho = shown.loss_nano(before, rise)
+            if rho:
+                assert shown.rise_nano(before, before + rho) <= rise
+            assert shown.rise_nano(before, before + rho + 1) > rise
+    assert Shown().loss_nano(5, 7) == 7
 
 
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(11, 10**7), Fraction(1)])

@@ -29,13 +29,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, log, sqrt
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qserver.query.grid import IntegerGrid
 from qserver.records.charge import NANO
 from qserver.records.privacy.kinds import Privacy
 
+Charges = TypeVar("Charges", float, NDArray[np.float64])
 _SQUARED_IN_64_BITS = 1 << 30
 _LIKE_LAPLACE = 1.959963984540054 / log(20.0)
 
@@ -107,6 +110,18 @@ class NoiseLaw:
     def charge(self, scale: float) -> float:
         """The charge of a row with this noise: `scale` the other way round."""
         return 1.0 / scale if self.power == 1 else 0.5 / (scale * scale)
+
+    def like_laplace(self, scale: float) -> float:
+        """b of Laplace noise with the variance of this noise at a scale."""
+        return scale * sqrt(self.variance / 2.0)
+
+    def exactness(self, charges: Charges) -> Charges:
+        """1 / b^2 of Laplace noise with the variance of this noise, at each charge."""
+        return charges**2 if self.power == 1 else 4.0 * charges
+
+    def exactness_slope(self, charges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The derivative of `exactness`."""
+        return 2.0 * charges if self.power == 1 else np.full_like(charges, 4.0)
 
     def sharpest(self, limit_nano: int) -> int:
         """At least 1e9 over the least noise that the limit pays for, in records, at k = 1.

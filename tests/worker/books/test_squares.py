@@ -138,8 +138,17 @@ def test_a_row_measured_again_adds_up_and_never_goes_on_from_an_answer(tmp_path:
     assert hand.judge(table(5), share=20) == VERIFIED
     with pytest.raises(BookFaultError, match="loses"):
         hand.judge(table(5), share=19)
-    with pytest.raises(BookFaultError, match="second purchase"):
-        hand.judge(row(0, 10), share=60, second={"alpha_nano": 25})
+
+
+@pytest.mark.parametrize(("facts", "factor"), [({"k": 3}, 9), ({"relation": "replace-one"}, 2)])
+def test_a_second_purchase_costs_the_squares_of_whatever_tables_it_is_of(
+    tmp_path: Path, facts: dict[str, Any], factor: int
+) -> None:
+    hand = hand_of(tmp_path / "j", **facts)
+    share = factor * (5 + 25)
+    assert hand.judge(table(5), share=share, second={"alpha_nano": 25}) == VERIFIED
+    with pytest.raises(BookFaultError, match="loses"):
+        hand.judge(table(5), share=share - 1, second={"alpha_nano": 25})
 
 
 @pytest.mark.parametrize(
