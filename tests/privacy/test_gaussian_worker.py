@@ -63,7 +63,7 @@ class Noted:
     """What is drawn: the rows by the worker's order, and the rho of each draw by the sampler's."""
 
     def __init__(self) -> None:
-        self.rows, self.rhos = list[LinearQuery](), list[int]()
+        self.rows, self.rhos, self.n_tables = list[LinearQuery](), list[int](), 0
         self._gaussian, self._release = measuring._Drawing._gaussian, release_gaussian
 
     @property
@@ -75,6 +75,7 @@ class Noted:
             if isinstance(planned, PlannedRow):
                 self.rows.append(planned.row)
             else:
+                self.n_tables += 1
                 cells = planned.partition
                 self.rows.extend(map(cells.row, range(cells.n_cells)))
             return self._gaussian(drawing, truths, planned)
@@ -87,6 +88,13 @@ class Noted:
         patch.setattr(measuring, "release_gaussian", release)
 
 
+def groups(rng: random.Random) -> list[dict[str, Any]]:
+    """A GROUP BY of ages, of sexes, or of both."""
+    ages = [{"age": a} for a in (*range(20, 30), "other")]
+    sexes = [{"sex": s} for s in ("Female", "Male", "other")]
+    return rng.choice([ages, sexes, [one | other for one in ages for other in sexes]])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_nobody_loses_more_by_the_draws_than_the_ledger_says(
@@ -97,7 +105,7 @@ def test_nobody_loses_more_by_the_draws_than_the_ledger_says(
     seed: str,
     relation: Relation,
 ) -> None:
-    rng, noted = random.Random(seed), Noted()
+    rng, noted, n_tables = random.Random(seed), Noted(), 0
     noted.begin(monkeypatch)
     for i in range(8):
         redis_client.flushall()
@@ -107,10 +115,15 @@ def test_nobody_loses_more_by_the_draws_than_the_ledger_says(
         town = Deployment.make(folder, store_url, limit="6", relation=relation, k=k, delta=DELTA)
         for _ in range(5):
             with contextlib.suppress(BudgetExhaustedError):
-                town.ask(asked(rng), length=rng.choice([15, 25, 40, 80]))
+                if rng.random() < 0.3:
+                    town.ask_workload(town.workload(groups(rng), length=rng.choice([20, 40])))
+                else:
+                    town.ask(asked(rng), length=rng.choice([15, 25, 40, 80]))
             zcdp = town.service().dataset("people").zcdp
             assert zcdp is not None
             lost = greatest(noted.drawn, k=k, relation=relation)
             assert lost <= zcdp.spent_rho_nano <= zcdp.limit_rho_nano
+            n_tables += noted.n_tables
             # On so small a domain the ledger's figure is exact but for rounding.
             assert zcdp.spent_rho_nano <= lost + len(noted.rhos)
+    assert n_tables

@@ -233,7 +233,7 @@ def _planned(
 def _raises(
     replica: Replica, wanted: Sequence[tuple[ProductPartition, float, bool]]
 ) -> list[tuple[ProductPartition, TableMeasurement | None, int]]:
-    """Tables as `Holdings.raised` takes them; with Gaussian noise they are measured once more.
+    """Tables as `Holdings.raised` takes them.
 
     Args:
         wanted: of each the cells, the charge, and whether it adds to what the same cells have paid.
@@ -245,10 +245,8 @@ def _raises(
         paid = 0 if old is None else old.alpha_nano
         # Rounded down, so that all together cost no more than the asked price.
         alpha = floor(epsilon * NANO) + (paid if is_more else 0)
-        if alpha <= paid:
-            continue
-        anew = replica.meta.law.is_additive
-        found.append((partition, None, alpha - paid) if anew else (partition, old, alpha))
+        if alpha > paid:
+            found.append((partition, old, alpha))
     return found
 
 

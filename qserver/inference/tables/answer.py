@@ -120,11 +120,11 @@ class WeightChoice:
 
     def answer(self, confidence: float) -> RowEstimate:
         """The estimate from the released answers."""
-        total, used = _Sum(0.0, 0.0, 0.0), set()
+        total, used = FloatSum(0.0, 0.0, 0.0), set()
         beside: list[tuple[int, float]] = []
         if self.rest is not None and self.row_weight < 1.0:
             part = 1.0 - self.row_weight
-            total = _on_blocks(self, self.rest).scaled(part)
+            total = on_blocks(self, self.rest).scaled(part)
             used = {w.block for w in self.rest.weights}
             public = self.generation.public
             if public is not None and TOTAL in used:
@@ -146,7 +146,7 @@ class WeightChoice:
     def _estimate(
         self,
         confidence: float,
-        total: _Sum,
+        total: FloatSum,
         beside: tuple[tuple[int, float], ...],
         tables: tuple[int, ...],
     ) -> RowEstimate:
@@ -170,24 +170,27 @@ class WeightChoice:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class FloatSum:
     """A float sum, the sum of the absolute products, and a bound of its error, in records."""
 
     value: float
     size: float
     error: float
 
-    def scaled(self, factor: float) -> _Sum:
+    def scaled(self, factor: float) -> FloatSum:
+        """`factor` times it."""
         size = abs(factor) * self.size
-        return _Sum(factor * self.value, size, abs(factor) * self.error + 3.0 * _ULP * size)
+        return FloatSum(factor * self.value, size, abs(factor) * self.error + 3.0 * _ULP * size)
 
-    def plus(self, other: _Sum) -> _Sum:
+    def plus(self, other: FloatSum) -> FloatSum:
+        """Both together."""
         size = self.size + other.size
-        return _Sum(self.value + other.value, size, self.error + other.error + _ULP * size)
+        return FloatSum(self.value + other.value, size, self.error + other.error + _ULP * size)
 
 
-def _on_blocks(choice: WeightChoice, rest: Rest) -> _Sum:
-    total = _Sum(0.0, 0.0, 0.0)
+def on_blocks(choice: WeightChoice, rest: Rest) -> FloatSum:
+    """Weights times answers of all blocks, with the rounding of both."""
+    total = FloatSum(0.0, 0.0, 0.0)
     own_error = _error_of_left(choice, rest)
     for found in rest.weights:
         total = total.plus(_on_block(choice, rest, found, own_error))
@@ -204,7 +207,7 @@ def _error_of_left(choice: WeightChoice, rest: Rest) -> float:
     return 0.0
 
 
-def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: float) -> _Sum:
+def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: float) -> FloatSum:
     """Weights times answers of one block, with the rounding of both."""
     generation = choice.generation
     errors = choice.blocks.weight_errors(found.block, choice.pattern) / rest.left
@@ -219,7 +222,7 @@ def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: f
         off = np.concatenate([each for _, each in pieces])
     size = float(np.abs(products).sum())
     rounding = _SUMMED * _ULP * size
-    return _Sum(float(products.sum()), size, float(off.sum()) + rounding)
+    return FloatSum(float(products.sum()), size, float(off.sum()) + rounding)
 
 
 def _on_piece(
@@ -236,11 +239,11 @@ def _on_piece(
     return products.ravel(), off.ravel()
 
 
-def _of_source(generation: Generation, source: OwnSource) -> _Sum:
+def _of_source(generation: Generation, source: OwnSource) -> FloatSum:
     if source.row is not None:
         return _of_row(source.row)
     if source.cell is None:
-        return _Sum(0.0, 0.0, 0.0)
+        return FloatSum(0.0, 0.0, 0.0)
     for placed in generation.placed(source.cell[0]):
         cell = placed.placement.cell(source.cell[1])
         if cell is not None:
@@ -248,12 +251,12 @@ def _of_source(generation: Generation, source: OwnSource) -> _Sum:
     raise InputError("cell", "be one of the table's", source.cell)
 
 
-def _of_row(row: Measurement) -> _Sum:
+def _of_row(row: Measurement) -> FloatSum:
     return _of_value(row.value_float)
 
 
-def _of_value(value: float) -> _Sum:
-    return _Sum(value, abs(value), 2.0 * _ULP * abs(value))
+def _of_value(value: float) -> FloatSum:
+    return FloatSum(value, abs(value), 2.0 * _ULP * abs(value))
 
 
 _ROOM = 1.0 + 1e-8
@@ -367,7 +370,10 @@ def choice_with_rows(
     left = _remainder_of(query, rows)
     if not generation.covers(left.row):
         return None
-    if left.multiplier != 1 or any(_is_cell(generation, state, r.row) for r in rows):
+    is_apart = generation.law.is_additive  # every noise is independent of every other one
+    if left.multiplier != 1 or (
+        not is_apart and any(_is_cell(generation, state, r.row) for r in rows)
+    ):
         return None
     pattern, blocks = generation.pattern(left), generation.blocks(state.alphas)
     rest = None if pattern is None else whole_of(blocks, pattern)

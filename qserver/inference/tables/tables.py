@@ -31,6 +31,7 @@ from qserver.inference.tables.answer import (
     choices_at,
     sources_of,
 )
+from qserver.inference.tables.beside_rows import RowsOnTables
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, likeness
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
@@ -58,6 +59,14 @@ class PresentTables:
     def __init__(self, generations: list[Generation]) -> None:
         self._generations = generations
         self._blocks: Blocks | None = None
+        self._beside: RowsOnTables | None = None
+
+    @property
+    def beside_rows(self) -> RowsOnTables:
+        """The present tables, with rows weighed beside them; for Gaussian noise."""
+        if self._beside is None or not self._beside.is_of(self.blocks):
+            self._beside = RowsOnTables(self._present, self.blocks)
+        return self._beside
 
     @property
     def lattice(self) -> Lattice:
@@ -85,6 +94,16 @@ class PresentTables:
     def alpha_nano(self) -> Mapping[BlockKey, int]:
         """Charge per measured block, without a public total."""
         return MappingProxyType({b: t.alpha_nano for b, t in self._present.tables.items()})
+
+    def alphas_after(self, drawn: Iterable[tuple[ProductPartition, int]]) -> dict[BlockKey, int]:
+        """The charge of each block once its table is drawn at a charge; others are left out."""
+        found = dict[BlockKey, int]()
+        for partition, alpha in drawn:
+            block = self.block_of(partition)
+            if block is not None:
+                is_added = self._present.law.is_additive
+                found[block] = alpha + (self.alpha_nano.get(block, 0) if is_added else 0)
+        return found
 
     @property
     def public_blocks(self) -> frozenset[BlockKey]:
@@ -215,7 +234,7 @@ class MeasuredTables(PresentTables):
         """A copy to try releases on; this object does not change."""
         found = copy.copy(self)
         found._generations = [generation.tried() for generation in self._generations]
-        found._live, found._views = self._live.copy(), []
+        found._live, found._views, found._beside = self._live.copy(), [], None
         found._row_alphas = self._row_alphas.tried()
         found._kept = {key: list(at) for key, at in self._kept.items()}
         return found
@@ -374,6 +393,13 @@ class MeasuredTables(PresentTables):
             at: number of events; by default all.
         """
         moment = self._n_events if at is None else at
+        if self._present.law.is_additive and self._present.covers(query.row):
+            weights, of = [r.weight for r in rows], [r.row for r in rows]
+            known = self.beside_rows.estimate(
+                query, of, confidence=confidence, at=moment, weights=weights
+            )
+            if known is not None:
+                return known
         found = next((g for g in reversed(self._generations) if g.since <= moment), None)
         state = None if found is None else found.state_at(moment)
         if found is None or state is None:

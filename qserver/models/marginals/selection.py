@@ -246,7 +246,7 @@ class _WorkloadError:
 
     def error(self, shares: FloatArray) -> float:
         """Expected squared error at these shares of the candidates."""
-        precision = self._gain.T @ self._law.exactness(self._alphas(shares))
+        precision = self._gain.T @ self._law.information(self._alphas(shares))
         with np.errstate(divide="ignore"):
             return float((self._cost / precision).sum())
 
@@ -257,7 +257,7 @@ class _WorkloadError:
     def deviations(self, missed: float) -> FloatArray:
         """Standard deviation of a cell of each wanted marginal, by what is known."""
         with np.errstate(divide="ignore"):
-            variances = self._weights / (self._gain.T @ self._law.exactness(self.known))
+            variances = self._weights / (self._gain.T @ self._law.information(self.known))
         lost = np.isinf(variances) & self._is_wide
         free = np.minimum(self._degrees[lost], _MOST_FREE)
         variances[lost] = np.pi / 2 * np.square(missed * free)
@@ -270,10 +270,10 @@ class _WorkloadError:
             shares = np.exp(logs - logs.max())
             shares /= shares.sum()
             alphas = self._alphas(shares)
-            precision = self._gain.T @ self._law.exactness(alphas)
+            precision = self._gain.T @ self._law.information(alphas)
             error = float((self._cost / precision).sum())
             slope = self._gain @ (-self._cost / np.square(precision))
-            slope = slope * self._law.exactness_slope(alphas)
+            slope = slope * self._law.information_slope(alphas)
             slope = slope[: self._n_offered] * shares
             return float(np.log(error)), (slope - shares * slope.sum()) / error
 

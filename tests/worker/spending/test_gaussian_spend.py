@@ -31,11 +31,13 @@ from qserver.records.plan import CellSource, PlannedTable
 from qserver.records.privacy.conversion import epsilon_nano, rho_nano
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import StoreClient
+from qserver.storage.store import Store
 from tests.deployment import PEOPLE, ROWS, Deployment
 from tests.service.test_statements import answered, explained, interval
 from tests.worker.books.test_worker_refusals import books_of_doctor, charges, meta, refused
 from tests.worker.by_hand import BY_SEX, COUNTS, ByHand, live
 from tests.worker.crashes import STEPS, die_at
+from tests.worker.owner.test_demand import turn
 from worker.books.accountant import Accountant
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import top_up
@@ -281,7 +283,6 @@ def test_a_plan_that_goes_on_from_an_answer_is_never_charged(
         ({"delta": Fraction(1, 10**5)}, "at most 1e-6"),
         ({"delta": None}, "delta"),
         ({"disclosure_cap": 0.9}, "disclosure_cap"),
-        ({"demand_of": "people"}, "demand_of"),
         ({"time": "age"}, "time"),
         ({"privacy": "pure"}, "pure"),
     ],
@@ -308,6 +309,17 @@ def attach_request(town: Deployment, **more: Any) -> Any:
         "delta": DELTA,
     }
     return lambda: AttachRequest(**(facts | more))
+
+
+def test_earlier_questions_count_after_a_rotation_and_where_they_are_attached(
+    town: Deployment,
+) -> None:
+    town.ask({"sex": "Male"})
+    request = attach_request(town, name="second", population="town", demand_of="people")
+    attach(request(), settings=town.settings, registry=town.registry, progress=lambda _: None)
+    meta = Store.open(town.settings).meta("second")
+    assert meta.demand_of == ((town.meta.snapshot, 1),)
+    assert turn(town).demand_of == ((town.meta.snapshot, 1),)
 
 
 @pytest.mark.parametrize("delta", [None, DELTA / 10])

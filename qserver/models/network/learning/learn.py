@@ -223,16 +223,16 @@ class _MergerSearch:
         fixed = np.zeros(len(self._parts))
         for scope, epsilon in self._given.items():
             if scope not in scopes:
-                fixed += self._column(scope) * self.law.exactness(epsilon)
+                fixed += self._column(scope) * self.law.information(epsilon)
         prices = np.maximum(start, 1e-12) * (self.epsilon / start.sum())
         cost = np.inf
         for _ in range(n_steps + 1):
             total = given + prices
-            precision = columns @ self.law.exactness(total) + fixed
+            precision = columns @ self.law.information(total) + fixed
             deviation = np.sqrt(self._shares @ (1 / precision))
             cost = float(self._weights @ deviation)
             slope = (self._weights / deviation) @ self._shares / precision**2
-            stepped = prices * np.sqrt(slope @ columns * self.law.exactness_slope(total) / 2.0)
+            stepped = prices * np.sqrt(slope @ columns * self.law.information_slope(total) / 2.0)
             prices = np.maximum(stepped / stepped.sum(), 1e-12) * self.epsilon
         return _Chosen(cost, scopes, prices / prices.sum() * self.epsilon)
 
