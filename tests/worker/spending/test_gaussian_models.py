@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -160,22 +161,23 @@ def test_a_network_is_learnt_from_gaussian_tables(town: Deployment, allocation: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "document", "words"),
+    ("kind", "document", "code", "words"),
     [
-        ("network", {**EDGE, "allocation": "arxiv"}, "secret sample"),
-        ("network", {**EDGE, "allocation": "icml"}, "secret sample"),
-        ("marginals", {**SINGLE, "likelihood": "laplace"}, "squares"),
+        ("network", {**EDGE, "allocation": "arxiv"}, "invalid_network", "secret sample"),
+        ("network", {**EDGE, "allocation": "icml"}, "invalid_network", "secret sample"),
+        ("marginals", {**SINGLE, "likelihood": "laplace"}, "invalid_input", "squares"),
     ],
 )
 def test_what_is_proven_or_likely_under_laplace_noise_alone_is_refused(
-    town: Deployment, kind: str, document: dict[str, Any], words: str
+    town: Deployment, kind: str, document: dict[str, Any], code: str, words: str
 ) -> None:
-    for path in ("models", "models/explain"):
-        body = {"kind": kind, "epsilon": 0.5, **document}
+    for path, epsilon in product(("models", "models/explain"), (0.5, 0)):
+        body = {"kind": kind, "epsilon": epsilon, **document}
         reply = town.web().post(f"/v1/datasets/people/{path}", json=body)
-        assert reply.status_code == 422
-        assert words in reply.get_json()["detail"]
-        assert "zcdp" in reply.get_json()["detail"]
+        problem = reply.get_json()
+        assert (reply.status_code, problem["code"]) == (422, code)
+        assert words in problem["detail"]
+        assert "zcdp" in problem["detail"]
     assert town.registry.journal("town", create=False).state.last_reserved_job is None
 
 
