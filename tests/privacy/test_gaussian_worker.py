@@ -18,6 +18,7 @@ from qserver.records.charge import Relation
 from qserver.records.plan import PlannedRow
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment
+from tests.worker.learn_models import learn
 from worker.noise.mechanism import release_gaussian
 from worker.spending import measure as measuring
 
@@ -95,6 +96,15 @@ def groups(rng: random.Random) -> list[dict[str, Any]]:
     return rng.choice([ages, sexes, [one | other for one in ages for other in sexes]])
 
 
+def modelled(rng: random.Random) -> tuple[str, dict[str, Any]]:
+    """A network, or marginals; of merged values in two purchases."""
+    if rng.random() < 0.4:
+        allocation = rng.choice(["best", "rows", "uniform"])
+        return "network", {"network": {"edges": [["sex", "age"]]}, "allocation": allocation}
+    selection = rng.choice(["best", "listed", "merged", "merged"])
+    return "marginals", {"marginals": [["age", "sex"], ["sex"]], "selection": selection}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 def test_nobody_loses_more_by_the_draws_than_the_ledger_says(
@@ -115,7 +125,9 @@ def test_nobody_loses_more_by_the_draws_than_the_ledger_says(
         town = Deployment.make(folder, store_url, limit="6", relation=relation, k=k, delta=DELTA)
         for _ in range(5):
             with contextlib.suppress(BudgetExhaustedError):
-                if rng.random() < 0.3:
+                if (kind := rng.random()) < 0.25:
+                    learn(town, *modelled(rng), rng.choice([0.5, 1.0]))
+                elif kind < 0.5:
                     town.ask_workload(town.workload(groups(rng), length=rng.choice([20, 40])))
                 else:
                     town.ask(asked(rng), length=rng.choice([15, 25, 40, 80]))
