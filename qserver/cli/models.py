@@ -92,7 +92,7 @@ def show_learning_price(console: Console, explanation: Mapping[str, Any]) -> Non
     ]
     if rows:
         console.line()
-        rise = "rise of 1/b" if sample is None else "rise of 1/b, at most"
+        rise = "charge" if sample is None else "rise of 1/b, at most"
         console.table(("cells", "table", rise), rows)
     _show_wanted(console, explanation["wanted"], explanation["plan"])
 
@@ -116,7 +116,7 @@ def _show_wanted(
     ]
     console.line()
     console.line("standard deviation of a count, and were all wanted bought as they are:")
-    console.table(("wanted", "tables", "their rise", "records", "as wanted"), rows)
+    console.table(("wanted", "tables", "their charge", "records", "as wanted"), rows)
     if len(ranked) > len(rows):
         console.line(f"and {len(ranked) - len(rows):,} more, each less; --json shows all")
 

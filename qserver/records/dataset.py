@@ -112,7 +112,6 @@ class DatasetMeta:
             claims=self.claims,
             to=self.growth,
             time=self.time,
-            demand_of=self.demand_of,
             domain=self.domain.period_axis is not None,
         )
         check_together(

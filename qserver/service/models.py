@@ -106,6 +106,7 @@ class ModelService:
         if not is_second_run() and self._store.models.count(meta) >= MAX_MODELS:
             raise CapacityError(f"A dataset keeps at most {MAX_MODELS:,} models.")
         specification = kind_of(kind).read(document, domain)
+        kind_of(kind).check_law(specification, meta.law)
         if epsilon_nano == 0 and not is_second_run():
             self._check_enough(name, kind, specification)
         asked = ModelAsked(kind, domain.sizes, specification, epsilon_nano)

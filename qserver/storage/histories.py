@@ -115,7 +115,7 @@ class FrozenSnapshots:
         """The released answers of a replaced snapshot, in the order of ids; they never change."""
         texts = read_history(self._client, frozen)
         with reading("released answers"):
-            found = measurements_in_force(texts, sizes=frozen.domain.sizes)
+            found = measurements_in_force(texts, sizes=frozen.domain.sizes, law=frozen.law)
         return FrozenHistory(tuple(found), len(texts))
 
 
@@ -181,7 +181,8 @@ class ModelStore:
         if len(texts) < version:
             raise StoreCorruptError("The store's history is shorter than a model's.")
         with reading("released answers"):
-            return tuple(measurements_in_force(texts[:version], sizes=meta.domain.sizes))
+            sizes, law = meta.domain.sizes, meta.law
+            return tuple(measurements_in_force(texts[:version], sizes=sizes, law=law))
 
 
 @reading("record of a model")

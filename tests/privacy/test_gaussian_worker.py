@@ -15,8 +15,10 @@ import pytest
 from qserver.errors import BudgetExhaustedError
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import Relation
+from qserver.records.plan import PlannedRow
 from qserver.storage.server.connection import StoreClient
 from tests.deployment import PEOPLE, Deployment
+from tests.worker.learn_models import learn
 from worker.noise.mechanism import release_gaussian
 from worker.spending import measure as measuring
 
@@ -62,7 +64,7 @@ class Noted:
     """What is drawn: the rows by the worker's order, and the rho of each draw by the sampler's."""
 
     def __init__(self) -> None:
-        self.rows, self.rhos = list[LinearQuery](), list[int]()
+        self.rows, self.rhos, self.n_tables = list[LinearQuery](), list[int](), 0
         self._gaussian, self._release = measuring._Drawing._gaussian, release_gaussian
 
     @property
@@ -70,16 +72,37 @@ class Noted:
         return list(zip(self.rows, self.rhos, strict=True))
 
     def begin(self, patch: pytest.MonkeyPatch) -> None:
-        def gaussian(drawing: Any, row: Any, origin: Any) -> int:
-            self.rows.append(row.row)
-            return self._gaussian(drawing, row, origin)
+        def gaussian(drawing: Any, truths: Any, planned: Any) -> tuple[int, ...]:
+            if isinstance(planned, PlannedRow):
+                self.rows.append(planned.row)
+            else:
+                self.n_tables += 1
+                cells = planned.partition
+                self.rows.extend(map(cells.row, range(cells.n_cells)))
+            return self._gaussian(drawing, truths, planned)
 
         def release(truths: Any, *, rho_nano: int, **more: Any) -> list[int]:
-            self.rhos.append(rho_nano)
+            self.rhos.extend([rho_nano] * len(truths))
             return self._release(truths, rho_nano=rho_nano, **more)
 
         patch.setattr(measuring._Drawing, "_gaussian", gaussian)
         patch.setattr(measuring, "release_gaussian", release)
+
+
+def groups(rng: random.Random) -> list[dict[str, Any]]:
+    """A GROUP BY of ages, of sexes, or of both."""
+    ages = [{"age": a} for a in (*range(20, 30), "other")]
+    sexes = [{"sex": s} for s in ("Female", "Male", "other")]
+    return rng.choice([ages, sexes, [one | other for one in ages for other in sexes]])
+
+
+def modelled(rng: random.Random) -> tuple[str, dict[str, Any]]:
+    """A network, or marginals; of merged values in two purchases."""
+    if rng.random() < 0.4:
+        allocation = rng.choice(["best", "rows", "uniform"])
+        return "network", {"network": {"edges": [["sex", "age"]]}, "allocation": allocation}
+    selection = rng.choice(["best", "listed", "merged", "merged"])
+    return "marginals", {"marginals": [["age", "sex"], ["sex"]], "selection": selection}
 
 
 @pytest.mark.slow
@@ -92,7 +115,7 @@ def test_nobody_loses_more_by_the_draws_than_the_ledger_says(
     seed: str,
     relation: Relation,
 ) -> None:
-    rng, noted = random.Random(seed), Noted()
+    rng, noted, n_tables = random.Random(seed), Noted(), 0
     noted.begin(monkeypatch)
     for i in range(8):
         redis_client.flushall()
@@ -102,10 +125,17 @@ def test_nobody_loses_more_by_the_draws_than_the_ledger_says(
         town = Deployment.make(folder, store_url, limit="6", relation=relation, k=k, delta=DELTA)
         for _ in range(5):
             with contextlib.suppress(BudgetExhaustedError):
-                town.ask(asked(rng), length=rng.choice([15, 25, 40, 80]))
+                if (kind := rng.random()) < 0.25:
+                    learn(town, *modelled(rng), rng.choice([0.5, 1.0]))
+                elif kind < 0.5:
+                    town.ask_workload(town.workload(groups(rng), length=rng.choice([20, 40])))
+                else:
+                    town.ask(asked(rng), length=rng.choice([15, 25, 40, 80]))
             zcdp = town.service().dataset("people").zcdp
             assert zcdp is not None
             lost = greatest(noted.drawn, k=k, relation=relation)
             assert lost <= zcdp.spent_rho_nano <= zcdp.limit_rho_nano
+            n_tables += noted.n_tables
             # On so small a domain the ledger's figure is exact but for rounding.
             assert zcdp.spent_rho_nano <= lost + len(noted.rhos)
+    assert n_tables

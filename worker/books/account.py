@@ -222,7 +222,7 @@ class Account:
             more: what they may rise by in every cell yet, per record.
             samples: what samples cost besides those of the account.
         """
-        flat = self.k * (self.samples + samples + more)
+        flat = (self.k**2 if chains.are_anew else self.k) * (self.samples + samples + more)
         return Losses.of(chains, k=self.k, flat=flat, pair_flat=2 * flat)
 
     def above(self, losses: Losses, level: int, known: Known | None) -> Fraction | None:

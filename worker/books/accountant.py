@@ -311,10 +311,8 @@ class Accountant:
         than the sum of their rises.
         """
         sampled, second = plain.get("sampled"), plain.get("second")
-        if chains.are_anew and (sampled or second):
-            raise BookFaultError(
-                "a secret sample or a second purchase is served under pure privacy alone"
-            )
+        if chains.are_anew and sampled:
+            raise BookFaultError("a secret sample is served under pure privacy alone")
         if sampled is None:
             return account.losses(chains, more=int((second or _NONE)["alpha_nano"]))
         if nominal_nano <= 0:

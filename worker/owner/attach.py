@@ -146,7 +146,6 @@ class AttachRequest:
             claims=self.claims,
             to=self.to,
             time=self.time,
-            demand_of=self.demand_of,
             domain=self.domain.period_axis is not None,
         )
         for claim in self.claims:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import floor
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -19,7 +19,12 @@ from qserver.answering.models.kinds.kind import (
     WantedError,
     WantedTable,
 )
-from qserver.answering.models.kinds.marginal_tables import Marginal, marginal_partition, marginals
+from qserver.answering.models.kinds.marginal_tables import (
+    Marginal,
+    marginal_partition,
+    marginals,
+    weighed,
+)
 from qserver.answering.replica import Replica
 from qserver.errors import InputError
 from qserver.models.network.learning.amplification import amplified_nano, nominal_nano
@@ -27,16 +32,20 @@ from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, proven
 from qserver.planning.purchase import Purchase
 from qserver.query.domain import Domain
-from qserver.query.grid import product_partition
+from qserver.query.grid import ProductPartition, product_partition
 from qserver.query.question import ModelAsked
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable, Sampled, Second
+from qserver.records.privacy.noise_law import NoiseLaw
 
 if TYPE_CHECKING:
     from qserver.models.network.error_bounds import ErrorBounds
+
+
+_TOO_LITTLE = "be enough for every table to cost a nano-epsilon"
 
 
 def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
@@ -44,31 +53,36 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
 
     Raises:
         InputError: the specification is wrong, or no table is worth a nano-epsilon, or data arrive
-            over time.
+            over time, or the kind needs noise of another law.
     """
     # Kinds load long: a process that is asked for no model does without.
     from qserver.answering.models.kinds.registry import kind_of
 
     check_whole(replica.meta)
+    domain, kind, law = replica.meta.domain, kind_of(asked.kind), replica.meta.law
+    kind.check_law(asked.specification, law)
     if asked.epsilon_nano == 0:
         return None
     holdings = replica.holdings
-    domain, kind = replica.meta.domain, kind_of(asked.kind)
     stages = kind.stages(asked.specification, domain) if isinstance(kind, SampledKind) else None
     if stages is not None:
         plan = sampled_plan(holdings, replica, stages, price_nano=asked.epsilon_nano)
         return proven(plan, ledger=replica.ledger)
-    unit = _unit(holdings)
-    epsilon, second = asked.epsilon_nano / NANO / unit, None
+    unit, before = _unit(holdings), replica.present.standing.lost_nano
+    price_nano = replica.meta.shown.loss_nano(before, asked.epsilon_nano)
+    epsilon, second = price_nano / NANO / unit, None
     wanted = (
         kind.first(asked.specification, domain, epsilon=epsilon)
         if isinstance(kind, MergingKind)
         else ()
     )
     if wanted:
-        second = _second(wanted, unit, asked.epsilon_nano)
+        second = _second(wanted, unit, price_nano)
+    elif epsilon:
+        history = replica.measurements
+        wanted = kind.wanted(asked.specification, domain, history, epsilon=epsilon, law=law)
     else:
-        wanted = kind.wanted(asked.specification, domain, replica.measurements, epsilon=epsilon)
+        raise InputError("epsilon", _TOO_LITTLE)
     tables = _planned(holdings, replica, wanted)
     if not tables:
         return None
@@ -81,10 +95,10 @@ def plan_model(replica: Replica, asked: ModelAsked) -> Plan | None:
 
 
 def _unit(holdings: Holdings) -> int:
-    """What a unit of 1 / b costs of the dearest table, and of a sample.
+    """What a unit of charge costs of the dearest table, and of a sample.
 
-    It is k records per person, under replace-one twice that; less of tables that tell apart only
-    what neighbours share, such as periods.
+    It is k^p for k records per person, under replace-one twice that; less of tables that tell apart
+    only what neighbours share, such as periods.
     """
     return round(holdings.cost_of(tuple((axis, 1) for axis in range(len(holdings.ledger.sizes)))))
 
@@ -98,7 +112,7 @@ def _second(first: Sequence[WantedTable], unit: int, price_nano: int) -> Second:
     paid = sum(floor(table.epsilon * NANO) for table in first)
     alpha = price_nano // unit - paid
     if paid < len(first) or alpha < 1:
-        raise InputError("epsilon", "be enough for every table to cost a nano-epsilon")
+        raise InputError("epsilon", _TOO_LITTLE)
     return Second(alpha, unit * alpha)
 
 
@@ -108,37 +122,29 @@ def second_tables(
     """The tables of a second purchase, once history has those of the first; reads no data.
 
     Args:
-        alpha_nano: most sum of the rises of alpha.
+        alpha_nano: most sum of the tables' charges.
     """
     from qserver.answering.models.kinds.registry import kind_of
 
     kind = kind_of(asked.kind)
     if not isinstance(kind, MergingKind):
         return ()
-    domain, epsilon = replica.meta.domain, alpha_nano / NANO
-    found = kind.second(asked.specification, domain, replica.measurements, epsilon=epsilon)
-    live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
-    raises = []
-    for table in found:
-        partition = product_partition(domain.sizes, table.classes)
-        old = live.get(partition.key)
-        rise = floor(table.epsilon * NANO)
-        if rise > 0:
-            raises.append((partition, old, rise + (0 if old is None else old.alpha_nano)))
+    domain, history, law = replica.meta.domain, replica.measurements, replica.meta.law
+    found = kind.second(asked.specification, domain, history, epsilon=alpha_nano / NANO, law=law)
+    raises = _raises(
+        replica, [(product_partition(domain.sizes, t.classes), t.epsilon, True) for t in found]
+    )
     # Rows that are cells of a table have paid nothing of it: the charge has no cells.
     return tuple(replace(table, sources=()) for table in replica.holdings.raised(raises))
 
 
 def check_whole(meta: DatasetMeta) -> None:
     """Return unless data arrive over time, or have a time: a model's tables need all cells at once,
-    and some of them no time. Nor can the noise be Gaussian.
+    and some of them no time.
 
     Raises:
-        InputError: they do, or it is.
+        InputError: they do.
     """
-    if meta.law.is_additive:
-        why = "models need tables and samples with Laplace noise"
-        raise InputError("dataset", f"have pure privacy: {why}", meta.name)
     if meta.growth is not None:
         raise InputError(
             "dataset",
@@ -208,28 +214,40 @@ def _sampled(stages: TwoStages, unit: int, price_nano: int) -> Sampled:
     sample = unit * amplified_nano(first_alpha * len(stages.first), rate=SAMPLING_RATE)
     alpha = (price_nano - sample) // unit
     if first_alpha < 1 or alpha < len(stages.final):
-        raise InputError(
-            "epsilon", "be enough for every table to cost a nano-epsilon", price_nano / NANO
-        )
+        raise InputError("epsilon", _TOO_LITTLE, price_nano / NANO)
     return Sampled(first_alpha, sample, alpha, unit * alpha)
 
 
 def _planned(
     holdings: Holdings, replica: Replica, wanted: tuple[WantedTable, ...]
 ) -> tuple[PlannedTable, ...]:
-    live = {m.key: m for m in replica.measurements if isinstance(m, TableMeasurement)}
-    raises = []
-    for table in wanted:
-        partition = marginal_partition(replica.meta.domain.sizes, table.axes)
+    sizes = replica.meta.domain.sizes
+    raises = _raises(
+        replica, [(marginal_partition(sizes, t.axes), t.epsilon, t.is_more) for t in wanted]
+    )
+    if wanted and not raises and not all(t.epsilon * NANO >= 1 for t in wanted):
+        raise InputError("epsilon", _TOO_LITTLE)
+    return holdings.raised(raises)
+
+
+def _raises(
+    replica: Replica, wanted: Sequence[tuple[ProductPartition, float, bool]]
+) -> list[tuple[ProductPartition, TableMeasurement | None, int]]:
+    """Tables as `Holdings.raised` takes them.
+
+    Args:
+        wanted: of each the cells, the charge, and whether it adds to what the same cells have paid.
+    """
+    live = {m.key: m for m in weighed(replica.measurements) if isinstance(m, TableMeasurement)}
+    found = list[tuple[ProductPartition, TableMeasurement | None, int]]()
+    for partition, epsilon, is_more in wanted:
         old = live.get(partition.key)
         paid = 0 if old is None else old.alpha_nano
         # Rounded down, so that all together cost no more than the asked price.
-        alpha = floor(table.epsilon * NANO) + (paid if table.is_more else 0)
+        alpha = floor(epsilon * NANO) + (paid if is_more else 0)
         if alpha > paid:
-            raises.append((partition, old, alpha))
-    if wanted and not raises and not all(t.epsilon * NANO >= 1 for t in wanted):
-        raise InputError("epsilon", "be enough for every table to cost a nano-epsilon")
-    return holdings.raised(raises)
+            found.append((partition, old, alpha))
+    return found
 
 
 @runtime_checkable
@@ -257,9 +275,10 @@ def foretold_error(replica: Replica, asked: ModelAsked, plan: Plan | None) -> Er
     if not isinstance(kind, BoundedKind) or (plan is not None and plan.sampled is not None):
         return None
     planned = () if plan is None else plan.tables
-    raised = {table.refines for table in planned}
-    kept = [one for one in marginals(replica.measurements) if one.id not in raised]
-    released = (*kept, *map(_marginal, planned))
+    known = {one.axes: one for one in marginals(replica.measurements)}
+    bought = [_marginal(table, replica.meta.law, known) for table in planned]
+    axes = {one.axes for one in bought}
+    released = (*(one for one in known.values() if one.axes not in axes), *bought)
     return kind.error_bounds(asked.specification, replica.meta.domain, released)
 
 
@@ -272,13 +291,20 @@ def foretold_wanted(
     kind = kind_of(asked.kind)
     if not isinstance(kind, ForetellingKind) or plan is None or plan.second is not None:
         return ()
-    rises = {_marginal(t).axes: t.charge_nano / NANO for t in plan.tables}
-    domain, history = replica.meta.domain, replica.measurements
-    return kind.foretold(asked.specification, domain, history, rises=rises)
+    domain, history, law = replica.meta.domain, replica.measurements, replica.meta.law
+    rises = {_axes(t): t.charge_nano / NANO for t in plan.tables}
+    return kind.foretold(asked.specification, domain, history, rises=rises, law=law)
 
 
-def _marginal(table: PlannedTable) -> Marginal:
-    """The table as it will be released, without its values."""
-    parts = table.partition
-    axes = tuple(a.axis for a in parts.axes)
-    return Marginal(-1, axes, NANO / table.alpha_nano, np.broadcast_to(0.0, parts.shape))
+def _axes(table: PlannedTable) -> tuple[int, ...]:
+    return tuple(a.axis for a in table.partition.axes)
+
+
+def _marginal(
+    table: PlannedTable, law: NoiseLaw, known: Mapping[tuple[int, ...], Marginal]
+) -> Marginal:
+    """The table as it will be released, with what is known of the same cells; without values."""
+    axes, scale = _axes(table), law.like_laplace(law.scale(table.alpha_nano))
+    if law.is_additive and axes in known:
+        scale = (scale**-2 + known[axes].scale ** -2) ** -0.5
+    return Marginal((), axes, scale, np.broadcast_to(0.0, table.partition.shape))

@@ -7,6 +7,7 @@ tables, and a marginal's error is the sum over its components. No data is needed
 A wide table, a view, holds many wanted marginals. One that is added up from r cells has r times the
 noise's variance, but k tables have 1 / k of the loss each, and the variance goes by its square. So
 the wanted marginals are covered by few views, and covers of views of many widths are compared.
+Under Gaussian noise the variance goes by the loss itself, and views gain little.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scipy import sparse
 
 from qserver.errors import InputError
 from qserver.models.marginals.graph.layout import FloatArray, Scope, distinct, parts
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 BoolArray = npt.NDArray[np.bool_]
 Cover = tuple[Scope, ...]
@@ -59,7 +61,7 @@ class MarginalChoice:
 
     Args:
         error: expected squared error of all cells of the workload at a loss of one, in records
-            squared. It is in inverse proportion to the square of the loss.
+            squared. It is in inverse proportion to the square of the loss, or to a loss in rho.
     """
 
     scopes: tuple[Scope, ...]
@@ -73,21 +75,23 @@ def best_choice(
     *,
     candidates: Sequence[Scope] | None = None,
     known: Mapping[Scope, float] = MappingProxyType({}),
+    law: NoiseLaw = LAPLACE,
 ) -> MarginalChoice:
     """Shares of the loss with nearly the least expected squared error for the workload.
 
     Args:
         workload: the wanted marginals; every cell is equally important.
         candidates: marginals that may be measured; by default the workload and all parts of it.
-        known: 1 / b of marginals measured before, in parts of the loss to be spent. A new share of
-            the same marginal is added to it.
+        known: charges of marginals measured before, in parts of the loss to be spent. A new share
+            of the same marginal is added to it.
+        law: of the noise.
 
     Raises:
         InputError: the candidates do not cover the workload.
     """
     wanted = distinct(workload)
     offered = tuple(_closure(wanted) if candidates is None else dict.fromkeys(candidates))
-    task = _task(sizes, wanted, offered, known)
+    task = _task(sizes, wanted, offered, known, law)
     if not task.is_answered:
         raise InputError("candidates", "hold every marginal of the workload")
     starts = [
@@ -115,10 +119,11 @@ def _task(
     wanted: Sequence[Scope],
     offered: Sequence[Scope],
     known: Mapping[Scope, float],
+    law: NoiseLaw,
 ) -> _WorkloadError:
     """The error of some marginals; those that were measured and are not offered inform as well."""
     all_scopes = (*offered, *(s for s in known if s not in set(offered)))
-    task = _WorkloadError(tuple(sizes), wanted, _closure(wanted), all_scopes, len(offered))
+    task = _WorkloadError(tuple(sizes), wanted, _closure(wanted), all_scopes, len(offered), law)
     task.known += [known.get(s, 0.0) for s in all_scopes]
     return task
 
@@ -129,17 +134,20 @@ def expected_errors(
     alphas: Mapping[Scope, float],
     *,
     missed: float,
+    law: NoiseLaw = LAPLACE,
 ) -> FloatArray:
     """Standard deviation of a count of each wanted marginal, in records, shape (workload,).
 
     Args:
         workload: distinct.
-        alphas: 1 / b of the measured marginals. The deviation is that of their least squares: where
-            no count may be below 0, errors are mostly smaller. Infinite where none holds a pair.
+        alphas: charges of the measured marginals. The deviation is that of their least squares:
+            where no count may be below 0, errors are mostly smaller. Infinite where none holds a
+            pair.
         missed: mean absolute error of all cells together, in records, by an interaction of three
             attributes or more that none holds, for each of its first degrees of freedom.
+        law: of the noise.
     """
-    return _task(sizes, workload, (), alphas).deviations(missed)
+    return _task(sizes, workload, (), alphas, law).deviations(missed)
 
 
 def best_views(
@@ -148,23 +156,16 @@ def best_views(
     *,
     candidates: Sequence[Scope],
     known: Mapping[Scope, float] = MappingProxyType({}),
+    law: NoiseLaw = LAPLACE,
 ) -> MarginalChoice:
     """The best of some candidates, or views where these err clearly less; see `best_choice`."""
     wanted = distinct(workload)
-    own = best_choice(sizes, wanted, candidates=candidates, known=known)
-    covers = {c: _evenly(sizes, wanted, c, known) for c in _covers(sizes, wanted)}
+    own = best_choice(sizes, wanted, candidates=candidates, known=known, law=law)
+    covers = {c: _task(sizes, wanted, c, known, law).evenly() for c in _covers(sizes, wanted)}
     nearest = sorted(covers, key=lambda c: (covers[c], c))[:_SEARCHED]
-    found = [best_choice(sizes, wanted, candidates=c, known=known) for c in nearest]
+    found = [best_choice(sizes, wanted, candidates=c, known=known, law=law) for c in nearest]
     best = min(found, key=lambda one: one.error, default=own)
     return best if best.error < _GAIN**2 * own.error else own
-
-
-def _evenly(
-    sizes: Sequence[int], wanted: Sequence[Scope], cover: Cover, known: Mapping[Scope, float]
-) -> float:
-    """The expected squared error of a cover at equal shares."""
-    task = _task(sizes, wanted, cover, known)
-    return task.error(np.full(len(cover), 1.0 / len(cover)))
 
 
 def _covers(sizes: Sequence[int], wanted: Sequence[Scope]) -> list[Cover]:
@@ -221,8 +222,9 @@ class _WorkloadError:
         closure: Sequence[Scope],
         offered: Sequence[Scope],
         n_offered: int,
+        law: NoiseLaw,
     ) -> None:
-        self._sizes, self._n_offered = sizes, n_offered
+        self._sizes, self._n_offered, self._law = sizes, n_offered, law
         self.known: FloatArray = np.zeros(len(offered))
         cells = np.array([self._cells(s) for s in closure])
         inside, held = _inside(wanted, closure), _inside(offered, closure)
@@ -233,7 +235,7 @@ class _WorkloadError:
         self._shared = sparse.diags_array(np.square(per_wanted)) @ inside
         self._weights = cells * degrees
         self._cost = (inside.T @ per_wanted) * self._weights
-        # Laplace noise of scale 1 / alpha has variance 2 / alpha^2.
+        # Laplace noise of scale b has variance 2 b^2.
         halves = 0.5 / np.array([self._cells(t) for t in offered])
         self._gain = sparse.diags_array(halves) @ held @ sparse.diags_array(cells)
         self.is_answered = bool((held[:n_offered].sum(axis=0) > 0).all())
@@ -244,14 +246,18 @@ class _WorkloadError:
 
     def error(self, shares: FloatArray) -> float:
         """Expected squared error at these shares of the candidates."""
-        precision = self._gain.T @ np.square(self._alphas(shares))
+        precision = self._gain.T @ self._law.information(self._alphas(shares))
         with np.errstate(divide="ignore"):
             return float((self._cost / precision).sum())
+
+    def evenly(self) -> float:
+        """Expected squared error at equal shares of the candidates."""
+        return self.error(np.full(self._n_offered, 1.0 / self._n_offered))
 
     def deviations(self, missed: float) -> FloatArray:
         """Standard deviation of a cell of each wanted marginal, by what is known."""
         with np.errstate(divide="ignore"):
-            variances = self._weights / (self._gain.T @ np.square(self.known))
+            variances = self._weights / (self._gain.T @ self._law.information(self.known))
         lost = np.isinf(variances) & self._is_wide
         free = np.minimum(self._degrees[lost], _MOST_FREE)
         variances[lost] = np.pi / 2 * np.square(missed * free)
@@ -264,9 +270,10 @@ class _WorkloadError:
             shares = np.exp(logs - logs.max())
             shares /= shares.sum()
             alphas = self._alphas(shares)
-            precision = self._gain.T @ np.square(alphas)
+            precision = self._gain.T @ self._law.information(alphas)
             error = float((self._cost / precision).sum())
-            slope = self._gain @ (-self._cost / np.square(precision)) * 2.0 * alphas
+            slope = self._gain @ (-self._cost / np.square(precision))
+            slope = slope * self._law.information_slope(alphas)
             slope = slope[: self._n_offered] * shares
             return float(np.log(error)), (slope - shares * slope.sum()) / error
 

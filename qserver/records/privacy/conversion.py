@@ -42,6 +42,12 @@ class Shown:
         """How much a loss rises, in 1e-9 epsilon."""
         return self.nano(after_nano) - self.nano(before_nano)
 
+    def loss_nano(self, before_nano: int, rise_nano: int) -> int:
+        """The most that a loss may rise if what is shown rises by at most this."""
+        if self.delta is None:
+            return rise_nano
+        return max(0, _greatest(self.nano(before_nano) + rise_nano, self.delta) - before_nano)
+
     def left_nano(self, limit_nano: int, lost_nano: int) -> int:
         """How much a loss may still rise; 0 where it has passed the limit."""
         return max(0, self.rise_nano(lost_nano, limit_nano))
@@ -87,6 +93,13 @@ def rho_nano(limit_nano: int, delta: Fraction) -> int:
         InputError: a value is out of range, or the limit is too small for any rho.
     """
     _check(limit_nano, delta)
+    if not (found := _greatest(limit_nano, delta)):
+        raise InputError("limit", "be greater: at this `delta` it leaves no rho of 1e-9")
+    return found
+
+
+def _greatest(limit_nano: int, delta: Fraction) -> int:
+    """The greatest rho of a limit; 0 if it leaves none."""
     least, most = 0, 1
     while epsilon_nano(most, delta) <= limit_nano:
         least, most = most, 2 * most
@@ -94,8 +107,6 @@ def rho_nano(limit_nano: int, delta: Fraction) -> int:
         middle = (least + most) // 2
         within = epsilon_nano(middle, delta) <= limit_nano
         least, most = (middle, most) if within else (least, middle)
-    if not least:
-        raise InputError("limit", "be greater: at this `delta` it leaves no rho of 1e-9")
     return least
 
 
@@ -120,7 +131,6 @@ _UNSERVED: Final = {
     "claims": "be left out with --privacy zcdp: their bounds are proven for epsilon",
     "to": "be left out with --privacy zcdp: data that arrive over time are counted by tables",
     "time": "be left out with --privacy zcdp: a time is told apart by tables",
-    "demand_of": "be left out with --privacy zcdp: earlier questions are planned for by tables",
     "domain": "have no periods with --privacy zcdp: they are served under pure privacy alone",
 }
 """Facts of a dataset that are for pure privacy alone, and why."""

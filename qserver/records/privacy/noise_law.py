@@ -29,13 +29,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, log, sqrt
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from qserver.query.grid import IntegerGrid
 from qserver.records.charge import NANO
 from qserver.records.privacy.kinds import Privacy
 
+Floats = npt.NDArray[np.float64]
+Charges = TypeVar("Charges", float, Floats)
 _SQUARED_IN_64_BITS = 1 << 30
 _LIKE_LAPLACE = 1.959963984540054 / log(20.0)
 
@@ -90,6 +94,44 @@ class NoiseLaw:
         charge = charge_nano / NANO
         return NANO / charge_nano if self.power == 1 else 1.0 / sqrt(2.0 * charge)
 
+    def sharpness(self, charge_nano: int) -> float:
+        """One over the noise of a row at a charge, in records: 1 / b or 1 / s; 0 at 0."""
+        return self.sharpness_of(charge_nano / NANO)
+
+    def sharpness_of(self, charge: float) -> float:
+        """The same of a charge in epsilon or rho."""
+        return charge if self.power == 1 else sqrt(2.0 * charge)
+
+    def charge_of_sharpness(self, sharpness: float) -> float:
+        """`sharpness_of` the other way round."""
+        return sharpness if self.power == 1 else 0.5 * sharpness * sharpness
+
+    def charge_of_variance(self, variance: float) -> float:
+        """The charge in epsilon or rho of a row whose noise has this variance, in records^2."""
+        return sqrt(2.0 / variance) if self.power == 1 else 0.5 / variance
+
+    @property
+    def variance(self) -> float:
+        """Variance of noise 1."""
+        return 2.0 if self.power == 1 else 1.0
+
+    @property
+    def growth(self) -> int:
+        """With which power of the charge a row's precision grows."""
+        return 2 // self.power
+
+    def information(self, charges: Charges) -> Charges:
+        """Two over the variance of rows with these charges, in epsilon or rho."""
+        return charges**2 if self.power == 1 else 4.0 * charges
+
+    def information_slope(self, charges: Floats) -> Floats:
+        """The derivative of `information`."""
+        return 2.0 * charges if self.power == 1 else np.full_like(charges, 4.0)
+
+    def times(self, information: Floats) -> Floats:
+        """By how much charges rise for so many times the information."""
+        return np.sqrt(information) if self.power == 1 else information
+
     def shown_scale(self, charge_nano: int) -> float:
         """b of a Laplace noise whose half-width at 95 percent is that of this noise, in records."""
         return self.scale(charge_nano) * (1.0 if self.power == 1 else _LIKE_LAPLACE)
@@ -97,6 +139,10 @@ class NoiseLaw:
     def charge(self, scale: float) -> float:
         """The charge of a row with this noise: `scale` the other way round."""
         return 1.0 / scale if self.power == 1 else 0.5 / (scale * scale)
+
+    def like_laplace(self, scale: float) -> float:
+        """b of Laplace noise with the variance of this noise at a scale."""
+        return scale * sqrt(self.variance / 2.0)
 
     def sharpest(self, limit_nano: int) -> int:
         """At least 1e9 over the least noise that the limit pays for, in records, at k = 1.

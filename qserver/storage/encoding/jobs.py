@@ -18,9 +18,11 @@ from qserver.records.history import (
     Estimator,
     Measurement,
     TableMeasurement,
+    measured_under,
     place_measurement,
 )
 from qserver.records.plan import Planned, PlannedRow, PlannedTable
+from qserver.records.privacy.noise_law import NoiseLaw
 from qserver.storage.encoding.sealed import ADVICE, reading, sealed, unsealed
 
 State = Literal["queued", "running", "done", "failed"]
@@ -154,11 +156,13 @@ def measurements_from_json(
     return tuple(found)
 
 
-def measurements_in_force(texts: Sequence[str], *, sizes: Sequence[int]) -> list[AnyMeasurement]:
+def measurements_in_force(
+    texts: Sequence[str], *, sizes: Sequence[int], law: NoiseLaw
+) -> list[AnyMeasurement]:
     """The measurements of a whole history by id, each with its last refinement."""
     found: list[AnyMeasurement] = []
     for event in measurements_from_json(texts, next_id=0, sizes=sizes):
-        place_measurement(found, event)
+        place_measurement(found, measured_under(law, event))
     return found
 
 

@@ -100,7 +100,7 @@ def test_a_count_adds_up_terms_with_their_coefficients() -> None:
 def test_coarser_tables_are_no_marginals() -> None:
     coarse = product_partition(SMALL.sizes, {1: [0, 0, 1]})
     table = TableMeasurement(0, coarse, NANO, Fraction(1), (5, 6))
-    assert marginals([table, measured(1, (1,))])[0].id == 1
+    assert marginals([table, measured(1, (1,))])[0].ids == (1,)
     specification = KIND.read({"network": {"edges": [["a", "b"]]}}, SMALL)
     with pytest.raises(NetworkError, match="must be bought"):
         KIND.used(specification, SMALL, [table])

@@ -16,8 +16,10 @@ from qserver.models.marginals.estimate import estimate, record_source, tractable
 from qserver.models.marginals.fit.observations import NoisyMarginal
 from qserver.models.marginals.model import RelaxedDistribution
 from qserver.models.marginals.selection import _covers, best_choice, best_views, expected_errors
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE
 
 SIZES = (2, 3, 4)
+both_laws = pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN], ids=lambda law: law.name)
 PAIRS: list[tuple[int, ...]] = list(combinations(range(3), 2))
 FULL = np.random.default_rng(6).multinomial(4_000, np.random.default_rng(7).dirichlet(np.ones(24)))
 FULL = FULL.reshape(SIZES).astype(float)
@@ -27,7 +29,7 @@ def truth(scope):
     return FULL.sum(axis=tuple(a for a in range(3) if a not in scope)).ravel()
 
 
-def dense_error(scopes, alphas, workload):
+def dense_error(scopes, alphas, workload, law=LAPLACE):
     """Expected squared error by least squares on all cells: trace of W (M' V^-1 M)^+ W'."""
     codes = np.indices(SIZES).reshape(3, -1)
 
@@ -40,27 +42,31 @@ def dense_error(scopes, alphas, workload):
         return rows
 
     information = sum(
-        a**2 / 2 * matrix(s).T @ matrix(s) for s, a in zip(scopes, alphas, strict=True)
+        (a**2 / 2 if law is LAPLACE else 2 * a) * matrix(s).T @ matrix(s)
+        for s, a in zip(scopes, alphas, strict=True)
     )
     covariance = np.linalg.pinv(information, rcond=1e-10)
     return sum(np.trace(matrix(w) @ covariance @ matrix(w).T) for w in workload)
 
 
-def test_the_closed_form_is_the_error_of_dense_least_squares():
-    choice = best_choice(SIZES, [*PAIRS, (1,)], candidates=[*PAIRS, (0, 1, 2), (1,), ()])
-    expected = dense_error(choice.scopes, choice.shares, [*PAIRS, (1,)])
+@both_laws
+def test_the_closed_form_is_the_error_of_dense_least_squares(law):
+    candidates = [*PAIRS, (0, 1, 2), (1,), ()]
+    choice = best_choice(SIZES, [*PAIRS, (1,)], candidates=candidates, law=law)
+    expected = dense_error(choice.scopes, choice.shares, [*PAIRS, (1,)], law)
     assert_allclose(choice.error, expected, rtol=1e-8)
     assert_allclose(choice.shares.sum(), 1.0)
 
 
-def test_the_expected_error_of_each_marginal_is_that_of_dense_least_squares():
+@both_laws
+def test_the_expected_error_of_each_marginal_is_that_of_dense_least_squares(law):
     """Two tables that hold it, or parts of it; infinite where none holds a pair."""
     alphas = {(0, 1, 2): 0.3, (0, 1): 0.5, (1,): 0.2}
     wanted = [*PAIRS, (1,), (0, 1, 2)]
-    found = expected_errors(SIZES, wanted, alphas, missed=1e6)
+    found = expected_errors(SIZES, wanted, alphas, missed=1e6, law=law)
     for scope, one in zip(wanted, found, strict=True):
         cells = prod(SIZES[a] for a in scope)
-        dense = dense_error(list(alphas), list(alphas.values()), [scope])
+        dense = dense_error(list(alphas), list(alphas.values()), [scope], law)
         assert_allclose(one, np.sqrt(dense / cells), rtol=1e-8)
     assert np.isinf(expected_errors(SIZES, [(0, 2), (0, 1, 2)], {(0, 1): 1.0}, missed=1.0)).all()
 
@@ -74,18 +80,21 @@ def test_what_pairs_miss_of_a_wider_marginal_counts_beside_their_noise():
     assert_allclose(both**2, noise**2 + found**2, rtol=1e-6)
 
 
-def test_no_small_change_of_the_shares_lowers_the_error():
+@both_laws
+def test_no_small_change_of_the_shares_lowers_the_error(law):
     """Every exchange of one part in a hundred between two marginals on offer."""
     candidates = [*PAIRS, (0, 1, 2), (0,), (1,), (2,), ()]
-    choice = best_choice(SIZES, PAIRS, candidates=candidates)
+    choice = best_choice(SIZES, PAIRS, candidates=candidates, law=law)
     shares = dict.fromkeys(candidates, 0.0) | dict(zip(choice.scopes, choice.shares, strict=True))
-    best = dense_error(list(shares), list(shares.values()), PAIRS)
+    best = dense_error(list(shares), list(shares.values()), PAIRS, law)
     for a, b in combinations(candidates, 2):
         for sign in (0.01, -0.01):
             moved = dict(shares)
             moved[a], moved[b] = moved[a] + sign, moved[b] - sign
             if min(moved.values()) >= 0:
-                assert dense_error(list(moved), list(moved.values()), PAIRS) >= best * (1 - 1e-6)
+                assert dense_error(list(moved), list(moved.values()), PAIRS, law) >= best * (
+                    1 - 1e-6
+                )
 
 
 def test_the_choice_beats_measuring_the_workload_evenly():

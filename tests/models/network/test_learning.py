@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import exp, log, log1p, sqrt
+from collections.abc import Mapping
+from itertools import permutations
+from math import exp, log, log1p
 
 import numpy as np
 import pytest
@@ -10,12 +12,18 @@ from scipy import integrate
 
 from qserver.errors import NetworkError
 from qserver.models.network.learning.estimation import (
+    CombinedTables,
     KnownTotals,
     NoisyTable,
     network_from_tables,
     posterior_counts,
 )
-from qserver.models.network.learning.learn import ALLOCATIONS, Allocation, one_step_prices
+from qserver.models.network.learning.learn import (
+    ALLOCATIONS,
+    Allocation,
+    family_weights,
+    one_step_prices,
+)
 from qserver.models.network.learning.paper_methods import (
     consistent,
     importance,
@@ -24,6 +32,7 @@ from qserver.models.network.learning.paper_methods import (
 )
 from qserver.models.network.network import Network
 from qserver.models.network.structure import Structure, Variable
+from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from tests.benchmarks.network_questions import Examination
 from tests.benchmarks.published_networks import NAMES, published, records
 from tests.benchmarks.simulated_tables import SimulatedTables
@@ -230,13 +239,48 @@ def test_stage_one_costs_a_tenth_after_amplification() -> None:
     assert amplified == pytest.approx(0.1, rel=1e-12)
 
 
-def test_row_weighted_prices_follow_the_root_of_the_rows() -> None:
+@pytest.mark.parametrize("known", [{}, {(0, 1): 0.4}], ids=["new", "after"])
+def test_under_gaussian_noise_no_small_exchange_of_prices_lowers_the_error(
+    known: dict[tuple[int, ...], float],
+) -> None:
+    """By the weights of least variance on all cells, found by other code."""
     structure = published("asia").structure
-    prices = {
-        t.scope: t.epsilon for t in one_step_prices(structure, epsilon=1.0, allocation="rows")
-    }
+    weights = family_weights(structure)
+
+    def of(prices: Mapping[tuple[int, ...], float]) -> list[NoisyTable]:
+        shapes = {s: tuple(structure.sizes[i] for i in s) for s in prices}
+        scales = {s: 0.5 * prices[s] ** -0.5 for s in prices}
+        return [NoisyTable(s, scales[s], np.zeros(shapes[s])) for s in prices]
+
+    def error(prices: Mapping[tuple[int, ...], float]) -> float:
+        both = {s: prices.get(s, 0.0) + known.get(s, 0.0) for s in (*prices, *known)}
+        combined = CombinedTables(structure.sizes, tuple(of(both)))
+        return sum(w * combined.variance(s) ** 0.5 for s, w in weights.items())
+
+    found = one_step_prices(structure, epsilon=1.0, known=of(known), law=GAUSSIAN)
+    best = {t.scope: t.epsilon for t in found}
+    assert sum(best.values()) == pytest.approx(1.0)
+    least = error(best)
+    for one, other in permutations(best, 2):
+        moved = 0.05 * best[one]
+        exchanged = {**best, one: best[one] - moved, other: best[other] + moved}
+        assert error(exchanged) >= least * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN], ids=lambda law: law.name)
+def test_row_weighted_prices_are_of_least_sum_of_rows_times_deviation(law: NoiseLaw) -> None:
+    """The root of the rows for Laplace noise; for Gaussian noise their number to the 2/3."""
+    structure = published("asia").structure
+    found = one_step_prices(structure, epsilon=1.0, allocation="rows", law=law)
+    prices = {t.scope: t.epsilon for t in found}
     lung, dysp = structure.index("lung"), structure.index("dysp")
     two = prices[tuple(sorted(structure.family(lung)))]
     four = prices[tuple(sorted(structure.family(dysp)))]
-    assert four / two == pytest.approx(sqrt(2), rel=1e-12)
+    assert four / two == pytest.approx(2 ** (0.5 if law is LAPLACE else 2 / 3), rel=1e-12)
+
+    def error(more: float) -> float:
+        scales = [law.scale(round(1e9 * price)) for price in (two + more, four - more)]
+        return 2 * scales[0] + 4 * scales[1]
+
+    assert error(0) <= min(error(-0.01), error(0.01))
     assert sum(prices.values()) == pytest.approx(1.0, rel=1e-12)

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
-from qserver.records.plan import PlannedRow
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable
 from tests.query.dense_weights import scaled_weights
 from tests.worker.books.histories import STEP
 from tests.worker.books.test_books import SIZES, Hand, row, table
@@ -55,8 +56,26 @@ def planned(query: LinearQuery, rho: int) -> PlannedRow:
     return PlannedRow(primitive(query).row, primitive(query).key, rho, STEP)
 
 
-def greatest(rows: Sequence[PlannedRow], *, k: int, relation: str, null_cell: int) -> Fraction:
+def some_table(rng: random.Random, rho: int) -> PlannedTable:
+    """A table of some attributes, whose values are in parts."""
+    axes = rng.sample(range(len(SIZES)), rng.randint(0, len(SIZES)))
+    parts = {a: sorted(rng.randrange(2) for _ in range(SIZES[a])) for a in axes}
+    return PlannedTable(product_partition(SIZES, parts), rho, STEP)
+
+
+def rows_of(one: PlannedRow | PlannedTable) -> list[PlannedRow]:
+    """A row, or the cells of a table as rows."""
+    if isinstance(one, PlannedRow):
+        return [one]
+    cells = map(one.partition.row, range(one.partition.n_cells))
+    return [PlannedRow(row, primitive(row).key, one.alpha_nano, STEP) for row in cells]
+
+
+def greatest(
+    bought: Sequence[PlannedRow | PlannedTable], *, k: int, relation: str, null_cell: int
+) -> Fraction:
     """The most that anybody loses: every cell, or every pair of cells, one after the other."""
+    rows = [row for one in bought for row in rows_of(one)]
     at = [[row.row.value_at(cell) for row in rows] for cell in CELLS]
     none = [Fraction(0)] * len(rows)
     places = [*at, none] if null_cell else at
@@ -85,13 +104,14 @@ def test_the_books_find_the_greatest_sum_of_squares_of_every_cell_and_pair(
     relation = rng.choice(["add-remove", "replace-one"])
     k, null_cell = rng.randint(1, 3), rng.randint(0, 1)
     hand = hand_of(tmp_path / "j", k=k, relation=relation, null_cell=null_cell)
-    rows = list[PlannedRow]()
+    rows = list[PlannedRow | PlannedTable]()
     facts: dict[str, Any] = {"k": k, "relation": relation, "null_cell": null_cell}
     while len(rows) < 5:
         query = some_row(rng)
         if query.is_zero:
             continue
-        rows.append(planned(query, rng.randint(1, 10**6)))
+        rho = rng.randint(1, 10**6)
+        rows.append(some_table(rng, rho) if rng.random() < 0.4 else planned(query, rho))
         share = ceil(greatest(rows, **facts))
         before = ceil(greatest(rows[:-1], **facts)) if rows[:-1] else 0
         if share > before:
@@ -111,9 +131,24 @@ def test_a_row_measured_again_adds_up_and_never_goes_on_from_an_answer(tmp_path:
     with pytest.raises(BookFaultError, match="Gaussian"):
         hand.judge(row(0, 25, refines=0, old_alpha_nano=10), share=35)
     with pytest.raises(BookFaultError, match="Gaussian"):
-        hand.judge(table(5), share=35)
-    with pytest.raises(BookFaultError, match="second purchase"):
-        hand.judge(row(0, 10), share=60, second={"alpha_nano": 25})
+        hand.judge(table(15, sources=(CellSource(0, 0, 10),)), share=35)
+    hand.write(table(5), share=15)
+    with pytest.raises(BookFaultError, match="Gaussian"):
+        hand.judge(table(9, refines=1, old_alpha_nano=5), share=35)
+    assert hand.judge(table(5), share=20) == VERIFIED
+    with pytest.raises(BookFaultError, match="loses"):
+        hand.judge(table(5), share=19)
+
+
+@pytest.mark.parametrize(("facts", "factor"), [({"k": 3}, 9), ({"relation": "replace-one"}, 2)])
+def test_a_second_purchase_costs_the_squares_of_whatever_tables_it_is_of(
+    tmp_path: Path, facts: dict[str, Any], factor: int
+) -> None:
+    hand = hand_of(tmp_path / "j", **facts)
+    share = factor * (5 + 25)
+    assert hand.judge(table(5), share=share, second={"alpha_nano": 25}) == VERIFIED
+    with pytest.raises(BookFaultError, match="loses"):
+        hand.judge(table(5), share=share - 1, second={"alpha_nano": 25})
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ class Spends:
         private, slot_s = self._tables[spend.request.snapshot], self._settings.slot_ms / 1000
         try:
             tables, live = decided_after(first, replica)
+            check_law(tables, replica.meta.law)
             if not write_decided(self._journals[lease.population], first, tables):
                 return []
             if slot_s > 0:

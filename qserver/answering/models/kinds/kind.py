@@ -15,6 +15,7 @@ from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 if TYPE_CHECKING:
     from qserver.models.marginals.graph.layout import IndexArray, Scope
@@ -171,7 +172,7 @@ class MergedTable:
 
     Args:
         classes: by attribute the class of each of its values, numbered from 0.
-        epsilon: by how much 1 / b rises, in epsilon per record.
+        epsilon: by how much its charge rises, per record.
     """
 
     classes: Mapping[int, IndexArray]
@@ -194,11 +195,13 @@ class MergingKind(Protocol):
         measurements: Sequence[AnyMeasurement],
         *,
         epsilon: float,
+        law: NoiseLaw = LAPLACE,
     ) -> tuple[MergedTable, ...]:
         """The other tables, whose rises add up to at most `epsilon`.
 
         Args:
             measurements: history, with the first tables.
+            law: of the noise.
         """
 
 
@@ -208,7 +211,7 @@ class WantedTable:
 
     Args:
         axes: its attributes' positions in the domain, ascending.
-        epsilon: 1 / b of its cells afterwards, in epsilon per record.
+        epsilon: charge of its cells afterwards, per record.
         is_more: whether `epsilon` adds to the epsilon that history has of the same table.
     """
 
@@ -268,6 +271,13 @@ class ModelKind(Protocol):
             InputError: the document is wrong; the message names the field.
         """
 
+    def check_law(self, specification: str, law: NoiseLaw) -> None:
+        """Return if a model may be learnt from tables with this noise.
+
+        Raises:
+            InputError: it may not.
+        """
+
     def wanted(
         self,
         specification: str,
@@ -275,8 +285,9 @@ class ModelKind(Protocol):
         measurements: Sequence[AnyMeasurement],
         *,
         epsilon: float,
+        law: NoiseLaw = LAPLACE,
     ) -> tuple[WantedTable, ...]:
-        """The tables to buy, whose epsilons add up to at most `epsilon`, > 0."""
+        """The tables to buy, whose charges add up to at most `epsilon`, > 0; see `NoiseLaw`."""
 
     def used(
         self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
@@ -445,11 +456,13 @@ class ForetellingKind(Protocol):
         measurements: Sequence[AnyMeasurement],
         *,
         rises: Mapping[Scope, float],
+        law: NoiseLaw = LAPLACE,
     ) -> tuple[WantedError, ...]:
         """The expected error of each wanted marginal.
 
         Args:
-            rises: by how much 1 / b of each bought marginal rises, in the plan's order.
+            rises: by how much the charge of each bought marginal rises, in the plan's order.
+            law: of the noise.
         """
 
 

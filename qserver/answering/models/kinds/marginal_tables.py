@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.grid import ProductPartition, product_partition
-from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.records.history import AnyMeasurement, GaussianTable, TableMeasurement, WeighedTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,13 +17,13 @@ class Marginal:
     """A released table that tells apart every value of its attributes.
 
     Args:
-        id: of the measurement.
+        ids: of the measurements that it is made of.
         axes: positions of its attributes in the domain, ascending.
-        scale: Laplace scale of a cell's noise, in records.
+        scale: b of Laplace noise with the variance of a cell's noise, in records.
         values: the released counts, one axis per attribute.
     """
 
-    id: int
+    ids: tuple[int, ...]
     axes: tuple[int, ...]
     scale: float
     values: NDArray[np.float64]
@@ -38,13 +38,26 @@ def marginal_partition(sizes: Sequence[int], axes: Sequence[int]) -> ProductPart
     return product_partition(tuple(sizes), {a: range(sizes[a]) for a in axes})
 
 
+def weighed(measurements: Sequence[AnyMeasurement]) -> list[AnyMeasurement]:
+    """The measurements, those of the same cells with Gaussian noise as one, by the first's id."""
+    found = dict[object, AnyMeasurement]()
+    for one in measurements:
+        if not isinstance(one, GaussianTable):
+            found[one.id] = one
+            continue
+        old = found.get(cells := (one.key, one.step))
+        found[cells] = WeighedTable.of(old, one) if isinstance(old, GaussianTable) else one
+    return list(found.values())
+
+
 def marginals(measurements: Sequence[AnyMeasurement]) -> tuple[Marginal, ...]:
     """The marginals among the measurements, by id, without coarser tables."""
     found = []
-    for one in measurements:
+    for one in weighed(measurements):
         if isinstance(one, TableMeasurement):
             parts = one.partition
             if all(a.n == parts.sizes[a.axis] for a in parts.axes):
                 axes = tuple(a.axis for a in parts.axes)
-                found.append(Marginal(one.id, axes, one.scale, one.values))
+                scale = one.law.like_laplace(one.scale)
+                found.append(Marginal(one.ids, axes, scale, one.values))
     return tuple(found)

@@ -21,7 +21,7 @@ from qserver.answering.models.kinds.kind import (
     WantedTable,
     marginals_work,
 )
-from qserver.answering.models.kinds.marginal_tables import marginals
+from qserver.answering.models.kinds.marginal_tables import marginals, weighed
 from qserver.answering.models.kinds.merged_values import FIRST_SHARE, merged, wide
 from qserver.answering.models.kinds.reduced_history import (
     MAX_CELLS,
@@ -55,6 +55,7 @@ from qserver.query.domain import Domain
 from qserver.query.grid import MAX_TABLE_CELLS
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 MAX_PARTS = 1 << 20
 """Most parts of all wanted marginals together: one of k attributes has 2^k."""
@@ -95,13 +96,13 @@ def axes_of(names: object, domain: Domain, field: str) -> list[int]:
 
 
 def measured(sizes: Sequence[int], measurements: Sequence[AnyMeasurement]) -> Mapping[Scope, float]:
-    """1 / b of the whole marginals that history has."""
+    """Charges of the whole marginals that history has."""
     found: dict[Scope, float] = {}
-    for m in measurements:
+    for m in weighed(measurements):
         if isinstance(m, TableMeasurement):
             parts = m.partition.axes
             if parts and all(p.n == sizes[p.axis] for p in parts):
-                found[tuple(p.axis for p in parts)] = 1.0 / m.scale
+                found[tuple(p.axis for p in parts)] = m.law.charge(m.scale)
     return found
 
 
@@ -141,6 +142,12 @@ class MarginalsKind:
         }
         return json.dumps(plain)
 
+    def check_law(self, specification: str, law: NoiseLaw) -> None:
+        """Refuse the likelihood of Laplace noise where noise is Gaussian; see ModelKind."""
+        if law.is_additive and json.loads(specification)["likelihood"] == "laplace":
+            why = "squares are the likelihood of its Gaussian noise"
+            raise InputError("likelihood", f"be `squares` in a population under zcdp: {why}")
+
     def wanted(
         self,
         specification: str,
@@ -148,6 +155,7 @@ class MarginalsKind:
         measurements: Sequence[AnyMeasurement],
         *,
         epsilon: float,
+        law: NoiseLaw = LAPLACE,
     ) -> tuple[WantedTable, ...]:
         """The tables that, with those of history, give the wanted marginals the least error.
 
@@ -160,7 +168,7 @@ class MarginalsKind:
         if plain["selection"] == "listed":
             return tuple(WantedTable(s, epsilon / len(scopes), is_more=True) for s in scopes)
         known, records = measured(domain.sizes, measurements), n_records(measurements)
-        prices = best_prices(domain.sizes, scopes, epsilon, known, records=records)
+        prices = best_prices(domain.sizes, scopes, epsilon, known, records=records, law=law)
         return tuple(WantedTable(s, price, is_more=True) for s, price in prices.items())
 
     def first(
@@ -180,6 +188,7 @@ class MarginalsKind:
         measurements: Sequence[AnyMeasurement],
         *,
         epsilon: float,
+        law: NoiseLaw = LAPLACE,
     ) -> tuple[MergedTable, ...]:
         """The tables on merged values that tell the wanted marginals best; see MergingKind."""
         scopes = read_scopes(json.loads(specification)["marginals"], domain)
@@ -192,6 +201,7 @@ class MarginalsKind:
             counts={a: single[a] for a in wide(domain.sizes, scopes)},
             records=n_records(measurements),
             ordered={i: a.n_regular for i, a in enumerate(domain.attributes) if a.kind != "labels"},
+            law=law,
         )
         return tuple(
             MergedTable({a: classes[a] for a in scope}, price) for scope, price in prices.items()
@@ -204,6 +214,7 @@ class MarginalsKind:
         measurements: Sequence[AnyMeasurement],
         *,
         rises: Mapping[Scope, float],
+        law: NoiseLaw = LAPLACE,
     ) -> tuple[WantedError, ...]:
         """The expected error of each wanted marginal; see ForetellingKind."""
         scopes = read_scopes(json.loads(specification)["marginals"], domain)
@@ -212,7 +223,8 @@ class MarginalsKind:
         known, each = measured(domain.sizes, measurements), sum(rises.values()) / len(scopes)
         both, missed = [rises, dict.fromkeys(scopes, each)], MISSED * n_records(measurements)
         errors, plain = (
-            expected_errors(domain.sizes, scopes, raised(known, one), missed=missed) for one in both
+            expected_errors(domain.sizes, scopes, raised(known, one), missed=missed, law=law)
+            for one in both
         )
         return tuple(
             WantedError(

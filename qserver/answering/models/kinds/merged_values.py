@@ -17,6 +17,7 @@ import numpy as np
 from qserver.answering.models.kinds.wanted_tables import Prices, best_prices, raised
 from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Scope
 from qserver.models.marginals.selection import expected_errors
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 FIRST_SHARE = 0.3
 """The part of the price for the one-way tables."""
@@ -52,6 +53,7 @@ def merged(
     counts: Mapping[int, FloatArray],
     records: float,
     ordered: Mapping[int, int] = MappingProxyType({}),
+    law: NoiseLaw = LAPLACE,
 ) -> tuple[Mapping[int, IndexArray], Prices]:
     """The class of each value, by attribute, and the price of each table on these classes.
 
@@ -62,13 +64,14 @@ def merged(
         records: about how many there are.
         ordered: attributes whose rare values are merged with neighbours, with the number of their
             first values that have an order; the others stay apart.
+        law: of the noise, whose charges all prices are.
     """
     classes = {a: np.arange(sizes[a]) for scope in wanted for a in scope}
     now, least = list(sizes), dict[int, float]()
     for _ in range(_PASSES):
-        held = _coarser(known, sizes, now)
-        prices = best_prices(now, wanted, epsilon, held, records=records)
-        errors = expected_errors(now, wanted, raised(held, prices), missed=0.0)
+        held = _coarser(known, sizes, now, law)
+        prices = best_prices(now, wanted, epsilon, held, records=records, law=law)
+        errors = expected_errors(now, wanted, raised(held, prices), missed=0.0, law=law)
         for axis, found in counts.items():
             noise = _FACTOR * _mean_noise(axis, now, wanted, errors)
             least[axis] = (noise * least.get(axis, noise)) ** 0.5
@@ -79,8 +82,8 @@ def merged(
         before, now = now, _sizes(sizes, classes)
         if now == before:
             return classes, prices
-    held = _coarser(known, sizes, now)
-    return classes, best_prices(now, wanted, epsilon, held, records=records)
+    held = _coarser(known, sizes, now, law)
+    return classes, best_prices(now, wanted, epsilon, held, records=records, law=law)
 
 
 def _sizes(sizes: Sequence[int], classes: Mapping[int, IndexArray]) -> list[int]:
@@ -88,9 +91,10 @@ def _sizes(sizes: Sequence[int], classes: Mapping[int, IndexArray]) -> list[int]
     return [int(classes[a].max()) + 1 if a in classes else n for a, n in enumerate(sizes)]
 
 
-def _coarser(known: Prices, sizes: Sequence[int], now: Sequence[int]) -> Prices:
-    """1 / b of tables with the noise of a class that is added up from cells of the known ones."""
-    return {s: price * prod(now[a] / sizes[a] for a in s) ** 0.5 for s, price in known.items()}
+def _coarser(known: Prices, sizes: Sequence[int], now: Sequence[int], law: NoiseLaw) -> Prices:
+    """Charges of tables with the noise of a class that is added up from cells of the known ones."""
+    root = 0.5 * law.power
+    return {s: price * prod(now[a] / sizes[a] for a in s) ** root for s, price in known.items()}
 
 
 def _mean_noise(
@@ -135,7 +139,7 @@ def shares(counts: FloatArray, classes: IndexArray, scale: float) -> FloatArray:
     Counts of a class are drawn to their mean by as much of their spread as is noise.
 
     Args:
-        scale: of the noise of a count.
+        scale: b of Laplace noise with the variance of a count's noise.
     """
     found = np.empty(len(counts))
     for one in range(int(classes.max()) + 1):

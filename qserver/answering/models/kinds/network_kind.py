@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, prod, sqrt
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -50,6 +50,7 @@ from qserver.query.domain import Domain
 from qserver.query.grid import MAX_TABLE_CELLS
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 def foretold_bounds(
@@ -218,6 +219,17 @@ class NetworkKind:
         _plan(text, domain)
         return text
 
+    def check_law(self, specification: str, law: NoiseLaw) -> None:
+        """Refuse a secret sample where noise is Gaussian; see ModelKind."""
+        allocation = json.loads(specification)["allocation"]
+        if law.is_additive and allocation in get_args(Version):
+            why = "what a secret sample costs is proven for Laplace noise"
+            raise NetworkError(
+                "allocation",
+                f"be `best`, `rows` or `uniform` in a population under zcdp: {why}",
+                allocation,
+            )
+
     def stages(self, specification: str, domain: Domain) -> TwoStages | None:
         """The tables of both stages of a published allocation."""
         plan = _plan(specification, domain)
@@ -241,6 +253,7 @@ class NetworkKind:
         measurements: Sequence[AnyMeasurement],
         *,
         epsilon: float,
+        law: NoiseLaw = LAPLACE,
     ) -> tuple[WantedTable, ...]:
         """The tables that the allocation wants; `best` takes history into account."""
         plan = _plan(specification, domain)
@@ -252,6 +265,7 @@ class NetworkKind:
             epsilon=epsilon,
             allocation=plan.allocation,  # type: ignore[arg-type]
             known=known,
+            law=law,
         )
         found: dict[tuple[int, ...], float] = {}
         for price in prices:
@@ -275,7 +289,7 @@ class NetworkKind:
         plan = _plan(specification, domain)
         tables = _tables(plan, marginals(measurements))
         _check_held(plan.structure, tables)
-        return tuple(t.id for t in tables)
+        return tuple(sorted(number for t in tables for number in t.ids))
 
     def build(
         self, specification: str, domain: Domain, measurements: Sequence[AnyMeasurement]
@@ -296,9 +310,9 @@ class NetworkKind:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """A marginal of history on the network's variables."""
+    """A marginal of history on the network's variables, and the ids of its measurements."""
 
-    id: int
+    ids: tuple[int, ...]
     table: NoisyTable
 
 
@@ -429,7 +443,7 @@ def _known(marginal: Marginal, place: Mapping[int, int]) -> _Known:
     kept = [place[axis] for axis in marginal.axes if axis in place]
     scope = scope_of(kept)
     values = marginal.values.sum(axis=gone).transpose([kept.index(i) for i in scope])
-    return _Known(marginal.id, NoisyTable(scope, marginal.scale * sqrt(summed), values))
+    return _Known(marginal.ids, NoisyTable(scope, marginal.scale * sqrt(summed), values))
 
 
 def _check_held(structure: Structure, tables: Sequence[_Known]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from qserver.answering.models.kinds.marginal_tables import weighed
 from qserver.answering.models.kinds.merged_values import shares
 from qserver.errors import InputError
 from qserver.models.marginals.fit.observations import NoisyMarginal
@@ -73,6 +75,7 @@ def reduced_history(
     Raises:
         InputError: no table tells of any attribute.
     """
+    measurements = weighed(measurements)
     tables = [m for m in measurements if isinstance(m, TableMeasurement)]
     rows = [m for m in measurements if isinstance(m, Measurement)]
     taken, single = _Taken(), dict[int, TableMeasurement]()
@@ -157,6 +160,7 @@ def _reduced(
     axes = tuple(sorted(taken.labels))
     place = {a: i for i, a in enumerate(axes)}
     ids = set(taken.ids)
+    used = (t.ids for t in tables if t.id in ids)
     found = [_table(t, taken.labels, place) for t in tables if t.id in ids]
     found += [_row(r, taken.labels, place) for r in rows if r.id in taken.rows]
     public = [r for r in rows if r.is_public and not _scope_of(r.row) and r.row.terms]
@@ -168,7 +172,7 @@ def _reduced(
         shares=tuple(_shares(taken.labels[a], single.get(a)) for a in axes),
         measurements=tuple(found),
         total=totals[-1] if totals else None,
-        ids=tuple(sorted(taken.ids)),
+        ids=tuple(sorted({*taken.rows, *chain.from_iterable(used)})),
         n_left_out=n_left_out,
     )
 
@@ -180,7 +184,7 @@ def _table(table: TableMeasurement, labels: Labels, place: Mapping[int, int]) ->
     if len(parts) == 1 and parts[0].n > int(labels[parts[0].axis].max()) + 1:
         # A value has a part of its own, and a class several values.
         classes = labels[parts[0].axis]
-        scales = table.scale * np.sqrt(np.bincount(classes))
+        scales = _scale(table) * np.sqrt(np.bincount(classes))
         sums = np.bincount(classes, np.asarray(table.values, dtype=np.float64))
         return NoisyMarginal(scope, np.asarray(sums, dtype=np.float64), scales)
     # The part of each class: classes never straddle two parts.
@@ -189,20 +193,25 @@ def _table(table: TableMeasurement, labels: Labels, place: Mapping[int, int]) ->
     if all(len(part) == p.n for part, p in zip(part_of, parts, strict=True)):
         # One class per part, perhaps in another order.
         ordered = values[np.ix_(*part_of)] if parts else values
-        return NoisyMarginal(scope, ordered.ravel(), np.array(table.scale))
+        return NoisyMarginal(scope, ordered.ravel(), np.array(_scale(table)))
     shape = tuple(len(part) for part in part_of)
     cells = np.ravel_multi_index(np.ix_(*part_of), values.shape)
     n_cells = prod(shape)
     where = (np.ones(n_cells), (np.broadcast_to(cells, shape).ravel(), np.arange(n_cells)))
     matrix = sparse.csr_array(where, shape=(values.size, n_cells))
-    return NoisyMarginal(scope, values.ravel(), np.array(table.scale), matrix)
+    return NoisyMarginal(scope, values.ravel(), np.array(_scale(table)), matrix)
+
+
+def _scale(one: AnyMeasurement) -> float:
+    """As of `NoisyMarginal`."""
+    return one.law.like_laplace(one.scale)
 
 
 def _shares(classes: IndexArray, table: TableMeasurement | None) -> FloatArray:
     """The part of each value in its class: by a one-way table, or evenly."""
     if table is None:
         return np.asarray(1.0 / np.bincount(classes)[classes])
-    return shares(np.asarray(table.values, dtype=np.float64), classes, float(table.scale))
+    return shares(np.asarray(table.values, dtype=np.float64), classes, _scale(table))
 
 
 def _row(row: Measurement, labels: Labels, place: Mapping[int, int]) -> NoisyMarginal:
@@ -222,7 +231,7 @@ def _row(row: Measurement, labels: Labels, place: Mapping[int, int]) -> NoisyMar
         vector += product
     matrix = sparse.csr_array(vector.reshape(1, -1))
     scopes = tuple(place[a] for a in scope)
-    return NoisyMarginal(scopes, np.array([row.value_float]), np.array([row.scale]), matrix)
+    return NoisyMarginal(scopes, np.array([row.value_float]), np.array([_scale(row)]), matrix)
 
 
 def _scope_of(query: LinearQuery) -> Scope:

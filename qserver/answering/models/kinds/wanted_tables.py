@@ -11,11 +11,12 @@ import numpy as np
 from qserver.models.marginals.graph.layout import Scope
 from qserver.models.marginals.selection import best_views, expected_errors
 from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 MAX_MARGINALS = 4_096
 
 Prices = Mapping[Scope, float]
-"""1 / b of tables, in epsilon per record."""
+"""Charges of tables, per record."""
 
 _JOINED_CELLS = 1 << 12
 _MOST_JOINED = 300
@@ -67,6 +68,7 @@ def best_prices(
     known: Prices,
     *,
     records: float,
+    law: NoiseLaw = LAPLACE,
 ) -> Prices:
     """The price of each table, so that the wanted marginals are expected to err least.
 
@@ -77,35 +79,45 @@ def best_prices(
         epsilon: of all prices.
         known: of history.
         records: about how many there are.
+        law: of the noise, whose charges all prices are.
     """
-    prices = _bought(sizes, wanted, epsilon, known)
+    prices = _bought(sizes, wanted, epsilon, known, law)
     narrow = sorted({p for s in wanted for p in combinations(s, min(len(s), 2))})
     if max(map(len, wanted)) <= 2 or len(narrow) > MAX_MARGINALS:
         return prices
-    of_pairs = _bought(sizes, narrow, epsilon, known)
-    prices = _with_pairs(sizes, prices, of_pairs, narrow, known)
+    of_pairs = _bought(sizes, narrow, epsilon, known, law)
+    prices = _with_pairs(sizes, prices, of_pairs, narrow, known, law)
     cells = np.array([prod(sizes[a] for a in s) for s in wanted])
 
     def error(bought: Prices) -> float:
         alphas = raised(known, bought)
-        return float(cells @ expected_errors(sizes, wanted, alphas, missed=MISSED * records))
+        missed = MISSED * records
+        return float(cells @ expected_errors(sizes, wanted, alphas, missed=missed, law=law))
 
     return min(prices, of_pairs, key=error)
 
 
-def _bought(sizes: Sequence[int], wish: Sequence[Scope], epsilon: float, known: Prices) -> Prices:
+def _bought(
+    sizes: Sequence[int], wish: Sequence[Scope], epsilon: float, known: Prices, law: NoiseLaw
+) -> Prices:
     """The price of each table that gives these marginals the least expected error."""
     parts = {s: a / epsilon for s, a in known.items()}
-    choice = best_views(sizes, wish, candidates=candidates(sizes, wish), known=parts)
+    choice = best_views(sizes, wish, candidates=candidates(sizes, wish), known=parts, law=law)
     return {s: epsilon * float(p) for s, p in zip(choice.scopes, choice.shares, strict=True)}
 
 
 def _with_pairs(
-    sizes: Sequence[int], prices: Prices, of_pairs: Prices, pairs: Sequence[Scope], known: Prices
+    sizes: Sequence[int],
+    prices: Prices,
+    of_pairs: Prices,
+    pairs: Sequence[Scope],
+    known: Prices,
+    law: NoiseLaw,
 ) -> Prices:
     """These tables of wide marginals, most of the price for pairs if they tell pairs badly."""
     wide, best = (
-        expected_errors(sizes, pairs, raised(known, p), missed=0.0) for p in (prices, of_pairs)
+        expected_errors(sizes, pairs, raised(known, bought), missed=0.0, law=law)
+        for bought in (prices, of_pairs)
     )
     if np.median(wide / best) < _PAIRS_BADLY:
         return prices

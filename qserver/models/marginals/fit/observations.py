@@ -5,7 +5,8 @@ target is its answer over the total. The loss is one of
     squares   1/2 sum w_i r_i^2,  w_i = (b0 / b_i)^2
     laplace   sum w_i abs(r_i),   w_i = (b0 / b_i) (b0 / N)
 with r = K tau - target, b_i the Laplace scales, b0 the least of them and N the total. The second is
-the negative log-likelihood; its unit makes both losses of the size of the square of the noise.
+the negative log-likelihood of Laplace noise, the first that of Gaussian noise, whose b_i are those
+of equal variance; its unit makes both losses of the size of the square of the noise.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from qserver.models.marginals.graph.layout import FloatArray, IndexArray, Layout
 
 @dataclass(frozen=True)
 class NoisyMarginal:
-    """answers = Q mu + Laplace noise, mu being the counts of the marginal on `scope`.
+    """answers = Q mu + noise, mu being the counts of the marginal on `scope`.
 
     Args:
         scope: the attributes, rising.
         answers: one per row of Q, in records; for Q = None one per cell, row-major.
-        scales: Laplace scale of each answer in records, > 0; a single one holds for all.
+        scales: b of Laplace noise with the variance of each answer's noise, in records, > 0; a
+            single one holds for all.
         rows: Q, sparse, rows by cells of the marginal; None for the marginal itself.
 
     Raises:

@@ -3,9 +3,11 @@
 | allocation | tables | divided by | parameters |
 |---|---|---|---|
 | `best` | few wide ones | expected error, without data | posterior means from all tables |
-| `rows` | maximal families | root of the number of rows | each family from its own table |
+| `rows` | maximal families | root of the number of rows* | each family from its own table |
 | `uniform` | every family | equally | own table after consistency |
 | `arxiv`, `icml` | every family | as printed in two versions of one paper | as `uniform` |
+
+* The least sum over tables of rows times deviation. In rho it is their number to the power of 2/3.
 
 The first three take one step: their tables are known before any data is read, and the rest is
 post-processing. The last two first spend a tenth on a sample (paper_methods); the server
@@ -17,7 +19,8 @@ The objective is the expected absolute error of the parameters, to first order a
 the sum over families of a public weight times the standard deviation per cell under the weights of
 least variance on all tables. The tables are the maximal families. Two of them are merged into one
 wider table if that lowers the objective. A merged table with four times the cells, at the sum of
-both prices, is as exact for each family as a separate table, so any smaller one gains.
+both prices, is as exact for each family as a separate table, so any smaller one gains. Under
+Gaussian noise it is so with twice the cells.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ from qserver.models.network.learning.estimation import (
 from qserver.models.network.learning.paper_methods import consistent_network
 from qserver.models.network.network import Network, normalised
 from qserver.models.network.structure import Structure
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 Floats = NDArray[np.float64]
 
@@ -72,16 +76,21 @@ def maximal_families(structure: Structure) -> tuple[Scope, ...]:
 
 
 def choose_tables(
-    structure: Structure, *, epsilon: float, known: Sequence[TablePrice] = ()
+    structure: Structure,
+    *,
+    epsilon: float,
+    known: Sequence[TablePrice] = (),
+    law: NoiseLaw = LAPLACE,
 ) -> tuple[TablePrice, ...]:
     """Tables to measure; their prices add up to `epsilon`.
 
     Args:
-        epsilon: total price, > 0.
+        epsilon: total price, > 0; a charge of the law, as all prices.
         known: tables released already; they are free evidence. If one of them is chosen again it is
             refined, and its price is the added epsilon.
+        law: of the noise.
     """
-    search = _MergerSearch(structure, epsilon, tuple(known))
+    search = _MergerSearch(structure, epsilon, tuple(known), law)
     return search.best()
 
 
@@ -134,6 +143,7 @@ class _MergerSearch:
     structure: Structure
     epsilon: float
     known: tuple[TablePrice, ...]
+    law: NoiseLaw
     _columns: dict[Scope, Floats] = field(default_factory=dict)
     _work: int = 0
 
@@ -213,16 +223,16 @@ class _MergerSearch:
         fixed = np.zeros(len(self._parts))
         for scope, epsilon in self._given.items():
             if scope not in scopes:
-                fixed += self._column(scope) * epsilon**2
+                fixed += self._column(scope) * self.law.information(epsilon)
         prices = np.maximum(start, 1e-12) * (self.epsilon / start.sum())
         cost = np.inf
         for _ in range(n_steps + 1):
             total = given + prices
-            precision = columns @ total**2 + fixed
+            precision = columns @ self.law.information(total) + fixed
             deviation = np.sqrt(self._shares @ (1 / precision))
             cost = float(self._weights @ deviation)
             slope = (self._weights / deviation) @ self._shares / precision**2
-            stepped = prices * np.sqrt(slope @ columns * total)
+            stepped = prices * np.sqrt(slope @ columns * self.law.information_slope(total) / 2.0)
             prices = np.maximum(stepped / stepped.sum(), 1e-12) * self.epsilon
         return _Chosen(cost, scopes, prices / prices.sum() * self.epsilon)
 
@@ -245,17 +255,19 @@ def one_step_prices(
     epsilon: float,
     allocation: Allocation = "best",
     known: Sequence[NoisyTable] = (),
+    law: NoiseLaw = LAPLACE,
 ) -> tuple[TablePrice, ...]:
-    """The tables to buy for a total of `epsilon`, known before any data is read.
+    """The tables to buy for a total charge of `epsilon`, known before any data is read.
 
     Raises:
         NetworkError: the allocation needs a sample first.
     """
     if allocation == "best":
-        released = [TablePrice(t.scope, t.epsilon) for t in known]
-        return choose_tables(structure, epsilon=epsilon, known=released)
+        like = law.like_laplace(1.0)
+        released = [TablePrice(t.scope, law.charge(t.scale / like)) for t in known]
+        return choose_tables(structure, epsilon=epsilon, known=released, law=law)
     if allocation == "rows":
-        return _row_weighted(structure, epsilon)
+        return _row_weighted(structure, epsilon, law)
     if allocation == "uniform":
         n = len(structure.variables)
         return tuple(TablePrice(scope_of(structure.family(i)), epsilon / n) for i in range(n))
@@ -284,12 +296,12 @@ def one_step_network(
     return Network(structure, tuple(cpds))
 
 
-def _row_weighted(structure: Structure, epsilon: float) -> tuple[TablePrice, ...]:
+def _row_weighted(structure: Structure, epsilon: float, law: NoiseLaw) -> tuple[TablePrice, ...]:
     """Maximal families, priced by the root of the most rows of any family inside."""
-    scopes = maximal_families(structure)
+    scopes, power = maximal_families(structure), 2 * law.power / (law.power + 1)
     roots = []
     for scope in scopes:
         held = [p for i, p in enumerate(structure.parents) if set(scope) >= {*p, i}]
-        roots.append(sqrt(max(n_cells(p, structure.sizes) for p in held)))
+        roots.append(sqrt(max(n_cells(p, structure.sizes) for p in held)) ** power)
     share = epsilon / sum(roots)
     return tuple(TablePrice(s, share * r) for s, r in zip(scopes, roots, strict=True))
