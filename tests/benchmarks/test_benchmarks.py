@@ -54,6 +54,7 @@ NAMES = [
     "units",
     "wanted_models",
     "weeks",
+    "zcdp",
 ]
 _DOCUMENT_KEYS = {"benchmark", "title", "quick", "machine", "parameters", "rows"}
 

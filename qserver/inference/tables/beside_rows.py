@@ -28,6 +28,7 @@ from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Rest, RowKnowledge, whole_of
 from qserver.inference.tables.blocks.pattern import Pattern
 from qserver.inference.tables.measured import Generation
+from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import Measurement
 
@@ -206,17 +207,20 @@ class RowsOnTables:
         return self._shared[key][2]
 
     def _of_query(self, query: Primitive) -> Told | None:
-        return self._of(query.key, query)
+        return self._of(query.key, query.row)
 
     def _of_row(self, row: Measurement) -> Told | None:
-        return self._told[row.id] if row.id in self._told else self._of(row.id, primitive(row.row))
+        return self._of(row.key, row.row)
 
-    def _of(self, key: object, query: Primitive) -> Told | None:
+    def _of(self, name: str, row: LinearQuery) -> Told | None:
+        # Rows of one key may be multiples of each other, where their size is only bounded.
+        key = name, row.terms[0].coefficient if row.terms else None
         if key not in self._told:
             if len(self._told) >= _MOST_KEPT:
                 self._told.clear()
                 self._shared.clear()
-            self._told[key] = self._alone(query)
+            found = primitive(row)
+            self._told[key] = self._alone(found) if found.multiplier == 1 else None
         return self._told[key]
 
     def _alone(self, query: Primitive) -> Told | None:

@@ -234,7 +234,7 @@ class MeasuredTables(PresentTables):
         """A copy to try releases on; this object does not change."""
         found = copy.copy(self)
         found._generations = [generation.tried() for generation in self._generations]
-        found._live, found._views, found._beside = self._live.copy(), [], None
+        found._live, found._views = self._live.copy(), []
         found._row_alphas = self._row_alphas.tried()
         found._kept = {key: list(at) for key, at in self._kept.items()}
         return found
