@@ -66,19 +66,19 @@ class PeriodSums:
         pays = Pays(
             self._tops(self.cells, cells),
             pairs,
-            flat.tables_nano * UNITS_PER_NANO,
-            flat.totals_nano * UNITS_PER_NANO,
+            self._more * flat.tables_nano,
+            self._more * flat.totals_nano,
         )
         return _nano(pays.greatest(self.by, self.neighbours)) + flat.opaque_nano
 
     def _of_pairs(self, flat: Flat, rows: Sequence[RowPayment]) -> Units | int:
         """What pairs pay for rows and for tables of some periods: by period, or the most of all."""
         if not self.by.same_period:
-            return self.pairs.top_with(rows) + 2 * flat.most_partly_nano * UNITS_PER_NANO
+            return self.pairs.top_with(rows) + 2 * self._more * flat.most_partly_nano
         tops = self._tops(self.pairs, rows)
         if not flat.partly:
             return tops
-        return np.asarray(tops + 2 * UNITS_PER_NANO * np.array(flat.partly, dtype=np.int64))
+        return np.asarray(tops + 2 * self._more * np.array(flat.partly, dtype=np.int64))
 
     def added_nano(self, flat: Flat, due: Dues) -> int:
         """As `bound_nano`, with all payments added to a copy of the sums."""
@@ -127,14 +127,18 @@ class PeriodSums:
     def _has_pairs(self) -> bool:
         return self.neighbours.relation == "replace-one"
 
+    @property
+    def _more(self) -> int:
+        """Units of what a record pays for tables, by nano-epsilon."""
+        return self.neighbours.together * UNITS_PER_NANO
+
     def _tops(self, sums: Maximum, payments: Sequence[RowPayment]) -> Units:
         return sums.by_value_with(self.by.axis, payments, n_values=self.by.n_periods)
 
     def _spread_nano(self, cells: Units, n_records: int, flat: Flat) -> int:
         """The loss of `n_records` records of cells with these sums by period."""
-        together = self.neighbours.law.spread(n_records)
-        more = together * n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
-        return _nano(together * self.by.greatest(cells, n_records)) + more
+        more = n_records * self._more * (flat.tables_nano + flat.totals_nano)
+        return _nano(self.by.greatest(cells, n_records) + more) + flat.opaque_nano
 
 
 class CellLedger:
@@ -470,10 +474,15 @@ class CellLedger:
             self._pairs.add(due.rows)
 
     def _dues(self, charges: Sequence[AnyCharge]) -> Dues:
-        k = 1 if self.neighbours.by_period else self.records_per_person
-        alike = self.neighbours.alike
-        law = self.neighbours.law
-        return dues(charges, sizes=self.sizes, records_per_person=k, alike=alike, law=law)
+        of = self.neighbours
+        return dues(
+            charges,
+            sizes=self.sizes,
+            records_per_person=1 if of.by_period else of.records_per_person,
+            alike=of.alike,
+            law=of.law,
+            together=of.together_in,
+        )
 
     @property
     def _has_pairs(self) -> bool:

@@ -10,7 +10,7 @@ a row that is 1 there. Of a pair, each cell pays what its own period does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -99,6 +99,7 @@ def dues(
     records_per_person: int,
     alike: Collection[int] = (),
     law: NoiseLaw = LAPLACE,
+    together: Callable[[LinearQuery], int] = lambda _row: 1,
 ) -> Dues:
     """The sum of these charges.
 
@@ -106,6 +107,7 @@ def dues(
         records_per_person: k; 1 for what one record pays.
         alike: attributes that the two cells of a pair never differ in.
         law: of the noise; k records that are alike cost k to the law's power.
+        together: how often a row costs what it costs one record, for records that add up.
 
     Raises:
         QueryError: one is not on the domain of these `sizes`.
@@ -115,22 +117,26 @@ def dues(
     rows: dict[LinearQuery, int] = {}
     refunds: dict[LinearQuery, int] = {}  # and what cells alone pay for restricted tables
     flat = Flat()
+
+    def add(units: dict[LinearQuery, int], row: LinearQuery, nano: int) -> None:
+        units[row] = units.get(row, 0) + nano * scale * together(row)
+
     for charge in charges:
         if isinstance(charge, OpaqueCharge):
             flat += Flat(opaque_nano=charge.epsilon_nano)
             continue
         _check_domain(charge, sizes)
         if isinstance(charge, Charge):
-            _add(rows, charge.row, charge.alpha_nano * scale)
+            add(rows, charge.row, charge.alpha_nano)
             continue
         flat += _flat(charge, factor, alike)
         if charge.partition.restricted is not None:
-            _add(refunds, charge.partition.inside, table_rise_nano(charge) * scale)
+            add(refunds, charge.partition.inside, table_rise_nano(charge))
         for row, nano in _refunds(charge):
-            _add(refunds, row, -nano * scale)
+            add(refunds, row, -nano)
     cells = dict(rows)
     for row, units in refunds.items():
-        _add(cells, row, units)
+        cells[row] = cells.get(row, 0) + units
     return Dues(_payments(rows), _payments(cells), flat, law)
 
 
@@ -169,10 +175,6 @@ def _check_domain(charge: Charge | TableCharge, sizes: tuple[int, ...]) -> None:
     if found != sizes:
         name = "charge.row" if isinstance(charge, Charge) else "charge.partition"
         raise QueryError(name, "be on the ledger's domain")
-
-
-def _add(units: dict[LinearQuery, int], row: LinearQuery, amount: int) -> None:
-    units[row] = units.get(row, 0) + amount
 
 
 def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

@@ -27,7 +27,9 @@ from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import LossTable, SumTable
 from qserver.query.grid import ProductPartition
+from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
+from qserver.query.sealed import periods_of
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.dataset import DatasetMeta
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
@@ -92,10 +94,6 @@ class Pays:
 
     def greatest(self, by: ByPeriod, neighbours: Neighbours) -> int:
         """The most that all records of a person pay, in units."""
-        return neighbours.together * self._sum(by, neighbours)
-
-    def _sum(self, by: ByPeriod, neighbours: Neighbours) -> int:
-        """The greatest sum of what the records of a person pay one by one."""
         n_records, null_cell = neighbours.records_per_person, neighbours.null_cell
         apart_factor = neighbours.law.together(2)
         cells = self.cells
@@ -174,6 +172,18 @@ class Neighbours:
         """k records cost at most so often what they cost one by one."""
         return self.law.spread(self.records_per_person)
 
+    def together_in(self, row: LinearQuery) -> int:
+        """The same of a row, which only records of its periods move; 1 without `by_period`.
+
+        Of records that may come from any period, those that go move it, and those that come.
+        """
+        by, k = self.by_period, self.records_per_person
+        if by is None or self.together == 1:
+            return 1
+        n_periods = sum(map(len, periods_of(row, by.axis)))
+        sides = 2 if self.relation == "replace-one" and not by.same_period else 1
+        return self.law.spread(max(1, min(k, sides * by.most * n_periods)))
+
     def price_nano(self, charge: AnyCharge) -> int:
         """The most that the charge can cost, in nano-epsilon.
 
@@ -202,7 +212,7 @@ class Neighbours:
         Past what 64 bits hold, which no limit pays for, it is that of k records that are alike.
         """
         k, alike = self.records_per_person, self._row_nano(charge)
-        together, law = self.together, self.law
+        together, law = self.together_in(charge.row), self.law
         if alike * UNITS_PER_NANO >= LIMITS.int64_safe:
             return alike
         cells = together * by.greatest(

@@ -110,10 +110,8 @@ class DatasetMeta:
             self.delta,
             disclosure_cap=self.disclosure_cap,
             claims=self.claims,
-            to=self.growth,
             time=self.time,
             demand_of=self.demand_of,
-            domain=self.domain.period_axis is not None,
         )
         check_together(
             self.unit,

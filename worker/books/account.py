@@ -16,6 +16,8 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from worker.books.chains import Chains
 from worker.books.functions import Grid, Row
 from worker.books.lines import UnknownFactsError
@@ -54,6 +56,18 @@ class Spread:
             for t in range(n_periods):
                 sizes[t] += rest if runs is None else rest * abs(runs.at(t))
         return self.greatest([(size, 1) for size in sizes], k)
+
+    def n_moving(self, row: Row, k: int, sizes: Sequence[int], relation: str) -> int:
+        """The most of k records that can move a row: those of its periods.
+
+        Under `replace-one` with any period those that go are of them, or those that come.
+        """
+        inside = np.zeros(sizes[self.axis], dtype=bool)
+        for term in row.terms:
+            runs = dict(term.factors).get(self.axis)
+            inside |= True if runs is None else runs.dense() != 0
+        sides = 1 if relation == "add-remove" or self.keeps_period else 2
+        return min(k, sides * self.most * int(inside.sum()))
 
     def greatest(self, amounts: Sequence[tuple[Fraction, int]], k: int) -> Fraction:
         """The greatest sum of k amounts, each given with the number of periods that have it."""
@@ -108,27 +122,57 @@ class SpreadLosses:
         """
         k, spread = self.losses.k, self.spread
         flat, pair_flat = self.losses.flat, self.losses.pair_flat
-        one = replace(self.losses, k=1, flat=Fraction(0), pair_flat=Fraction(0))
+        moving = self._moving()
+        weights = {row: w * moving.get(row, 1) for row, w in self.losses.weights.items()}
+        one = replace(self.losses, k=1, weights=weights, flat=Fraction(0), pair_flat=Fraction(0))
         cells = self._by_period(one, pairs=False)
         gone = spread.greatest(cells, k) + flat
         if self.relation == "add-remove":
-            return Ends(gone, gone)
+            return self._ends(cells, moving, flat)
         if spread.keeps_period:
             pairs = self._by_period(one, pairs=True)
             if self.null_cell:
                 both = zip(pairs, cells, strict=True)
                 pairs = [(max(p, c), n) for (p, n), (c, _) in both]
-            found = spread.greatest(pairs, k) + pair_flat
-            return Ends(found, found)
+            return self._ends(pairs, moving, pair_flat)
         totals = sum(alpha for table, alpha in one.tables if not table.axes)
-        apart = 2 * spread.greatest([(c - totals, n) for c, n in cells], k)
+        sides = 2**one.power
+        apart = sides * spread.greatest([(c - totals, n) for c, n in cells], k)
         pair = self._search(one, pairs=True).above() or Fraction(0)
-        least = spread.most * pair + pair_flat
+        if moving:
+            least = self._ends([(pair, 1)], moving, Fraction(0)).least
+            gone = self._ends(cells, moving, Fraction(0)).least
+        else:
+            least = spread.most * pair + pair_flat
         if self.null_cell:
             apart += k * totals
             pair, least = max([pair, *(c for c, _ in cells)]), max(least, gone)
         most = min(k * pair, apart) + pair_flat
         return Ends(min(least, most), most)
+
+    def _moving(self) -> dict[Row, int]:
+        """How many records weigh together in each row, where squares count; else nothing."""
+        k, sizes = self.losses.k, self.grid.sizes
+        return {
+            row: self.spread.n_moving(row, k, sizes, self.relation)
+            for row in (self.losses.weights if self.losses.power == 2 else ())
+        }
+
+    def _ends(
+        self, amounts: list[tuple[Fraction, int]], moving: dict[Row, int], flat: Fraction
+    ) -> Ends:
+        """Bounds of k records' losses, of what one loses by period.
+
+        Squares are bounded from below by m records that are alike; where no row is of two periods,
+        by as many whole periods as k has.
+        """
+        k, m = self.losses.k, self.spread.most
+        found = self.spread.greatest(amounts, k) + flat
+        most = max(moving.values(), default=0)
+        if not moving:
+            return Ends(found, found)
+        whole = k - k % m if most <= m else m
+        return Ends(self.spread.greatest(amounts, whole) * Fraction(m, max(most, m)), found)
 
     def _by_period(self, one: Losses, *, pairs: bool) -> list[tuple[Fraction, int]]:
         """The greatest loss of one record in each class of periods, and how many it has."""

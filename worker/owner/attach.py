@@ -144,10 +144,8 @@ class AttachRequest:
             self.delta,
             disclosure_cap=self.disclosure_cap,
             claims=self.claims,
-            to=self.to,
             time=self.time,
             demand_of=self.demand_of,
-            domain=self.domain.period_axis is not None,
         )
         for claim in self.claims:
             claim.row(self.domain)

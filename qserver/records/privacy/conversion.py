@@ -118,10 +118,8 @@ def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
 _UNSERVED: Final = {
     "disclosure_cap": "be left out with --privacy zcdp: its bound is proven for epsilon",
     "claims": "be left out with --privacy zcdp: their bounds are proven for epsilon",
-    "to": "be left out with --privacy zcdp: data that arrive over time are counted by tables",
     "time": "be left out with --privacy zcdp: a time is told apart by tables",
     "demand_of": "be left out with --privacy zcdp: earlier questions are planned for by tables",
-    "domain": "have no periods with --privacy zcdp: they are served under pure privacy alone",
 }
 """Facts of a dataset that are for pure privacy alone, and why."""
 
