@@ -110,7 +110,6 @@ class DatasetMeta:
             self.delta,
             disclosure_cap=self.disclosure_cap,
             claims=self.claims,
-            time=self.time,
             demand_of=self.demand_of,
         )
         check_together(

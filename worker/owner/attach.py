@@ -144,7 +144,6 @@ class AttachRequest:
             self.delta,
             disclosure_cap=self.disclosure_cap,
             claims=self.claims,
-            time=self.time,
             demand_of=self.demand_of,
         )
         for claim in self.claims:

@@ -251,7 +251,6 @@ def test_a_plan_that_refines_or_measures_tables_is_never_charged(
         ({"delta": None}, "delta"),
         ({"disclosure_cap": 0.9}, "disclosure_cap"),
         ({"demand_of": "people"}, "demand_of"),
-        ({"time": "age"}, "time"),
         ({"privacy": "pure"}, "pure"),
     ],
 )
