@@ -12,6 +12,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from qserver.errors import (
     AllowanceExhaustedError,
@@ -361,3 +362,26 @@ def test_intervals_hold_as_often_as_they_say_on_fresh_noise(
             held += answer.low <= truth <= answer.high
             n += 1
     assert abs(held - 0.8 * n) <= 4 * (0.8 * 0.2 * n) ** 0.5
+
+
+@pytest.mark.slow
+def test_ranges_of_measured_ages_hold_at_once_by_their_joint_law(
+    tmp_path: Path, store_url: str
+) -> None:
+    town = Deployment.make(tmp_path, store_url, limit="40", delta=DELTA)
+    town.ask_workload(town.workload([{"age": age} for age in range(20, 30)], length=20))
+    spans = [(a, b) for a in range(20, 30) for b in range(a + 1, 30)]
+    wheres = [{"age": {"between": list(span)}} for span in spans]
+    found = town.submit_workload(town.workload(wheres, length=130, simultaneous=True))
+    each = town.submit_workload(town.workload(wheres, length=130))
+    assert isinstance(found, WorkloadAnswer)
+    assert isinstance(each, WorkloadAnswer)
+    assert found.simultaneous is not None
+    assert (found.simultaneous.method, found.simultaneous.confidence) == ("posterior", 0.95)
+    by_union = -ndtri(0.025 / len(spans)) / 1.959963984540054
+    for answer, end, (a, b) in zip(found.answers, each.ends, spans, strict=True):
+        union = 20 * (b - a + 1) ** 0.5 * by_union
+        assert 0.8 * union < answer.high - answer.low < 0.95 * union
+        # After looking, on either side: what all of them keep at once on that side.
+        assert end.highest - end.estimate == pytest.approx(end.estimate - end.lowest)
+        assert 0.8 * union < end.highest - end.lowest < 0.97 * union
