@@ -108,8 +108,6 @@ class DatasetMeta:
         check_privacy(
             self.privacy,
             self.delta,
-            disclosure_cap=self.disclosure_cap,
-            claims=self.claims,
             demand_of=self.demand_of,
         )
         check_together(
@@ -133,7 +131,7 @@ class DatasetMeta:
     @cached_property
     def guard_nano(self) -> int | None:
         """The most that a cell may lose, in nano-epsilon; None if only the limit counts."""
-        return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap)
+        return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap, self.law)
 
     @property
     def most_records(self) -> int:

@@ -142,8 +142,6 @@ class AttachRequest:
         check_privacy(
             self.privacy,
             self.delta,
-            disclosure_cap=self.disclosure_cap,
-            claims=self.claims,
             demand_of=self.demand_of,
         )
         for claim in self.claims:
@@ -397,8 +395,9 @@ def guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
     if meta.unit_status is not None:
         lines.append(f"Protected: {meta.unit_status.text}.")
     if meta.guard_nano is not None:
+        allowed = epsilon_text(meta.shown.nano(meta.guard_nano))
         lines.append(
-            f"Disclosure guard: a cell may lose {epsilon_text(meta.guard_nano)} epsilon, so that "
+            f"Disclosure guard: a cell may lose {allowed} epsilon, so that "
             f"its count is known with probability {meta.disclosure_cap} at most."
         )
         if meta.guard_nano >= limit_nano:

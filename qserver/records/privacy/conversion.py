@@ -116,8 +116,6 @@ def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
 
 
 _UNSERVED: Final = {
-    "disclosure_cap": "be left out with --privacy zcdp: its bound is proven for epsilon",
-    "claims": "be left out with --privacy zcdp: their bounds are proven for epsilon",
     "demand_of": "be left out with --privacy zcdp: earlier questions are planned for by tables",
 }
 """Facts of a dataset that are for pure privacy alone, and why."""

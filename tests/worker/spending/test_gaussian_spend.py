@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
     ConfigError,
+    DisclosureGuardError,
     InputError,
     MeasurementError,
     StoreError,
@@ -27,6 +29,7 @@ from qserver.query.asking.reading import Reading
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, Zcdp
+from qserver.records.claim import Claim, ClaimGuardError
 from qserver.records.history import GaussianMeasurement
 from qserver.records.plan import PlannedTable
 from qserver.records.privacy.conversion import epsilon_nano, rho_nano
@@ -250,7 +253,6 @@ def test_a_plan_that_refines_or_measures_tables_is_never_charged(
     [
         ({"delta": Fraction(1, 10**5)}, "at most 1e-6"),
         ({"delta": None}, "delta"),
-        ({"disclosure_cap": 0.9}, "disclosure_cap"),
         ({"demand_of": "people"}, "demand_of"),
         ({"privacy": "pure"}, "pure"),
     ],
@@ -385,3 +387,42 @@ def test_ranges_of_measured_ages_hold_at_once_by_their_joint_law(
         # After looking, on either side: what all of them keep at once on that side.
         assert end.highest - end.estimate == pytest.approx(end.estimate - end.lowest)
         assert 0.8 * union < end.highest - end.lowest < 0.97 * union
+
+
+def test_the_guard_holds_and_is_told_in_epsilon_at_delta(tmp_path: Path, store_url: str) -> None:
+    town = Deployment.make(tmp_path, store_url, limit="4", delta=DELTA, disclosure_cap=0.05)
+    town.ask({"sex": "Male"}, length=60)
+    lost, found = zcdp(town).spent_rho_nano, town.service().dataset("people").guard
+    assert found is not None
+    assert found.known == pytest.approx((lost / 1e9 / np.pi) ** 0.5, rel=1e-6)
+    assert found.loss_nano == town.service().dataset("people").spent_nano
+    with pytest.raises(DisclosureGuardError) as caught:
+        town.ask({"sex": "Male"}, length=20)
+    assert caught.value.allowed_nano == found.allowed_nano < 4 * 10**9
+    assert caught.value.loss_nano + caught.value.price_nano > found.allowed_nano
+    assert town.ask({"sex": "Female"}, length=60).source == "measured"
+
+
+def test_a_claim_holds_until_its_people_lose_elsewhere(tmp_path: Path, store_url: str) -> None:
+    young = {"where": {"age": {"below": 25}}}
+    claim = Claim("young", json.dumps(young), "10", 0.26)
+    town = Deployment.make(tmp_path, store_url, limit="4", delta=DELTA, claims=(claim,))
+    town.ask({"age": {"below": 25}}, length=60)
+    [known] = town.service().dataset("people").claims
+    # Ten of the counts around the answer, of a normal law with this deviation.
+    deviation = 30 / 1.959963984540054
+    assert known.known == pytest.approx(math.erf(5 / deviation / 2**0.5), rel=1e-3)
+    with pytest.raises(ClaimGuardError):
+        town.ask({"age": {"below": 25}}, length=40)
+    assert town.ask({"age": {"at_least": 25}}, length=30).source == "measured"
+    request = attach_request(town, name="second", population="town")
+    attach(request(), settings=town.settings, registry=town.registry, progress=lambda _: None)
+    service = town.service()
+    query = service.parse("second", {"where": {"sex": "Male"}})
+    found = service.ask("second", query, Requirement(60, 0.95), wait_s=0)
+    town.work_off()
+    assert isinstance(found, JobStatus)
+    [known] = town.service().dataset("people").claims
+    assert known.known == 1.0
+    with pytest.raises(ClaimGuardError):
+        town.ask({"age": {"at_least": 27}}, length=100)
