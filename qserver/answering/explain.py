@@ -93,7 +93,7 @@ def explain_question(replica: Replica, question: Question) -> Explained[Explanat
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
         rows=_shown(plan.rows, replica.meta.shown),
-        tables=plan.tables,
+        tables=_shown(plan.tables, replica.meta.shown),
         free=offer(question, plan.estimate, replica.engine),
         curve=falling([_curve_point(replica, question, factor) for factor in _CURVE]),
         measure=choices_of_question(replica, question, plan),
@@ -137,7 +137,7 @@ def explain_workload(
         remaining_nano=replica.present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
         rows=_shown(plan.rows, replica.meta.shown),
-        tables=plan.tables,
+        tables=_shown(plan.tables, replica.meta.shown),
         free=offers(replica.engine, workload, told),
         curve=falling(curve),
         measure=BothChoices(workload.measure or "auto", price, price, ""),
@@ -217,7 +217,7 @@ def explain_model(replica: Replica, asked: ModelAsked) -> Explained[ModelExplana
         sample_nano=None if plan.sampled is None else plan.sampled.sample_nano,
         remaining_nano=present.remaining_nano,
         affordable=refusal(plan, replica=replica) is None,
-        tables=plan.tables,
+        tables=_shown(plan.tables, replica.meta.shown),
         version=present.n_shown,
         work=_model_work(replica, asked, plan.tables),
         error=foretold_error(replica, asked, plan),
@@ -289,8 +289,11 @@ def _curve_point(replica: Replica, question: Question, factor: float) -> CurvePo
     return CurvePoint(length, None if retired else replica.price_nano(plan))
 
 
-def _shown(rows: tuple[PlannedRow, ...], shown: Shown) -> tuple[PlannedRow, ...]:
-    """The rows with their alpha as losses are shown; under zCDP none goes on from another."""
+OnePlanned = TypeVar("OnePlanned", PlannedRow, PlannedTable)
+
+
+def _shown(planned: tuple[OnePlanned, ...], shown: Shown) -> tuple[OnePlanned, ...]:
+    """Rows or tables with their alpha as losses are shown; under zCDP none goes on from another."""
     if shown.delta is None:
-        return rows
-    return tuple(replace(row, alpha_nano=shown.nano(row.alpha_nano)) for row in rows)
+        return planned
+    return tuple(replace(one, alpha_nano=shown.nano(one.alpha_nano)) for one in planned)

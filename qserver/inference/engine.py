@@ -75,7 +75,7 @@ class InferenceEngine(LiveRows):
     ) -> None:
         super().__init__(Bias(most_records).room, law)
         self._sizes = tuple(sizes)
-        self.tables = MeasuredTables(self._sizes, apart=apart)
+        self.tables = MeasuredTables(self._sizes, apart=apart, law=law)
         self.in_play = RowsInPlay(max_rows=max_rows, most_records=most_records, may_wait=may_wait)
         self._posteriors: Posteriors | None = Posteriors(self.in_play, self._measurements, apart)
         self._stored: dict[str, list[Estimator]] = {}
@@ -278,8 +278,8 @@ class InferenceEngine(LiveRows):
             return ToState(Stated(estimate.posterior, OF_ESTIMATOR))
         if self.law.is_additive and not estimate.posterior.is_exact:
             # By weights of least variance what answers disagree about tells nothing of the error.
-            is_least = estimate.method == "blue"
-            return ToState(Stated(estimate.posterior, OF_POSTERIOR if is_least else OF_ESTIMATOR))
+            law = OF_POSTERIOR if self.is_least(primitive, estimate) else OF_ESTIMATOR
+            return ToState(Stated(estimate.posterior, law))
         self._settle()
         return self._posteriors.of(primitive.row, estimate, enough=error)
 
@@ -294,9 +294,8 @@ class InferenceEngine(LiveRows):
         if self._posteriors is None:
             return None
         self._settle()
-        if self.law.is_additive:
-            return self.normal_together(estimates)
-        return self._posteriors.together(rows, estimates)
+        find = self.normal_together if self.law.is_additive else self._posteriors.together
+        return find(rows, estimates)
 
     def stated(
         self, primitive: Primitive, estimate: RowEstimate, *, error: float = ENOUGH
@@ -482,7 +481,7 @@ class InferenceEngine(LiveRows):
             combinations = self._combinations_of(primitive)
             if combinations is not None:
                 yield self._least(combinations, confidence)
-                if not enough:
+                if not enough and (tables is None or not tables.alpha_nano):
                     return
         yield from self._unsearched(primitive, confidence, enough, tables)
         if self.law.is_additive or primitive.is_zero:
@@ -527,8 +526,13 @@ class InferenceEngine(LiveRows):
     def _by_tables(
         self, primitive: Primitive, confidence: float, enough: float, tables: MeasuredTables
     ) -> Iterator[RowEstimate]:
-        """Estimates from tables, joined with a measurement of the row or with stored weights."""
-        for own in self._own_rows(primitive):
+        """Estimates from tables, joined with a measurement of the row or with stored weights.
+
+        Under Gaussian noise they are joined with all rows that they tell.
+        """
+        if (joint := self.beside_rows(primitive, confidence=confidence)) is not None:
+            yield joint
+        for own in self._own_rows(primitive) if joint is None else ():
             found = tables.estimate(primitive, own, confidence=confidence, enough=enough)
             if found is not None:
                 yield found

@@ -18,9 +18,14 @@ from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combin
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.shared_noise import SharedError, error_of_rows
-from qserver.query.primitive import Primitive
+from qserver.inference.tables.tables import MeasuredTables
+from qserver.query.linear import LinearQuery
+from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import AnyMeasurement, Estimator, Measurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
+
+_MOST_TOGETHER = 64
+"""Most estimates by tables whose errors are told together: each pair takes a while."""
 
 
 class LiveRows:
@@ -33,6 +38,7 @@ class LiveRows:
 
     def __init__(self, room: float, law: NoiseLaw = LAPLACE) -> None:
         self._room, self.law = room, law
+        self.tables: MeasuredTables
         self._measurements: list[AnyMeasurement] = []
         self._direct: dict[str, list[int]] = {}
 
@@ -46,6 +52,12 @@ class LiveRows:
     def live(self, number: int) -> AnyMeasurement:
         """The live measurement of this id: a row or a table."""
         return self._measurements[number]
+
+    @property
+    def noisy_rows(self) -> list[Measurement]:
+        """The live rows that have noise, in the order of their ids."""
+        rows = (m for m in self._measurements if isinstance(m, Measurement))
+        return [m for m in rows if not m.is_public]
 
     @property
     def n_measurements(self) -> int:
@@ -87,6 +99,11 @@ class LiveRows:
         least = min(own, key=lambda m: m.scale, default=None)
         return () if least is None else ((least.id, self._ratio(primitive, least.id)),)
 
+    def direct_nano(self, primitive: Primitive) -> int:
+        """The sum of the charges of the row's measurements."""
+        ids = self._direct.get(primitive.key, ())
+        return sum(self.measurement(i).alpha_nano for i in ids if self._ratio(primitive, i) == 1.0)
+
     def refined_rows(
         self,
         weights: Weights,
@@ -121,20 +138,57 @@ class LiveRows:
         ]
         return [f for f in found if f is not None]
 
-    def normal_together(self, estimates: Sequence[RowEstimate]) -> Together | None:
+    def beside_rows(self, primitive: Primitive, *, confidence: float) -> RowEstimate | None:
+        """With Gaussian noise the estimate by tables and all rows that they tell, if there is one.
+
+        It is of least variance.
+        """
+        tables = self.tables
+        if not (self.law.is_additive and tables.alpha_nano and tables.covers(primitive)):
+            return None
+        rows, at = self.noisy_rows, tables.n_events
+        return tables.beside_rows.estimate(primitive, rows, confidence=confidence, at=at)
+
+    def is_least(self, primitive: Primitive, estimate: RowEstimate) -> bool:
+        """Whether an estimate with Gaussian noise certainly is of least variance, given all."""
+        if not self.tables.alpha_nano:
+            return estimate.method == "blue"
+        beside = self.tables.beside_rows
+        return estimate.method == "blocks" and beside.are_all(primitive, self.noisy_rows)
+
+    def normal_together(
+        self, queries: Sequence[LinearQuery], estimates: Sequence[RowEstimate]
+    ) -> Together | None:
         """Estimates of rows with Gaussian noise, whose errors are normal together.
 
         They are by weights of least variance, which what answers disagree about tells nothing of;
         None for others.
         """
-        if any(one.method != "blue" for one in estimates):
+        by_tables = [i for i, one in enumerate(estimates) if one.method == "blocks"]
+        if len(by_tables) > _MOST_TOGETHER or any(
+            one.method not in ("blue", "blocks") or one.beside for one in estimates
+        ):
             return None
         ids = list(dict.fromkeys(i for one in estimates for i, _ in one.weights))
-        scales = _array([self.measurement(i).scale for i in ids]) * LAPLACE_VARIANCE**-0.5
+        scales = _array([self.measurement(i).scale for i in ids])
         weights = [dict(one.weights) for one in estimates]
         loads = np.array([[of.get(i, 0.0) for i in ids] for of in weights]) * scales
+        if by_tables:
+            shared = self.tables.beside_rows.covariances(
+                [primitive(queries[i]) for i in by_tables],
+                [self.measurement(i) for i in ids],
+                [weights[i] for i in by_tables],
+            )
+            if shared is None:
+                return None
+            values, vectors = np.linalg.eigh(shared)
+            parts = np.zeros((len(estimates), len(by_tables)))
+            parts[by_tables] = vectors * np.sqrt(np.maximum(values, 0.0))
+            loads = np.hstack([loads, parts])
+        loads *= LAPLACE_VARIANCE**-0.5
         # A normal error is the sum of infinitely many others.
-        nothing, counts = np.zeros((0, len(ids))), np.full(len(ids), math.inf)
+        n = loads.shape[1]
+        nothing, counts = np.zeros((0, n)), np.full(n, math.inf)
         sums = KnownSums(loads, nothing, np.zeros(0), counts)
         means = _array([one.posterior.estimate for one in estimates])
         return Together(means, _array([one.posterior.allowance for one in estimates]), sums)

@@ -66,19 +66,19 @@ class PeriodSums:
         pays = Pays(
             self._tops(self.cells, cells),
             pairs,
-            self._more * flat.tables_nano,
-            self._more * flat.totals_nano,
+            flat.tables_nano * UNITS_PER_NANO,
+            flat.totals_nano * UNITS_PER_NANO,
         )
         return _nano(pays.greatest(self.by, self.neighbours)) + flat.opaque_nano
 
     def _of_pairs(self, flat: Flat, rows: Sequence[RowPayment]) -> Units | int:
         """What pairs pay for rows and for tables of some periods: by period, or the most of all."""
         if not self.by.same_period:
-            return self.pairs.top_with(rows) + 2 * self._more * flat.most_partly_nano
+            return self.pairs.top_with(rows) + 2 * flat.most_partly_nano * UNITS_PER_NANO
         tops = self._tops(self.pairs, rows)
         if not flat.partly:
             return tops
-        return np.asarray(tops + 2 * self._more * np.array(flat.partly, dtype=np.int64))
+        return np.asarray(tops + 2 * UNITS_PER_NANO * np.array(flat.partly, dtype=np.int64))
 
     def added_nano(self, flat: Flat, due: Dues) -> int:
         """As `bound_nano`, with all payments added to a copy of the sums."""
@@ -127,18 +127,13 @@ class PeriodSums:
     def _has_pairs(self) -> bool:
         return self.neighbours.relation == "replace-one"
 
-    @property
-    def _more(self) -> int:
-        """Units of what a record pays for tables, by nano-epsilon."""
-        return self.neighbours.together * UNITS_PER_NANO
-
     def _tops(self, sums: Maximum, payments: Sequence[RowPayment]) -> Units:
         return sums.by_value_with(self.by.axis, payments, n_values=self.by.n_periods)
 
     def _spread_nano(self, cells: Units, n_records: int, flat: Flat) -> int:
         """The loss of `n_records` records of cells with these sums by period."""
-        more = n_records * self._more * (flat.tables_nano + flat.totals_nano)
-        return _nano(self.by.greatest(cells, n_records) + more) + flat.opaque_nano
+        more = n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
+        return _nano(self.by.greatest(cells, n_records)) + more
 
 
 class CellLedger:

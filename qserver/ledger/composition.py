@@ -99,27 +99,27 @@ def dues(
     records_per_person: int,
     alike: Collection[int] = (),
     law: NoiseLaw = LAPLACE,
-    together: Callable[[LinearQuery], int] = lambda _row: 1,
+    together: Callable[[LinearQuery | ProductPartition], int] = lambda _of: 1,
 ) -> Dues:
     """The sum of these charges.
 
     Args:
         records_per_person: k; 1 for what one record pays.
         alike: attributes that the two cells of a pair never differ in.
-        law: of the noise; k records that are alike cost k to the law's power.
-        together: how often a row costs what it costs one record, for records that add up.
+        law: of the noise.
+        together: how often records that move a row, or a cell of a table, cost more than the sum
+            of what they cost one by one.
 
     Raises:
         QueryError: one is not on the domain of these `sizes`.
     """
-    factor = law.together(records_per_person)
-    scale = factor * UNITS_PER_NANO
     rows: dict[LinearQuery, int] = {}
     refunds: dict[LinearQuery, int] = {}  # and what cells alone pay for restricted tables
     flat = Flat()
 
     def add(units: dict[LinearQuery, int], row: LinearQuery, nano: int) -> None:
-        units[row] = units.get(row, 0) + nano * scale * together(row)
+        more = nano * records_per_person * together(row) * UNITS_PER_NANO
+        units[row] = units.get(row, 0) + more
 
     for charge in charges:
         if isinstance(charge, OpaqueCharge):
@@ -129,9 +129,11 @@ def dues(
         if isinstance(charge, Charge):
             add(rows, charge.row, charge.alpha_nano)
             continue
+        factor = records_per_person * together(charge.partition)
         flat += _flat(charge, factor, alike)
         if charge.partition.restricted is not None:
-            add(refunds, charge.partition.inside, table_rise_nano(charge))
+            inside, due = charge.partition.inside, table_rise_nano(charge) * factor
+            refunds[inside] = refunds.get(inside, 0) + due * UNITS_PER_NANO
         for row, nano in _refunds(charge):
             add(refunds, row, -nano)
     cells = dict(rows)

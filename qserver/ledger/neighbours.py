@@ -63,6 +63,13 @@ class ByPeriod:
         if self.most < 1:
             raise DomainError("records_per_period", "be a whole number >= 1", self.most)
 
+    def most_in_one(self, of: LinearQuery | ProductPartition) -> int:
+        """The periods that a row weighs, or the most that a cell of a table has."""
+        if isinstance(of, LinearQuery):
+            return sum(map(len, periods_of(of, self.axis)))
+        parts = next((p.dense for p in of.axes if p.axis == self.axis), None)
+        return self.n_periods if parts is None else int(np.bincount(parts[parts >= 0]).max())
+
     def greatest(self, amounts: NDArray[np.generic], n_records: int) -> int:
         """The greatest sum of `n_records` amounts, each taken at most m times.
 
@@ -172,17 +179,17 @@ class Neighbours:
         """k records cost at most so often what they cost one by one."""
         return self.law.spread(self.records_per_person)
 
-    def together_in(self, row: LinearQuery) -> int:
-        """The same of a row, which only records of its periods move; 1 without `by_period`.
+    def together_in(self, of: LinearQuery | ProductPartition) -> int:
+        """The same of a row, or of a table, each of whose cells is one.
 
-        Of records that may come from any period, those that go move it, and those that come.
+        Only records of its periods move it: under replace-one of any period both those that go and
+        those that come.
         """
         by, k = self.by_period, self.records_per_person
         if by is None or self.together == 1:
-            return 1
-        n_periods = sum(map(len, periods_of(row, by.axis)))
+            return self.together
         sides = 2 if self.relation == "replace-one" and not by.same_period else 1
-        return self.law.spread(max(1, min(k, sides * by.most * n_periods)))
+        return self.law.spread(max(1, min(k, sides * by.most * by.most_in_one(of))))
 
     def price_nano(self, charge: AnyCharge) -> int:
         """The most that the charge can cost, in nano-epsilon.
@@ -195,7 +202,8 @@ class Neighbours:
             return charge.epsilon_nano
         if isinstance(charge, TableCharge):
             factor, rise_nano = self._table_factor(charge), table_rise_nano(charge)
-            return factor * self.together * self._most_inside(charge.partition) * rise_nano
+            together = self.together_in(charge.partition)
+            return factor * together * self._most_inside(charge.partition) * rise_nano
         if self.by_period is not None:
             return self._spread_nano(charge, self.by_period)
         return self._row_nano(charge)

@@ -82,9 +82,6 @@ class RowCandidates:
 
     def own_rows(self) -> Iterator[Candidate]:
         """The ways by the query's own row, alone and together with the tables."""
-        if self.engine.law.is_additive:
-            yield from self._alone(self.anew)
-            return
         start = self.holdings.start(self.question.row)
         alone = list(self._alone(start))
         # Fresh, independent noise costs more, but its lattice may be finer.

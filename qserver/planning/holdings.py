@@ -20,8 +20,9 @@ import numpy as np
 
 from qserver.errors import CapacityError, InputError
 from qserver.inference.engine import InferenceEngine, RowEstimate
+from qserver.inference.rows.refinement import beside
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, BlocksAndRow, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
 from qserver.inference.tables.measured import asked_periods
 from qserver.ledger.cell_ledger import CellLedger
@@ -96,7 +97,7 @@ class Holdings:
 
     @cached_property
     def alphas(self) -> Mapping[BlockKey, float]:
-        """Alpha per block, in epsilon per record; a public total has `PLANNER.public_alpha`."""
+        """Charge per block, in epsilon or rho; a public total has `PLANNER.public_alpha`."""
         measured = self.engine.tables.alpha_nano
         public = dict.fromkeys(self.engine.tables.public_blocks, PLANNER.public_alpha)
         return {**{b: a / NANO for b, a in measured.items()}, **public}
@@ -159,11 +160,22 @@ class Holdings:
         return self.engine.tables.pattern(query)
 
     def own(self, query: Primitive) -> Measurement | None:
-        """The measurement of this very row, of least noise."""
+        """The measurement of this very row, of least noise.
+
+        Under Gaussian noise all of them are weighed together, as one of the sum of their charges.
+        """
         weights = self.engine.direct(query)
         if len(weights) != 1 or weights[0][1] != 1.0:
             return None
-        return self.engine.measurement(weights[0][0])
+        found = self.engine.measurement(weights[0][0])
+        if not self.engine.law.is_additive:
+            return found
+        return replace(found, alpha_nano=self.engine.direct_nano(query))
+
+    def alpha_after(self, row: PlannedRow, own: Measurement | None) -> int:
+        """The charge of a planned row once it is drawn; `own` is what was measured of it."""
+        is_added = self.engine.law.is_additive and own is not None
+        return row.alpha_nano + (own.alpha_nano if is_added and own is not None else 0)
 
     def is_met(self, question: Question) -> bool:
         """Whether history meets the requirement."""
@@ -232,10 +244,11 @@ class Holdings:
     def own_row(self, question: Question) -> PlannedRow | None:
         """The least raise of the question's own row that meets it together with the tables.
 
+        Under Gaussian noise it is a new measurement, beside tables and all rows that they tell.
         None where the row's lattice is too coarse.
         """
         if self.engine.law.is_additive:
-            return self.own_row_alone(question)
+            return self._beside_all(question) or self.own_row_alone(question)
         query, target, confidence = question.row, question.roomy_half_width, question.confidence
         start = self.start(query)
         tables, own = self.engine.tables, self.own(query)
@@ -249,6 +262,23 @@ class Holdings:
             if then.half_width(confidence) <= target:
                 return row
         return None
+
+    def _beside_all(self, question: Question) -> PlannedRow | None:
+        query, confidence = question.row, question.confidence
+        known = self.engine.beside_rows(query, confidence=confidence)
+        if known is None:
+            return None
+        start = self.anew(query)
+        least = beside(
+            (),
+            scales=known.posterior.scales,
+            room=known.posterior.allowance + FLOAT_ROOM * float(start.row.step),
+            confidence=confidence,
+            target=question.roomy_half_width,
+        )
+        if least is None:
+            return None
+        return start.raised(alpha_nano_up(least.alpha * (1.0 + PLANNER.rounding)))
 
     def own_row_alone(self, question: Question) -> PlannedRow | None:
         """The raise of the question's own row that meets it by itself, found without a search.
@@ -273,7 +303,7 @@ class Holdings:
         part: float = 1.0,
         only: Iterable[BlockKey] | None = None,
     ) -> dict[BlockKey, int]:
-        """Alphas in nano-epsilon of the blocks that are below `part` of these, rounded up."""
+        """Charges of the blocks that are below `part` of these, rounded up."""
         tables, found = self.engine.tables, {}
         for block in alphas if only is None else only:
             after = alpha_nano_up(max(alphas[block] * part, PLANNER.tiny))
@@ -387,7 +417,11 @@ class Holdings:
         *,
         step: Fraction | None = None,
     ) -> PlannedTable:
-        table = PlannedTable(partition, alpha_nano, self.table_step if step is None else step)
+        step = self.table_step if step is None else step
+        if self.engine.law.is_additive:
+            rise = alpha_nano - (0 if old is None else old.alpha_nano)
+            return PlannedTable(partition, rise, step if old is None else old.step)
+        table = PlannedTable(partition, alpha_nano, step)
         if old is not None:
             table = PlannedTable(
                 partition, alpha_nano, old.step, refines=old.id, old_alpha_nano=old.alpha_nano

@@ -123,8 +123,6 @@ def plan_answer(
     if estimate is not None and estimate.half_width <= question.row_half_width:
         return Plan("free", (), 0, spent, estimate, estimate.weights)
     effort = effort or Effort(PLANNER.question_work)
-    if holdings.engine.law.is_additive:
-        rule = earlier = None  # tables have no Gaussian noise yet
     plan_on = partial(
         _unmet,
         rule=rule,

@@ -105,11 +105,7 @@ class DatasetMeta:
     def __post_init__(self) -> None:
         measure_of(self.measure)
         expected_of(self.expected)
-        check_privacy(
-            self.privacy,
-            self.delta,
-            demand_of=self.demand_of,
-        )
+        check_privacy(self.privacy, self.delta)
         check_together(
             self.unit,
             records_per_person=self.records_per_person,

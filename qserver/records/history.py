@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from qserver.errors import InputError
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.records.charge import NANO
 from qserver.records.codec import as_
 from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 
@@ -102,19 +101,15 @@ class GaussianMeasurement(Measurement):
 
     def check_refines(self, _: Measurement, /) -> None:
         """Raise InputError: nothing is refined."""
-        raise InputError("measurement.id", "be new: a row with Gaussian noise is not refined")
+        raise InputError("measurement.id", "be new: Gaussian noise is not refined")
 
 
 def measured_under(law: NoiseLaw, one: AnyMeasurement) -> AnyMeasurement:
-    """A measurement as one of a population with this noise.
-
-    Raises:
-        InputError: it is a table, and the noise is Gaussian.
-    """
+    """A measurement as one of a population with this noise."""
     if not law.is_additive:
         return one
-    if not isinstance(one, Measurement):
-        raise InputError("measurement", "be a row: tables have no Gaussian noise yet")
+    if isinstance(one, TableMeasurement):
+        return GaussianTable(one.id, one.partition, one.alpha_nano, one.step, one.indices)
     return GaussianMeasurement(one.id, one.row, one.key, one.alpha_nano, one.step, one.index)
 
 
@@ -126,10 +121,12 @@ class TableMeasurement:
         id: its place among the measurements, rows and tables alike, in order of first release. A
             refinement keeps the id of the table that it replaces.
         partition: whose cells were measured.
-        alpha_nano: 1 / b in nano-epsilon per record, > 0.
+        alpha_nano: 1 / b in nano-epsilon per record, or under Gaussian noise nano-rho; > 0.
         step: lattice step g > 0.
         indices: y / g of each cell, whole numbers, one per cell of the partition.
     """
+
+    law: ClassVar[NoiseLaw] = LAPLACE
 
     id: int
     partition: ProductPartition
@@ -155,9 +152,20 @@ class TableMeasurement:
         return np.array(found).reshape(self.partition.shape)
 
     @property
+    def quick_values(self) -> NDArray[np.float64]:
+        """As `values`, off by two roundings and found sooner."""
+        found = np.array(self.indices, dtype=np.float64) * float(self.step)
+        return found.reshape(self.partition.shape)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Ids of the measurements that it is made of."""
+        return (self.id,)
+
+    @property
     def scale(self) -> float:
-        """Laplace scale b in records."""
-        return NANO / self.alpha_nano
+        """Scale b in records, or standard deviation of Gaussian noise."""
+        return self.law.scale(self.alpha_nano)
 
     def check_refines(self, old: TableMeasurement) -> None:
         """Check that this table may replace `old`: the same cells, with less noise.
@@ -169,6 +177,57 @@ class TableMeasurement:
             raise InputError("measurement", "have the id, partition and step of what it refines")
         if self.alpha_nano <= old.alpha_nano:
             raise InputError("alpha_nano", f"exceed {old.alpha_nano}, which it refines")
+
+
+@dataclass(frozen=True)
+class GaussianTable(TableMeasurement):
+    """A table measured with Gaussian noise; it is never refined, but measured once more."""
+
+    law: ClassVar[NoiseLaw] = GAUSSIAN
+
+    def check_refines(self, _: TableMeasurement, /) -> None:
+        """Raise InputError: nothing is refined."""
+        raise InputError("measurement.id", "be new: Gaussian noise is not refined")
+
+
+@dataclass(frozen=True)
+class WeighedTable(GaussianTable):
+    """Several measurements of the same cells on one lattice step, weighed by their charges.
+
+    The errors are about normal, of the variance of one measurement at the sum of the charges.
+
+    Args:
+        indices: sums of the measurements' indices times their charges.
+        others: ids of the measurements but the first, in rising order.
+    """
+
+    others: tuple[int, ...]
+
+    @classmethod
+    def of(cls, one: TableMeasurement, other: TableMeasurement) -> WeighedTable:
+        """Two tables, each of one measurement or of several, as one."""
+        charges, indices = one.alpha_nano + other.alpha_nano, list[int]()
+        own, others = ((1 if isinstance(t, cls) else t.alpha_nano) for t in (one, other))
+        for mine, theirs in zip(one.indices, other.indices, strict=True):
+            indices.append(own * mine + others * theirs)
+        ids = tuple(sorted({*one.ids, *other.ids}))
+        return cls(ids[0], one.partition, charges, one.step, tuple(indices), ids[1:])
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Of all of them."""
+        return (self.id, *self.others)
+
+    @property
+    def quick_values(self) -> NDArray[np.float64]:
+        """The answers, of the partition's shape, off by three roundings."""
+        found = np.array([index / self.alpha_nano for index in self.indices]) * float(self.step)
+        return found.reshape(self.partition.shape)
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """As `quick_values`."""
+        return self.quick_values
 
 
 AnyMeasurement = Measurement | TableMeasurement
@@ -242,7 +301,7 @@ class HistoryTable:
 
     Args:
         axes: [axis, stops, part of each run] per attribute that it splits.
-        scale: b of each cell's Laplace noise, in records.
+        scale: of each cell's noise, as of a row.
         step: lattice step of the noise, an exact fraction.
         values: the noisy answers that were released, in records, cells in row-major order.
     """

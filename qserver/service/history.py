@@ -100,8 +100,8 @@ def _released(
             axes=found.partition.to_document(),
             n_cells=found.partition.n_cells,
             key=found.key,
-            scale=found.scale,
-            alpha_nano=found.alpha_nano,
+            scale=meta.law.shown_scale(found.alpha_nano),
+            alpha_nano=meta.shown.nano(found.alpha_nano),
             step=str(found.step),
             values=tuple(found.values.ravel().tolist()) if with_values else None,
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.records.charge import NANO, Relation
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 from .machine import Times
 from .streams import Asked
@@ -24,7 +25,7 @@ class Played:
     """What became of a stream.
 
     Args:
-        spent: epsilon after each question.
+        spent: epsilon, or rho, after each question.
         answered: questions answered; the others were refused.
         checked: new or tighter answers that were compared with the truth: the first 2,000 and
             every tenth later.
@@ -53,6 +54,7 @@ def snapshot_for(
     limit_nano: int = LIMIT_NANO,
     period_axis: int | None = None,
     expected: int = 0,
+    law: NoiseLaw = LAPLACE,
 ) -> Snapshot:
     """An empty snapshot under the rule."""
     return Snapshot(
@@ -63,6 +65,7 @@ def snapshot_for(
         generator=np.random.default_rng(seed),
         limit_nano=limit_nano,
         period_axis=period_axis,
+        law=law,
     )
 
 

@@ -28,9 +28,16 @@ from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO, AnyCharge, Relation
-from qserver.records.history import AnyMeasurement, Estimator, Measurement, TableMeasurement
+from qserver.records.history import (
+    AnyMeasurement,
+    Estimator,
+    Measurement,
+    TableMeasurement,
+    measured_under,
+)
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow, PlannedTable
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 LIMIT_NANO = 10**13
 
@@ -46,6 +53,7 @@ class Snapshot:
         earlier: what was asked of earlier data.
         period_axis: the attribute of periods, where data arrive over time.
         n_sealed: periods that have their data.
+        law: of the noise; under Gaussian noise what is spent is rho.
     """
 
     sizes: tuple[int, ...]
@@ -58,6 +66,7 @@ class Snapshot:
     earlier: EarlierDemand | None = None
     period_axis: int | None = None
     n_sealed: int = 0
+    law: NoiseLaw = LAPLACE
     engine: InferenceEngine = field(init=False)
     ledger: CellLedger = field(init=False)
     live: list[AnyMeasurement] = field(default_factory=list)
@@ -66,7 +75,7 @@ class Snapshot:
     paid: list[PaidQuestion] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.engine = InferenceEngine(self.sizes, apart=self.period_axis)
+        self.engine = InferenceEngine(self.sizes, apart=self.period_axis, law=self.law)
         self.ledger = self._ledger()
         if self.relation == "replace-one" and self.is_total and self.k == 1:
             row = primitive(total_query(self.sizes))
@@ -160,6 +169,7 @@ class Snapshot:
             self.is_total,
             period_axis=self.period_axis,
             n_sealed=self.n_sealed,
+            law=self.law,
         )
         copy.relation, copy.ledger = self.relation, self._ledger()
         copy.earlier = None if self.earlier is None else EarlierDemand(self.earlier.snapshots)
@@ -178,9 +188,11 @@ class Snapshot:
             relation=self.relation,
             records_per_person=self.k,
             null_cell=not self.is_total,
+            law=self.law,
         )
 
     def _take(self, measurement: AnyMeasurement) -> None:
+        measurement = measured_under(self.law, measurement)
         if measurement.id == len(self.live):
             self.live.append(measurement)
         self.live[measurement.id] = measurement
@@ -222,6 +234,8 @@ class Snapshot:
     def _raised(self, noise: FloatArray, before_nano: int, after_nano: int) -> FloatArray:
         """The noise at a larger alpha, given that at the one before; fresh noise where it is 0."""
         before, after = before_nano / NANO, after_nano / NANO
+        if self.law.is_additive:
+            return self.generator.normal(0.0, self.law.scale(after_nano), noise.shape)
         if not before:
             return self.generator.laplace(0.0, 1.0 / after, noise.shape)
         return _refined(self.generator, noise, before, after)

@@ -21,7 +21,12 @@ from qserver.query.linear import linear_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.charge import NANO
-from qserver.records.history import GaussianMeasurement, TableMeasurement, measured_under
+from qserver.records.history import (
+    GaussianMeasurement,
+    TableMeasurement,
+    WeighedTable,
+    measured_under,
+)
 from qserver.records.privacy.noise_law import GAUSSIAN, LAPLACE
 from tests.query.dense_weights import scaled_weights
 
@@ -104,8 +109,22 @@ def test_least_squares_is_the_estimate_and_its_law_is_the_posterior() -> None:
     assert engine.stated(question.row, found).statement.law == "posterior"
 
 
-def test_a_table_is_no_measurement_with_gaussian_noise() -> None:
-    table = TableMeasurement(0, BY_FIRST_TABLE, 1, Fraction(1), (0,) * BY_FIRST_TABLE.n_cells)
-    assert measured_under(LAPLACE, table) is table
+def test_tables_of_the_same_cells_are_weighed_by_their_charges() -> None:
+    rng, tables, charges = random.Random(1), list[TableMeasurement](), (3, 1, 5)
+    for i, rho in enumerate(charges):
+        indices = tuple(rng.randrange(-(2**40), 2**40) for _ in range(BY_FIRST_TABLE.n_cells))
+        found = measured_under(
+            GAUSSIAN, TableMeasurement(i, BY_FIRST_TABLE, rho, Fraction(1, 3), indices)
+        )
+        assert isinstance(found, TableMeasurement)
+        tables.append(found)
+    assert measured_under(LAPLACE, tables[0]) is tables[0]
     with pytest.raises(InputError, match="Gaussian"):
-        measured_under(GAUSSIAN, table)
+        tables[1].check_refines(tables[0])
+    both = WeighedTable.of(tables[0], tables[1])
+    for every in (WeighedTable.of(both, tables[2]), WeighedTable.of(tables[2], both)):
+        assert (every.id, every.ids, every.alpha_nano) == (0, (0, 1, 2), 9)
+        assert every.scale == pytest.approx((2 * 9e-9) ** -0.5)
+        for place, value in enumerate(every.values.ravel()):
+            weighed = sum(c * t.indices[place] for c, t in zip(charges, tables, strict=True))
+            assert value == pytest.approx(weighed / 27, rel=1e-14)

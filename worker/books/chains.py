@@ -71,8 +71,8 @@ class Chains:
     """The answers in force in order of their ids, and each chain's row and last alpha.
 
     Args:
-        are_anew: whether no answer goes on from another one, and there are no tables: so it is
-            under zero-concentrated privacy, whose charges are rho.
+        are_anew: whether no answer goes on from another one: so it is under zero-concentrated
+            privacy, whose charges are rho.
     """
 
     in_force: list[RowInForce | TableInForce] = field(default_factory=list)
@@ -94,10 +94,11 @@ class Chains:
         """
         entries = iter(released or ())
         if self.are_anew and (
-            plan["tables"]
-            or any("cell" in one or one.get("refines") is not None for one in plan["rows"])
+            any("cell" in one for one in plan["rows"])
+            or any(one.get("sources") for one in plan["tables"])
+            or any(one.get("refines") is not None for one in (*plan["rows"], *plan["tables"]))
         ):
-            raise BookFaultError("an answer with Gaussian noise is of a table, or goes on from one")
+            raise BookFaultError("an answer with Gaussian noise goes on from another one")
         for plain in plan["rows"]:
             self._row(plain, next(entries, None))
         for plain in plan["tables"]:
@@ -166,7 +167,7 @@ class Chains:
         if entry is None and old.alpha != int(plain.get("old_alpha", 0)):
             raise BookFaultError("a table was planned on answers that are not in force")
         indices = None if entry is None else tuple(map(int, entry["indices"]))
-        origins = self._origins(number, old)
+        origins = {} if self.are_anew else self._origins(number, old)
         for place, _, paid in plain.get("sources", ()):
             if place not in origins or origins[place][1].alpha < min(int(paid), alpha):
                 raise BookFaultError("a cell goes on from a row that paid less than is said")

@@ -41,14 +41,14 @@ _DIGITS = 60
 
 @dataclass(frozen=True)
 class Losses:
-    """What the answers in force cost, in nano-epsilon.
+    """What the answers in force cost, in nano-epsilon or nano-rho.
 
     Args:
         k: most records of one person.
         weights: w(h) of every row, never negative.
         tables: every table with its alpha.
         flat: what every cell and, `pair_flat`, every pair loses besides, for all k records.
-        power: with which moves count, 1 or 2; with 2 there are no tables.
+        power: with which moves count, 1 or 2.
     """
 
     k: int
@@ -73,7 +73,7 @@ class Losses:
     @property
     def of_tables(self) -> int:
         """What every cell loses by tables that hold all records, for all k records."""
-        return self.k * sum(alpha for table, alpha in self.tables if table.held is None)
+        return self.factor * sum(alpha for table, alpha in self.tables if table.held is None)
 
     @property
     def held(self) -> dict[Row, int]:
@@ -112,7 +112,7 @@ class Losses:
             for table, alpha in self.tables
             if table.tells_apart(one, other)
         )
-        return self.factor * rows + self.k * tables + self.pair_flat
+        return self.factor * (rows + tables) + self.pair_flat
 
 
 def sample_loss(nominal_nano: int, rate: Fraction) -> Fraction:
@@ -154,7 +154,7 @@ class HeldTables:
                 continue
             ((axis, runs),) = table.held.terms[0].factors
             inside = grid.on_classes(axis, runs)[columns[axis]]
-            weights = float(losses.k) * np.outer([alpha, alpha - old], inside)
+            weights = float(losses.factor) * np.outer([alpha, alpha - old], inside)
             self._by_axis[axis] = self._by_axis.get(axis, 0.0) + weights
 
     def bounds(
@@ -285,12 +285,12 @@ class Search:
 
     def _weigh(self, losses: Losses, known: Known) -> None:
         """Two weights per row and per table: of the loss, and of its rise."""
-        grid, k, before = self._grid, losses.k, known.losses
+        grid, factor, before = self._grid, losses.factor, known.losses
         weights = np.zeros((2, len(grid.rows)))
         known_weights = before.weights if self._pairs else before.of_cells
         for row, now in (losses.weights if self._pairs else losses.of_cells).items():
             rise = now - known_weights.get(row, 0)
-            weights[:, grid.rows[row]] = losses.factor * now, losses.factor * max(0, rise)
+            weights[:, grid.rows[row]] = factor * now, factor * max(0, rise)
         kept = np.flatnonzero(weights[0])
         of_term = np.array(grid.row_of_term, dtype=np.intp)
         self._terms = np.flatnonzero(weights[0][of_term])
@@ -308,10 +308,10 @@ class Search:
         rises = [alpha and alpha - old[i] for i, alpha in enumerate(whole)]
         if self._pairs:
             flat = losses.pair_flat - before.pair_flat
-            self._tables = 2.0 * k * np.array([whole, rises]).reshape(2, -1)
+            self._tables = 2.0 * factor * np.array([whole, rises]).reshape(2, -1)
             self._flat = losses.pair_flat
         else:
-            flat = losses.flat - before.flat + k * sum(rises)
+            flat = losses.flat - before.flat + factor * sum(rises)
             self._tables = np.zeros((2, 0))
             self._flat = losses.flat + losses.of_tables
         self._extra = self._weights @ errors

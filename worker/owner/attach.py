@@ -139,11 +139,7 @@ class AttachRequest:
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
         expected_of(self.expect)
-        check_privacy(
-            self.privacy,
-            self.delta,
-            demand_of=self.demand_of,
-        )
+        check_privacy(self.privacy, self.delta)
         for claim in self.claims:
             claim.row(self.domain)
 

@@ -323,7 +323,7 @@ class _Rotation:
             self.new = replace(self.new, claims=claims_in_force(self.old, journal.state))
         self._check_facts()
         # Nothing more is paid for on the old snapshot from here on.
-        if not (self._request.without_demand or self.old.law.is_additive):
+        if not self._request.without_demand:
             self.new = replace(self.new, demand_of=demand_of(self.old, self._reader))
 
     def _check_facts(self) -> None:

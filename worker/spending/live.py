@@ -158,7 +158,10 @@ class Live:
         if table.refines is not None:
             if not (isinstance(old, TableMeasurement) and table.refines_live(old)):
                 raise StaleVersionError("A table was refined since the plan was made.")
-        elif any(isinstance(m, TableMeasurement) and m.key == table.key for m in self._found):
+        elif any(
+            isinstance(m, TableMeasurement) and m.key == table.key and not m.law.is_additive
+            for m in self._found
+        ):
             raise StaleVersionError("The table was measured since the plan was made.")
 
     def _check_pairs(self, table: PlannedTable) -> None:

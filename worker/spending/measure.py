@@ -55,15 +55,15 @@ def draw_all(
 def check_law(planned: Sequence[Planned], law: NoiseLaw) -> None:
     """Raise MeasurementError unless a plan can be drawn with this noise.
 
-    With Gaussian noise rows are measured anew: each is independent of all that was drawn.
+    With Gaussian noise all is measured anew: it is independent of all that was drawn.
     """
-    anew = all(isinstance(p, PlannedRow) and _is_new(p) for p in planned)
-    if law.is_additive and not anew:
-        raise MeasurementError from InputError("plan", "measure rows anew, and no tables")
+    if law.is_additive and not all(map(_is_new, planned)):
+        raise MeasurementError from InputError("plan", "measure anew, and go on from no answer")
 
 
-def _is_new(row: PlannedRow) -> bool:
-    return row.refines is None and row.cell is None and not row.old_alpha_nano
+def _is_new(one: Planned) -> bool:
+    goes_on = one.cell if isinstance(one, PlannedRow) else one.sources
+    return one.refines is None and not goes_on and not one.old_alpha_nano
 
 
 def in_turn(
@@ -97,24 +97,25 @@ class _Drawing:
     law: NoiseLaw = LAPLACE
 
     def of_row(self, row: PlannedRow, origin: Origin | None) -> int:
+        truths = [self.private.answer(row.row)]
         if self.law.is_additive:
-            return self._gaussian(row, origin)
+            return self._gaussian(truths, row)[0]
         origins = {} if origin is None else {0: origin}
-        (index,) = draw_answers([self.private.answer(row.row)], row, origins, entropy=self.entropy)
-        return index
-
-    def _gaussian(self, row: PlannedRow, origin: Origin | None) -> int:
-        if origin is not None:
-            raise MeasurementError
-        truth, rho = self.private.answer(row.row), row.alpha_nano
-        [index] = release_gaussian([truth], step=row.step, rho_nano=rho, entropy=self.entropy)
+        (index,) = draw_answers(truths, row, origins, entropy=self.entropy)
         return index
 
     def of_table(self, table: PlannedTable, origins: Mapping[int, Origin]) -> tuple[int, ...]:
-        if self.law.is_additive:
-            raise MeasurementError
         counts = self.private.counts(table.partition)
-        return draw_table(counts, table, origins, entropy=self.entropy)
+        if not self.law.is_additive:
+            return draw_table(counts, table, origins, entropy=self.entropy)
+        if len(counts) != table.partition.n_cells:
+            raise MeasurementError
+        return self._gaussian(counts, table)
+
+    def _gaussian(self, truths: Sequence[Fraction | int], planned: Planned) -> tuple[int, ...]:
+        """Each with noise of its own, whatever was released."""
+        step, rho = planned.step, planned.alpha_nano
+        return tuple(release_gaussian(truths, step=step, rho_nano=rho, entropy=self.entropy))
 
 
 def draw_table(

@@ -25,7 +25,6 @@ from qserver.inference.tables.blocks.pattern import BlockKey, Pattern, as_box, r
 from qserver.inference.tables.measured import TOTAL, AlphaState, Generation, PlacedPiece
 from qserver.inference.tables.shared_noise import row_weight
 from qserver.query.primitive import Primitive
-from qserver.records.charge import NANO
 from qserver.records.history import Measurement
 
 _ULP = 2.0**-52
@@ -40,7 +39,7 @@ class OwnSource:
     A public total is the cell of the block (). It has no table; its row takes the place of one.
 
     Args:
-        alpha: 1 / b now, in epsilon per record; infinite for a public total.
+        alpha: one over the scale now; infinite for a public total.
         step: lattice step, in records.
         row: the measurement, or None for a cell.
         cell: the block and the part per axis, or None for a row.
@@ -121,11 +120,11 @@ class WeightChoice:
 
     def answer(self, confidence: float) -> RowEstimate:
         """The estimate from the released answers."""
-        total, used = _Sum(0.0, 0.0, 0.0), set()
+        total, used = FloatSum(0.0, 0.0, 0.0), set()
         beside: list[tuple[int, float]] = []
         if self.rest is not None and self.row_weight < 1.0:
             part = 1.0 - self.row_weight
-            total = _on_blocks(self, self.rest).scaled(part)
+            total = on_blocks(self, self.rest).scaled(part)
             used = {w.block for w in self.rest.weights}
             public = self.generation.public
             if public is not None and TOTAL in used:
@@ -147,14 +146,14 @@ class WeightChoice:
     def _estimate(
         self,
         confidence: float,
-        total: _Sum,
+        total: FloatSum,
         beside: tuple[tuple[int, float], ...],
         tables: tuple[int, ...],
     ) -> RowEstimate:
         lattice = self.allowance / FLOAT_ROOM
         # Floats stay within their room, except for answers in the tens of millions.
         allowance = max(self.allowance, lattice + total.error)
-        posterior = Posterior(total.value, self.scales, allowance)
+        posterior = Posterior(total.value, self.scales, allowance, law=self.blocks.law)
         return RowEstimate(
             tuple((r.row.id, r.weight) for r in self.rows),
             posterior,
@@ -171,24 +170,27 @@ class WeightChoice:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class FloatSum:
     """A float sum, the sum of the absolute products, and a bound of its error, in records."""
 
     value: float
     size: float
     error: float
 
-    def scaled(self, factor: float) -> _Sum:
+    def scaled(self, factor: float) -> FloatSum:
+        """`factor` times it."""
         size = abs(factor) * self.size
-        return _Sum(factor * self.value, size, abs(factor) * self.error + 3.0 * _ULP * size)
+        return FloatSum(factor * self.value, size, abs(factor) * self.error + 3.0 * _ULP * size)
 
-    def plus(self, other: _Sum) -> _Sum:
+    def plus(self, other: FloatSum) -> FloatSum:
+        """Both together."""
         size = self.size + other.size
-        return _Sum(self.value + other.value, size, self.error + other.error + _ULP * size)
+        return FloatSum(self.value + other.value, size, self.error + other.error + _ULP * size)
 
 
-def _on_blocks(choice: WeightChoice, rest: Rest) -> _Sum:
-    total = _Sum(0.0, 0.0, 0.0)
+def on_blocks(choice: WeightChoice, rest: Rest) -> FloatSum:
+    """Weights times answers of all blocks, with the rounding of both."""
+    total = FloatSum(0.0, 0.0, 0.0)
     own_error = _error_of_left(choice, rest)
     for found in rest.weights:
         total = total.plus(_on_block(choice, rest, found, own_error))
@@ -205,7 +207,7 @@ def _error_of_left(choice: WeightChoice, rest: Rest) -> float:
     return 0.0
 
 
-def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: float) -> _Sum:
+def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: float) -> FloatSum:
     """Weights times answers of one block, with the rounding of both."""
     generation = choice.generation
     errors = choice.blocks.weight_errors(found.block, choice.pattern) / rest.left
@@ -220,7 +222,7 @@ def _on_block(choice: WeightChoice, rest: Rest, found: CellWeights, own_error: f
         off = np.concatenate([each for _, each in pieces])
     size = float(np.abs(products).sum())
     rounding = _SUMMED * _ULP * size
-    return _Sum(float(products.sum()), size, float(off.sum()) + rounding)
+    return FloatSum(float(products.sum()), size, float(off.sum()) + rounding)
 
 
 def _on_piece(
@@ -237,11 +239,11 @@ def _on_piece(
     return products.ravel(), off.ravel()
 
 
-def _of_source(generation: Generation, source: OwnSource) -> _Sum:
+def _of_source(generation: Generation, source: OwnSource) -> FloatSum:
     if source.row is not None:
         return _of_row(source.row)
     if source.cell is None:
-        return _Sum(0.0, 0.0, 0.0)
+        return FloatSum(0.0, 0.0, 0.0)
     for placed in generation.placed(source.cell[0]):
         cell = placed.placement.cell(source.cell[1])
         if cell is not None:
@@ -249,12 +251,12 @@ def _of_source(generation: Generation, source: OwnSource) -> _Sum:
     raise InputError("cell", "be one of the table's", source.cell)
 
 
-def _of_row(row: Measurement) -> _Sum:
+def _of_row(row: Measurement) -> FloatSum:
     return _of_value(row.value_float)
 
 
-def _of_value(value: float) -> _Sum:
-    return _Sum(value, abs(value), 2.0 * _ULP * abs(value))
+def _of_value(value: float) -> FloatSum:
+    return FloatSum(value, abs(value), 2.0 * _ULP * abs(value))
 
 
 _ROOM = 1.0 + 1e-8
@@ -262,7 +264,7 @@ _ROOM = 1.0 + 1e-8
 
 @dataclass(frozen=True)
 class Moment:
-    """Alphas of the blocks and of the query's row at one time, in epsilon per record."""
+    """Alphas of the blocks and of the query's row at one time, as of `Blocks`."""
 
     state: AlphaState
     row_alpha: float
@@ -274,14 +276,15 @@ def sources_of(
     """The measurements of exactly this row: a row or a cell, the one with less noise first."""
     found = []
     if own is not None:
-        found.append(OwnSource(own.alpha_nano / NANO, own.lattice_allowance, row=own))
+        alpha = own.law.sharpness(own.alpha_nano)
+        found.append(OwnSource(alpha, own.lattice_allowance, row=own))
     block, public = pattern.cell_of, generation.public
     if block == TOTAL and public is not None:
         found.append(OwnSource(inf, public.lattice_allowance, row=public))
     elif block is not None and block in generation.tables:
         table, parts = generation.tables[block], pattern.cell_parts
         cell = (block, tuple(parts[axis] for axis, _ in block))
-        found.append(OwnSource(table.alpha_nano / NANO, float(table.step), cell=cell))
+        found.append(OwnSource(table.alpha, float(table.step), cell=cell))
     yield from sorted(found, key=lambda s: (-s.alpha, s.step))
 
 
@@ -289,10 +292,10 @@ def cells_alone(
     generation: Generation, pattern: Pattern, sources: Iterable[OwnSource]
 ) -> Iterator[WeightChoice]:
     """The choice of the block's cell that is the query itself, if there is one."""
-    blocks = Blocks(generation.lattice, generation.alphas)
+    blocks = generation.blocks(generation.alphas)
     for source in sources:
         if source.cell is not None:
-            known = RowKnowledge(None, source.alpha, 0.0, FLOAT_ROOM * source.step)
+            known = RowKnowledge(None, source.alpha, 0.0, FLOAT_ROOM * source.step, blocks.law)
             yield WeightChoice(
                 generation,
                 pattern,
@@ -313,19 +316,20 @@ def choices_at(
     place: WeightOrigin,
 ) -> Iterator[WeightChoice]:
     """The choices of weights at a moment, with the present noise."""
-    blocks = Blocks(generation.lattice, moment.state.alphas)
+    blocks = generation.blocks(moment.state.alphas)
     rest = rest_of(blocks, pattern)
     if rest is None:
         return
     scales, allowance = rest.scales(generation.alphas), rest.allowance(generation.steps)
-    alone = RowKnowledge(scales, 0.0, allowance, 0.0)
+    alone = RowKnowledge(scales, 0.0, allowance, 0.0, blocks.law)
     yield WeightChoice(generation, pattern, blocks, rest, None, alone, 0.0, place)
     cell = 0.0 if pattern.cell_of is None else blocks.alphas.get(pattern.cell_of, 0.0)
     own_alpha = max(moment.row_alpha, cell)
     if own_alpha > 0.0:
         weight = RowKnowledge(rest.scales(blocks.alphas)).weight_at(own_alpha)
         for source in sources:
-            known = RowKnowledge(scales, source.alpha, allowance, FLOAT_ROOM * source.step)
+            room = FLOAT_ROOM * source.step
+            known = RowKnowledge(scales, source.alpha, allowance, room, blocks.law)
             yield WeightChoice(generation, pattern, blocks, rest, source, known, weight, place)
 
 
@@ -338,7 +342,7 @@ def choice_after(
     place: WeightOrigin,
 ) -> WeightChoice | None:
     """The choice of the shortest interval at a moment: blocks, the query's measurement, or both."""
-    blocks = Blocks(generation.lattice, moment.state.alphas)
+    blocks = generation.blocks(moment.state.alphas)
     row_step = 0.0 if own is None else own.lattice_allowance
     found = blocks_and_row(
         blocks, pattern, moment.row_alpha, steps=generation.steps, row_step=row_step
@@ -350,7 +354,8 @@ def choice_after(
     source = next((s for s in sources if weight and s.is_cell == found.own_cell), None)
     scales = None if found.rest is None else found.rest.scales(generation.alphas)
     alpha, step = (0.0, 0.0) if source is None else (source.alpha, source.step)
-    known = RowKnowledge(scales, alpha, found.known.block_allowance, FLOAT_ROOM * step)
+    room, allowance = FLOAT_ROOM * step, found.known.block_allowance
+    known = RowKnowledge(scales, alpha, allowance, room, blocks.law)
     return WeightChoice(generation, pattern, blocks, found.rest, source, known, weight, place)
 
 
@@ -365,13 +370,17 @@ def choice_with_rows(
     left = _remainder_of(query, rows)
     if not generation.covers(left.row):
         return None
-    if left.multiplier != 1 or any(_is_cell(generation, state, r.row) for r in rows):
+    is_apart = generation.law.is_additive  # every noise is independent of every other one
+    if left.multiplier != 1 or (
+        not is_apart and any(_is_cell(generation, state, r.row) for r in rows)
+    ):
         return None
-    pattern, blocks = generation.pattern(left), Blocks(generation.lattice, state.alphas)
+    pattern, blocks = generation.pattern(left), generation.blocks(state.alphas)
     rest = None if pattern is None else whole_of(blocks, pattern)
     if pattern is None or rest is None:
         return None
-    known = RowKnowledge(rest.scales(generation.alphas), 0.0, rest.allowance(generation.steps), 0.0)
+    scales, allowance = rest.scales(generation.alphas), rest.allowance(generation.steps)
+    known = RowKnowledge(scales, 0.0, allowance, 0.0, blocks.law)
     return WeightChoice(generation, pattern, blocks, rest, None, known, 0.0, place, tuple(rows))
 
 
@@ -381,7 +390,9 @@ def can_meet(choice: WeightChoice, half_width: float, confidence: float) -> bool
     if room < 0.0:
         return False
     # Numbers of a table have few laws, whose half-widths are kept.
-    return room == inf or safe_half_width(choice.scales, confidence) <= room * _ROOM
+    return (
+        room == inf or safe_half_width(choice.scales, confidence, choice.blocks.law) <= room * _ROOM
+    )
 
 
 def _remainder_of(query: Primitive, rows: Iterable[WeightedRow]) -> Primitive:

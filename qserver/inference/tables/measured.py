@@ -40,8 +40,8 @@ from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive
 from qserver.query.sealed import periods_of
-from qserver.records.charge import NANO
-from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.history import Measurement, TableMeasurement, WeighedTable
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,13 @@ class MeasuredTable:
 
     @cached_property
     def alpha_nano(self) -> int:
-        """1 / b of every cell at least, in nano-epsilon per record."""
+        """The charge of every cell at least, as of `TableMeasurement`."""
         return min(piece.alpha_nano for piece in self.pieces)
+
+    @property
+    def alpha(self) -> float:
+        """One over the scale of every cell at most."""
+        return self.pieces[0].law.sharpness(self.alpha_nano)
 
     @cached_property
     def periods(self) -> frozenset[int]:
@@ -91,12 +96,12 @@ class MeasuredTable:
     def ids_for(self, query: LinearQuery | None) -> Iterator[int]:
         """Ids of the pieces that have cells in a query's periods."""
         if self.apart is None or query is None:
-            yield from (piece.id for piece in self.pieces)
+            yield from (number for piece in self.pieces for number in piece.ids)
             return
         asked = asked_periods(query, self.apart)
         for piece in self.pieces:
             if asked & set(periods_in(piece.partition, self.apart)):
-                yield piece.id
+                yield from piece.ids
 
     def has_cell(self, row: LinearQuery) -> bool:
         """Whether a row is a cell of some piece."""
@@ -120,6 +125,8 @@ class LiveTables:
     def add(self, piece: TableMeasurement) -> MeasuredTable:
         """Take in a piece, new or raised; returns the table that it is of."""
         first = self._of_piece.get(piece.id)
+        if first is None and (old_piece := self._same_cells(piece)) is not None:
+            return self.add(WeighedTable.of(old_piece, piece))
         if first is None:
             first = self._like(piece)
         old = None if first is None else self._found[first]
@@ -135,6 +142,14 @@ class LiveTables:
 
     def __iter__(self) -> Iterator[MeasuredTable]:
         return (self._found[number] for number in sorted(self._found))
+
+    def _same_cells(self, piece: TableMeasurement) -> TableMeasurement | None:
+        """Under Gaussian noise what was measured of the same cells before."""
+        if not piece.law.is_additive:
+            return None
+        old = (one for table in self._found.values() for one in table.pieces)
+        cells = piece.key, piece.step
+        return next((one for one in old if (one.key, one.step) == cells), None)
 
     def _like(self, piece: TableMeasurement) -> int | None:
         """The table of the same step and other attributes, without these periods."""
@@ -203,7 +218,7 @@ class PlacedPiece:
 
 @dataclass(frozen=True, eq=False)
 class AlphaState:
-    """Alphas of a generation's blocks after `n_events` events of all generations."""
+    """A generation's alphas, as of `Blocks`, after `n_events` events of all generations."""
 
     n_events: int
     alphas: Mapping[BlockKey, float]
@@ -217,10 +232,18 @@ class Generation:
         lattice: tables may be blocks of it. Every part, except the finest, has two real parts
             below it.
         since: number of events before this generation.
+        law: of the noise.
     """
 
-    def __init__(self, sizes: tuple[int, ...], lattice: Lattice, *, since: int = 0) -> None:
-        self.sizes, self.lattice, self.since = sizes, lattice, since
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        lattice: Lattice,
+        *,
+        since: int = 0,
+        law: NoiseLaw = LAPLACE,
+    ) -> None:
+        self.sizes, self.lattice, self.since, self.law = sizes, lattice, since, law
         self.public: Measurement | None = None
         self.states: list[AlphaState] = [AlphaState(since, {})]
         self._support = ExactSupport(lattice)
@@ -245,7 +268,7 @@ class Generation:
         if placement is None:
             return
         self._tables[placement.block] = table
-        self._note(placement.block, table.alpha_nano / NANO, n_events)
+        self._note(placement.block, table.alpha, n_events)
 
     def add_public_total(self, total: Measurement, *, n_events: int) -> None:
         """Add the total without noise."""
@@ -265,8 +288,8 @@ class Generation:
 
     @property
     def alphas(self) -> dict[BlockKey, float]:
-        """Present alphas of the blocks, in epsilon per record; infinite for a public total."""
-        found = {b: t.alpha_nano / NANO for b, t in self._tables.items()}
+        """Present alphas of the blocks, as of `Blocks`; infinite for a public total."""
+        found = {b: t.alpha for b, t in self._tables.items()}
         return found if self.public is None else {**found, TOTAL: inf}
 
     @property
@@ -288,11 +311,9 @@ class Generation:
         if found is None:
             if len(self._placed) >= _CACHED:
                 self._placed.clear()
-            indices = np.array(piece.indices, dtype=np.float64)
-            values = (indices * float(piece.step)).reshape(piece.partition.shape)
             placement = self.placement_of(piece.partition)
             assert placement is not None  # noqa: S101 - the table is on the lattice
-            found = self._placed[piece] = PlacedPiece(placement, values)
+            found = self._placed[piece] = PlacedPiece(placement, piece.quick_values)
         return found
 
     def covers(self, query: LinearQuery) -> bool:
@@ -317,6 +338,10 @@ class Generation:
         axes = {a for block in self.states[-1].alphas for a, _ in block}
         return bool(self.states[-1].alphas) and axes.issuperset(self._canonical(query).scope)
 
+    def blocks(self, alphas: Mapping[BlockKey, float]) -> Blocks:
+        """Blocks of these alphas with this noise."""
+        return Blocks(self.lattice, alphas, self.law)
+
     def reaches(self, query: Primitive) -> bool:
         """Whether the blocks alone give the row."""
         if not self.may_reach(query):
@@ -324,7 +349,7 @@ class Generation:
         pattern = self.pattern(query)
         if not self.covers(query.row):
             return False
-        return pattern is not None and Blocks(self.lattice, self.alphas).is_estimable(pattern)
+        return pattern is not None and self.blocks(self.alphas).is_estimable(pattern)
 
     def _note(self, block: BlockKey, alpha: float, n_events: int) -> None:
         alphas = {**self.states[-1].alphas, block: alpha}

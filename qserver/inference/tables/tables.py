@@ -31,6 +31,7 @@ from qserver.inference.tables.answer import (
     choices_at,
     sources_of,
 )
+from qserver.inference.tables.beside_rows import RowsOnTables
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, likeness
 from qserver.inference.tables.blocks.own_row import BlocksAndRow, RowKnowledge, blocks_and_row
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
@@ -44,8 +45,8 @@ from qserver.inference.tables.measured import (
 )
 from qserver.query.grid import ProductPartition
 from qserver.query.primitive import Primitive
-from qserver.records.charge import NANO
 from qserver.records.history import Measurement, TableMeasurement
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 class PresentTables:
@@ -58,6 +59,14 @@ class PresentTables:
     def __init__(self, generations: list[Generation]) -> None:
         self._generations = generations
         self._blocks: Blocks | None = None
+        self._beside: RowsOnTables | None = None
+
+    @property
+    def beside_rows(self) -> RowsOnTables:
+        """The present tables, with rows weighed beside them; for Gaussian noise."""
+        if self._beside is None or not self._beside.is_of(self.blocks):
+            self._beside = RowsOnTables(self._present, self.blocks)
+        return self._beside
 
     @property
     def lattice(self) -> Lattice:
@@ -66,15 +75,16 @@ class PresentTables:
 
     @property
     def blocks(self) -> Blocks:
-        """The present blocks; alphas in epsilon per record, infinite for a public total."""
+        """The present blocks; their alphas are infinite for a public total."""
         if self._blocks is None:
-            self._blocks = Blocks(self.lattice, self._present.alphas)
+            self._blocks = self._present.blocks(self._present.alphas)
         return self._blocks
 
     def blocks_with(self, alphas_nano: Mapping[BlockKey, int]) -> Blocks:
         """The blocks with these alphas replacing, or added to, the present ones."""
-        raised = {b: a / NANO for b, a in alphas_nano.items() if b not in self.public_blocks}
-        return Blocks(self.lattice, {**self._present.alphas, **raised})
+        sharpness = self._present.law.sharpness
+        raised = {b: sharpness(a) for b, a in alphas_nano.items() if b not in self.public_blocks}
+        return self._present.blocks({**self._present.alphas, **raised})
 
     def steps_with(self, blocks: Iterable[BlockKey], step: float) -> dict[BlockKey, float]:
         """Lattice step per noisy block, in records; new blocks get the given `step`."""
@@ -82,8 +92,18 @@ class PresentTables:
 
     @property
     def alpha_nano(self) -> Mapping[BlockKey, int]:
-        """Alpha per measured block in nano-epsilon per record, without a public total."""
+        """Charge per measured block, without a public total."""
         return MappingProxyType({b: t.alpha_nano for b, t in self._present.tables.items()})
+
+    def alphas_after(self, drawn: Iterable[tuple[ProductPartition, int]]) -> dict[BlockKey, int]:
+        """The charge of each block once its table is drawn at a charge; others are left out."""
+        found = dict[BlockKey, int]()
+        for partition, alpha in drawn:
+            block = self.block_of(partition)
+            if block is not None:
+                is_added = self._present.law.is_additive
+                found[block] = alpha + (self.alpha_nano.get(block, 0) if is_added else 0)
+        return found
 
     @property
     def public_blocks(self) -> frozenset[BlockKey]:
@@ -173,15 +193,21 @@ class MeasuredTables(PresentTables):
             chains go through the measured partitions instead. So the events determine the lattice.
         apart: the attribute of periods of data that arrive over time, which every table tells
             apart; without a `lattice`.
+        law: of the noise.
     """
 
     def __init__(
-        self, sizes: tuple[int, ...], *, lattice: Lattice | None = None, apart: int | None = None
+        self,
+        sizes: tuple[int, ...],
+        *,
+        lattice: Lattice | None = None,
+        apart: int | None = None,
+        law: NoiseLaw = LAPLACE,
     ) -> None:
         self._sizes = tuple(sizes)
         first = lattice_of(self._sizes, apart) if lattice is None else lattice
         self._regular = first.chains if lattice is None else None
-        super().__init__([Generation(self._sizes, first)])
+        super().__init__([Generation(self._sizes, first, law=law)])
         self._live = LiveTables(first.apart)
         self._row_alphas = AlphaRecord()
         self._kept: dict[str, list[int]] = {}
@@ -208,7 +234,7 @@ class MeasuredTables(PresentTables):
         """A copy to try releases on; this object does not change."""
         found = copy.copy(self)
         found._generations = [generation.tried() for generation in self._generations]
-        found._live, found._views = self._live.copy(), []
+        found._live, found._views, found._beside = self._live.copy(), [], None
         found._row_alphas = self._row_alphas.tried()
         found._kept = {key: list(at) for key, at in self._kept.items()}
         return found
@@ -218,7 +244,8 @@ class MeasuredTables(PresentTables):
 
         Tables that are not blocks of it are kept but not used. Earlier answers stay free.
         """
-        new = Generation(self._sizes, lattice, since=self._n_events)
+        law = self._present.law
+        new = Generation(self._sizes, lattice, since=self._n_events, law=law)
         public = self._present.public
         for table in self._live:
             new.add(table, n_events=self._n_events)
@@ -248,7 +275,7 @@ class MeasuredTables(PresentTables):
         for view in self._views:
             if view.lattice is lattice:
                 return view
-        found = MeasuredTables(self._sizes, lattice=lattice)
+        found = MeasuredTables(self._sizes, lattice=lattice, law=self._present.law)
         public = self._present.public
         for table in self._live:
             found._put(table)
@@ -312,7 +339,8 @@ class MeasuredTables(PresentTables):
         is_given = blocks.alphas and self._present.covers(query.row)
         pattern = self.pattern(query) if is_given else None
         steps = {**new, **self._present.steps}
-        return blocks_and_row(blocks, pattern, alpha / NANO, steps=steps, row_step=row_step)
+        sharp = blocks.law.sharpness(alpha)
+        return blocks_and_row(blocks, pattern, sharp, steps=steps, row_step=row_step)
 
     def estimate(
         self,
@@ -365,6 +393,13 @@ class MeasuredTables(PresentTables):
             at: number of events; by default all.
         """
         moment = self._n_events if at is None else at
+        if self._present.law.is_additive and self._present.covers(query.row):
+            weights, of = [r.weight for r in rows], [r.row for r in rows]
+            known = self.beside_rows.estimate(
+                query, of, confidence=confidence, at=moment, weights=weights
+            )
+            if known is not None:
+                return known
         found = next((g for g in reversed(self._generations) if g.since <= moment), None)
         state = None if found is None else found.state_at(moment)
         if found is None or state is None:
@@ -391,7 +426,7 @@ class MeasuredTables(PresentTables):
     def blocks_after(self, at: int) -> Blocks | None:
         """The blocks of the present lattice after `at` events; None if it was not in use yet."""
         state = self._present.state_at(at)
-        return None if state is None else Blocks(self.lattice, state.alphas)
+        return None if state is None else self._present.blocks(state.alphas)
 
     def kept_at(self, key: str) -> tuple[int, ...]:
         """The numbers of events of the states stored for this row key, in order of storing."""
@@ -457,4 +492,4 @@ class MeasuredTables(PresentTables):
         state = generation.state_at(at)
         if state is None or not state.alphas:
             return None
-        return Moment(state, self.alpha_nano_at(own, at) / NANO)
+        return Moment(state, generation.law.sharpness(self.alpha_nano_at(own, at)))

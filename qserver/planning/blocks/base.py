@@ -2,15 +2,18 @@
 
     minimise sum_l cost_l alpha_l  subject to  sum_j e_wj / lambda_j(alpha) <= tau_w, alpha >= floor
 
-The problem is not convex: sum_j e / lambda is convex in alpha^2 and the cost concave in it. Each
-start ends in a local optimum, so callers try several and never rely on one.
+Under Laplace noise it is not convex: sum_j e / lambda is convex in alpha^2 and the cost concave in
+it. Each start ends in a local optimum, so callers try several and never rely on one. Under Gaussian
+noise alpha is rho, in which lambda is linear: the problem is convex, and any start ends at the
+least price.
 
-At an optimum with multipliers mu_w, a block above its floor has
+At an optimum under Laplace noise with multipliers mu_w, a block above its floor has
 
     cost_l = alpha_l * sum_j reach_lj / lambda_j^2 * sum_w mu_w e_wj / tau_w   (times a constant)
 
-Both sides are iterated multiplicatively: blocks by the ratio of the two sides, multipliers by how
-far each variance is over its target. Useless blocks vanish geometrically.
+and under Gaussian noise the same without the factor alpha_l. Both sides are iterated
+multiplicatively: blocks by the ratio of the two sides, multipliers by how far each variance is over
+its target. Useless blocks vanish geometrically.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort, work_of_steps
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,12 @@ class BaseProblem:
 
     Args:
         blocks: candidate blocks, B of them.
-        reach: what alpha_l^2 adds to lambda_j, shape (B, C).
+        reach: what a block's information, alpha_l^2 under Laplace noise, adds to lambda_j, shape
+            (B, C).
         energies: e_wj / tau_w, shape (W, C).
         costs: cost per unit of alpha, shape (B,).
         floors: alphas that are there already, shape (B,).
+        law: of the noise.
     """
 
     blocks: tuple[BlockKey, ...]
@@ -63,6 +69,7 @@ class BaseProblem:
     energies: FloatArray
     costs: FloatArray
     floors: FloatArray
+    law: NoiseLaw = LAPLACE
 
     @classmethod
     def of(
@@ -73,6 +80,7 @@ class BaseProblem:
         blocks: Sequence[BlockKey],
         costs: Sequence[float],
         floors: Sequence[float],
+        law: NoiseLaw = LAPLACE,
     ) -> BaseProblem:
         """The problem of these targets over these blocks."""
         components = list(dict.fromkeys(j for t in targets for j in t.energies))
@@ -83,9 +91,8 @@ class BaseProblem:
                 energies[row, at[j]] = energy / target.variance
         cells = np.array([2.0 * lattice.n_cells(b) for b in blocks])
         reach = _within(components, blocks) / cells[:, None]
-        return cls(
-            tuple(blocks), reach, energies, np.array(costs, dtype=float), np.array(floors, float)
-        )
+        found = np.array(costs, dtype=float), np.array(floors, float)
+        return cls(tuple(blocks), reach, energies, *found, law)
 
     def excess(self, alphas: FloatArray) -> float:
         """The greatest variance over its target; at most 1 where all are met."""
@@ -98,7 +105,7 @@ class BaseProblem:
     def shares(self, alphas: FloatArray) -> FloatArray:
         """Share of each block in lowering the first variance, shape (B,), of sum 1."""
         inverse = np.square(self._inverse(alphas))
-        pull = np.square(alphas) * (self.reach @ (inverse * self.energies[0]))
+        pull = self.law.information(alphas) * (self.reach @ (inverse * self.energies[0]))
         return np.asarray(pull / max(float(pull.sum()), PLANNER.tiny))
 
     @property
@@ -116,7 +123,8 @@ class BaseProblem:
     def least_price(self, enough: float) -> float:
         """A price below which no alphas >= floors meet every target; a rough one above `enough`.
 
-        Let a_l = cost_l alpha_l, f_l be its floor, q_lj = sqrt(reach_lj) / cost_l, and E_j the sum
+        Under Laplace noise let a_l = cost_l alpha_l, f_l be its floor, q_lj = sqrt(reach_lj) /
+        cost_l, and E_j the sum
         of energies weighted by any w_i >= 0 of sum 1. Alphas that meet every target have
 
             1 >= sum_j E_j / lambda_j >= sum_j E_j / u_j^2,   u_j = sum_l q_lj a_l >= sqrt(lambda_j)
@@ -126,23 +134,29 @@ class BaseProblem:
         the best scale of s,
 
             P >= sum_l f_l (1 - g_l / G) + (sum_j E_j / s_j^2)^1.5 / G.
+
+        Under Gaussian noise lambda_j = sum_l q_lj a_l with q_lj = 4 reach_lj / cost_l, and 1 / u >=
+        2 / s - u / s^2. With z_j = E_j / s_j^2 the last term is (sum_j E_j / s_j)^2 / G.
         """
+        growth = self.law.growth
         # What costs nothing reaches some components at no price.
         is_free = self.costs < PLANNER.rounding
         energies = self.energies * ~(self.reach[is_free] > 0.0).any(axis=0)
-        q, floors = np.sqrt(self.reach) / self.costs[:, None], self.floors * self.costs
+        q = self.law.times(self.reach * self.law.information(np.ones(1))) / self.costs[:, None]
+        floors = self.floors * self.costs
         spent, weights = np.ones(len(floors)), np.full(len(energies), 1.0 / len(energies))
         best = 0.0
         for _ in range(PLANNER.watched_steps):
-            inverse = np.square(1.0 / np.maximum(spent @ q, PLANNER.tiny))
+            inverse = (1.0 / np.maximum(spent @ q, PLANNER.tiny)) ** growth
             uses = energies @ inverse
             worst = max(float(uses.max()), PLANNER.tiny)
             if worst > PLANNER.unmet:
                 return inf
             mixed = weights @ energies
-            pull = q @ (mixed * inverse**1.5)
+            pull = q @ (mixed * inverse ** (1.0 + 1.0 / growth))
             most = max(float(pull.max()), PLANNER.tiny)
-            bound = float(floors @ (1.0 - pull / most)) + float(mixed @ inverse) ** 1.5 / most
+            bound = float(floors @ (1.0 - pull / most))
+            bound += float(mixed @ inverse) ** (1.0 + 1.0 / growth) / most
             best = max(best, bound)
             if best > enough:
                 break
@@ -150,14 +164,14 @@ class BaseProblem:
             weights /= weights.sum()
             mean = max(float(spent @ pull / spent.sum()), PLANNER.tiny)
             moved = spent * np.clip(pull / mean, 0.05, 4.0) ** PLANNER.block_power
-            spent = np.maximum(moved * np.sqrt(worst), floors)
+            spent = np.maximum(moved * self.law.times(np.array(worst)), floors)
         return best
 
     def scaled(self, alphas: FloatArray) -> FloatArray:
         """max(floor, s * alphas) for the least s that meets every target, to 1e-6."""
         if self.excess(self.floors) <= 1.0:
             return self.floors
-        high = float(np.sqrt(self.excess(alphas)))
+        high = float(self.law.times(np.array(self.excess(alphas))))
         if high > PLANNER.unmet:
             return np.full_like(alphas, np.inf)
         if not self.floors.any():
@@ -224,7 +238,8 @@ class BaseProblem:
     def _inverse(self, alphas: FloatArray) -> FloatArray:
         """1 / lambda_j, shape (..., C), for alphas of shape (..., B)."""
         # 1e-100 in place of 0 avoids zero times infinity.
-        return np.asarray(1.0 / np.maximum(np.square(alphas) @ self.reach, PLANNER.tiny))
+        information = self.law.information(alphas) @ self.reach
+        return np.asarray(1.0 / np.maximum(information, PLANNER.tiny))
 
 
 @dataclass(eq=False)
@@ -266,7 +281,7 @@ class _Iteration:
         worst = variances.max(axis=1)
         self.is_met &= worst <= PLANNER.unmet
         # Scaling up by this much meets every target, with floors or without.
-        prices = (alphas @ problem.costs) * np.sqrt(np.maximum(worst, 1e-3))
+        prices = (alphas @ problem.costs) * problem.law.times(np.maximum(worst, 1e-3))
         better = prices < self.prices
         self.best = np.where(better[:, None], alphas, self.best)
         self.prices = np.where(better, prices, self.prices)
@@ -274,8 +289,11 @@ class _Iteration:
         shares = self.shares * (variances / worst[:, None]) ** power
         self.shares = shares / shares.sum(axis=1, keepdims=True)
         pull = (np.square(inverse) * (self.shares @ problem.energies)) @ problem.reach.T
-        bent = alphas ** min(1.0, 2.0 * part) if self.annealed.any() else alphas
-        pull *= np.where(self.annealed, bent, alphas) / problem.costs
+        if problem.law.is_additive:
+            pull /= problem.costs
+        else:
+            bent = alphas ** min(1.0, 2.0 * part) if self.annealed.any() else alphas
+            pull *= np.where(self.annealed, bent, alphas) / problem.costs
         spent = problem.costs * alphas
         # Without a block nothing is spent.
         mean = (spent * pull).sum(axis=1) / np.maximum(spent.sum(axis=1), PLANNER.tiny)
@@ -325,6 +343,8 @@ def best_base(
     unit = problem.scaled(np.ones(len(problem.blocks)))
     begun, more = [unit], list[FloatArray]()
     effort.add(problem.work)
+    if problem.law.is_additive:
+        return min(problem.solve_all([unit, *starts]), key=problem.price)
     for start in (unit, *starts):
         if effort.is_spent:
             break

@@ -75,6 +75,7 @@ from qserver.planning.holdings import Holdings
 from qserver.query.grid import axis_classes
 from qserver.query.weights import Weights
 from qserver.records.paid_question import PaidQuestion
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,7 @@ def uneven_chain(
     asked: Sequence[PaidQuestion],
     measured: Callable[[int], Sequence[Labels]],
     effort: Effort,
+    law: NoiseLaw = LAPLACE,
 ) -> Chain | None:
     """The chain with a level of parts fitted to these questions, or None.
 
@@ -242,6 +244,7 @@ def uneven_chain(
         measured: the measured partitions of an attribute. A level between is only searched for if
             each of them tells apart everything that the questions do, or nothing.
         effort: counts the work.
+        law: of the noise.
     """
     axes = {a for q in asked for t in q.row.terms for a in t.by_axis}
     if len(axes) != 1:
@@ -256,7 +259,7 @@ def uneven_chain(
         return None
     if any(labels.tobytes() not in known for labels in measured(axis)):
         return None
-    parts = _Search.of(axis, asked, cells, effort).best()
+    parts = _Search.of(axis, asked, cells, effort, law).best()
     return None if parts is None else chain_through(axis, nested_levels(size, [cells, parts]))
 
 
@@ -282,6 +285,7 @@ class _Search:
         targets: half-widths squared, shape (questions,).
         power: p.
         effort: counts the work; once it is spent the best so far is taken.
+        law: of the noise.
     """
 
     cells: Labels
@@ -290,23 +294,31 @@ class _Search:
     targets: FloatArray
     power: float
     effort: Effort
+    law: NoiseLaw = LAPLACE
 
     @classmethod
-    def of(cls, axis: int, asked: Sequence[PaidQuestion], cells: Labels, effort: Effort) -> _Search:
+    def of(
+        cls,
+        axis: int,
+        asked: Sequence[PaidQuestion],
+        cells: Labels,
+        effort: Effort,
+        law: NoiseLaw = LAPLACE,
+    ) -> _Search:
         """The search over cells of these values."""
         first = firsts(cells)
         weights = np.array([_on_cells(axis, q, first) for q in asked])
         sums = np.concatenate([np.zeros((len(asked), 1)), np.cumsum(weights, axis=1)], axis=1)
         targets = np.square(np.array([q.half_width for q in asked], dtype=np.float64))
         power = max(1.0, -log(min(1.0 - q.confidence for q in asked)))
-        return cls(cells, sums, np.square(weights).sum(axis=1), targets, power, effort)
+        return cls(cells, sums, np.square(weights).sum(axis=1), targets, power, effort, law)
 
     def best(self) -> Labels | None:
         """The best partition found, as labels of values; None if cells alone are as good."""
         n = self.sums.shape[1] - 1
         numbers = [k for k in PLANNER.uneven_starts if 2 * k <= n]
         starts = [tuple(n * i // k for i in range(1, k)) for k in numbers]
-        alone = self._norm(2.0 * self.squares)
+        alone = self._norm(self.squares / (self.law.information(np.ones(1)) / 2.0))
         found = [self._descent(s) for s in starts if self._price(s) < alone]
         if not found:
             return None
@@ -337,7 +349,7 @@ class _Search:
 
     def _at_share(self, share: float, inside: FloatArray, sizes: FloatArray) -> float:
         """Price with this share of it on cells, where cells and parts cost 1 together."""
-        cell, part = share**2 / 2.0, (1.0 - share) ** 2 / 2.0
+        cell, part = self.law.information(np.array([share, 1.0 - share])) / 2.0
         # A part's row and its cells tell the mean of the part. They are weighed as if all parts had
         # the largest size, since the lattice pads them. The rest is told by the cells alone.
         weight = part / (part + cell / sizes.max())
@@ -349,7 +361,8 @@ class _Search:
         """About the factor on all alphas with which these variances meet the targets."""
         uses = variances / self.targets
         largest = float(uses.max())
-        return float((largest * np.sum((uses / largest) ** self.power) ** (1 / self.power)) ** 0.5)
+        norm = largest * np.sum((uses / largest) ** self.power) ** (1 / self.power)
+        return float(norm ** (1.0 / self.law.growth))
 
 
 def _on_cells(axis: int, asked: PaidQuestion, first: Labels) -> FloatArray:
@@ -454,7 +467,10 @@ class Learner:
     ) -> Lattice | None:
         """The lattice with a level of unequal parts for these questions, if there is one."""
         tables = holdings.engine.tables
-        chain = uneven_chain(asked, lambda a: list(partitions_of(a, tables.partitions)), effort)
+        law = holdings.engine.law
+        chain = uneven_chain(
+            asked, lambda a: list(partitions_of(a, tables.partitions)), effort, law
+        )
         if chain is None or chain.axis == tables.lattice.apart:
             return None
         return self._of(tables.lattice, {chain.axis: chain})

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from math import ceil, inf, isfinite, log, sqrt
+from math import ceil, inf, isfinite, log
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from qserver.planning.purchase import Priced, Purchase
 from qserver.query.grid import ProductPartition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
-from qserver.records.charge import NANO
 from qserver.records.plan import PlannedRow, PlannedTable
 
 
@@ -107,13 +106,12 @@ class Answered:
             weights: of the planned rows, where tables give the rest; else empty.
         """
         tables, step = self._tables, self._holdings.table_step
-        blocks = [(tables.block_of(t.partition), t.alpha_nano) for t in purchase.tables]
-        raises = {block: alpha for block, alpha in blocks if block is not None}
+        raises = tables.alphas_after((t.partition, t.alpha_nano) for t in purchase.tables)
         if weights:
             return self._beside(purchase.rows, [w for _, w in weights], raises)
         own, alpha = self._holdings.own(self._query), None
         if purchase.rows:
-            alpha = purchase.rows[0].alpha_nano
+            alpha = self._holdings.alpha_after(purchase.rows[0], own)
         known = tables.known(self._query, own, alphas_nano=raises, row_alpha_nano=alpha, step=step)
         return known.half_width(self._confidence)
 
@@ -131,15 +129,16 @@ class Answered:
         rest = None if pattern is None else whole_of(blocks, pattern)
         if rest is None or not self._holdings.covers(asked):
             return inf
-        if any(self._is_cell(row, blocks) for row in rows):
+        law = blocks.law
+        if not law.is_additive and any(self._is_cell(row, blocks) for row in rows):
             return inf
-        own = [abs(w) * NANO / r.alpha_nano for r, w in zip(rows, weights, strict=True)]
+        own = [abs(w) * law.scale(r.alpha_nano) for r, w in zip(rows, weights, strict=True)]
         allowance = rest.allowance(tables.steps_with(raises, float(self._holdings.table_step)))
         allowance += sum(
             FLOAT_ROOM * abs(w) * float(r.step) for r, w in zip(rows, weights, strict=True)
         )
         scales = np.append(rest.scales(blocks.alphas), own)
-        return safe_half_width(scales, self._confidence) + allowance
+        return safe_half_width(scales, self._confidence, law) + allowance
 
     def _is_cell(self, row: PlannedRow, blocks: Blocks) -> bool:
         """Whether the row is a cell of a block, so that its noise depends on the block's."""
@@ -231,7 +230,8 @@ class Need:
             blocks = self.holdings.engine.tables.blocks_with(raises)
             if not blocks.is_estimable(coarse.pattern):
                 return inf
-            return safe_half_width(blocks.scales(coarse.pattern).expanded, coarse.confidence)
+            scales = blocks.scales(coarse.pattern).expanded
+            return safe_half_width(scales, coarse.confidence, blocks.law)
 
         useful = _Useful(self, star, coarse)
         found = useful.least(planned, low=0, high=PLANNER.parts)
@@ -407,13 +407,14 @@ class _Rest:
             return False
         if rounded.rest.is_zero or abs(rounded.weight) != 1.0:
             return False
-        # A cell of the blocks has noise that depends on theirs.
-        return rounded.cell_of is None or rounded.cell_of not in blocks.alphas
+        # A cell of the blocks has Laplace noise that depends on theirs.
+        is_apart = rounded.cell_of is None or rounded.cell_of not in blocks.alphas
+        return is_apart or blocks.law.is_additive
 
     @property
     def alpha(self) -> float:
-        """The alpha that it needs by variance, in epsilon."""
-        return sqrt(2.0 / self._left)
+        """The charge that it needs by variance, in epsilon or rho."""
+        return self.blocks.law.charge_of_variance(self._left)
 
     def rough_nano(self) -> int:
         """About the price, at the alpha that it needs by variance."""
@@ -467,11 +468,11 @@ class _Rest:
         steps = holdings.engine.tables.steps_with(self.raises, float(holdings.table_step))
         room = want.half_width - rest.allowance(steps)
         room -= FLOAT_ROOM * float(self._start.row.step)
-        scales = rest.scales(self.blocks.alphas)
+        scales, law = rest.scales(self.blocks.alphas), self.blocks.law
         if room <= 0.0:
             return None
         return lambda alpha_nano: (
-            safe_half_width(np.append(scales, NANO / alpha_nano), want.confidence) / room
+            safe_half_width(np.append(scales, law.scale(alpha_nano)), want.confidence, law) / room
         )
 
     def _answered(self) -> Callable[[int], float]:

@@ -98,7 +98,9 @@ class OwnRowsAlone:
     def _charges(self, own: Own | None) -> list[Charge]:
         if own is None:
             return []
-        alpha = alpha_nano_up(safe_half_width(np.ones(1), own.confidence) / own.half_width)
+        law = self._ledger.neighbours.law
+        sharpness = safe_half_width(np.ones(1), own.confidence, law) / own.half_width
+        alpha = alpha_nano_up(law.charge_of_sharpness(sharpness))
         rise = alpha - self._alpha_nano.get(own.query.key, 0)
         return [Charge(own.query.row, rise, _JOB)] if rise > 0 else []
 
@@ -244,15 +246,19 @@ class Course:
         if octave is None or own.octave <= octave:
             rows.add(own)
 
-    def price_nano(self, octave: int, *, rent_nano: float) -> float:
+    def price_nano(self, octave: int, *, rent_nano: float, power: int = 1) -> float:
         """What the best base of this class cost when own rows alone cost no more than this.
 
-        It is 0 if none was fitted by then. Twice the precision costs twice, own rows and bases
-        alike, so the tightest class of which a base was fitted by then stands for this one.
+        It is 0 if none was fitted by then. Twice the precision costs twice, or under Gaussian noise
+        four times, own rows and bases alike, so the tightest class of which a base was fitted by
+        then stands for this one.
+
+        Args:
+            power: of the law of the noise.
         """
         found = (-inf, 0.0)
         for fit in self._fits:
-            times = 2.0 ** (octave - fit.octave)
+            times = 2.0 ** (power * (octave - fit.octave))
             if times >= 1.0 and fit.rent_nano * times <= rent_nano and fit.octave >= found[0]:
                 found = fit.octave, fit.price_nano * times
         return found[1]

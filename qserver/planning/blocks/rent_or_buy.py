@@ -232,11 +232,13 @@ class _Choice:
         return self._settled(scope.bases(need.holdings))
 
     def _settled(self, bases: Bases) -> list[ReferenceQuestion]:
-        rule, need, found = self._rule, self._need, []
+        rule, need, found = self._rule, self._need, list[ReferenceQuestion]()
+        is_convex = need.holdings.engine.law.is_additive
+        ratio = max(rule.ratio, PLANNER.convex_ratio if is_convex else 0.0)
         for octave in bases.course.octaves:
             then = need.at(bases.course.tightest(octave, confidence=need.want.confidence))
             reference = ReferenceQuestion(
-                then, bases, octave, rule.phi, rule.ratio, rule.scopes, self._allowed_nano
+                then, bases, octave, rule.phi, ratio, rule.scopes, self._allowed_nano
             )
             if reference.is_settled():
                 found.append(reference)

@@ -87,7 +87,11 @@ class Bases:
         those of the class of precision and of looser ones: its base answers no others.
         """
         half = self.course.rent_nano(self.holdings, own, octave=octave) / 2
-        return max(self.course.price_nano(octave, rent_nano=half), self._bought_nano) + half
+        power = self.holdings.engine.law.power
+        return (
+            max(self.course.price_nano(octave, rent_nano=half, power=power), self._bought_nano)
+            + half
+        )
 
     def _is_dearer(self, at: At, most_nano: float) -> bool:
         """Whether any base of this class certainly costs more: so a fit would say, too."""

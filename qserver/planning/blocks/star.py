@@ -206,6 +206,7 @@ def _problem(holdings: Holdings, wants: Sequence[Want], blocks: Sequence[BlockKe
         blocks=blocks,
         costs=[holdings.cost_of(b) for b in blocks],
         floors=[holdings.alphas.get(b, 0.0) for b in blocks],
+        law=holdings.engine.law,
     )
 
 
@@ -213,8 +214,10 @@ def _calibrate(
     holdings: Holdings, wants: Sequence[Want], problem: BaseProblem, alphas: FloatArray
 ) -> bool:
     """Calibrate the requirements that bind by the exact tail; return whether any was far off."""
-    used = {b: float(a) for b, a in zip(problem.blocks, alphas, strict=True) if a > 0.0}
-    blocks, use = Blocks(holdings.lattice, used), problem.uses(alphas)
+    law = problem.law
+    found = zip(problem.blocks, alphas.tolist(), strict=True)
+    used = {b: law.sharpness_of(a) for b, a in found if a > 0.0}
+    blocks, use = Blocks(holdings.lattice, used, law), problem.uses(alphas)
     # A base that was written down on another lattice may not reach every requirement.
     reached = np.flatnonzero(use < PLANNER.unmet)
     binding = reached[np.argsort(-use[reached])[: PLANNER.tries]]

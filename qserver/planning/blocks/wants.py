@@ -2,7 +2,8 @@
 
 A requirement is kept as the energies of its query and its target half-width. The variance that
 meets it depends on how many Laplace variables make up the error, so it is calibrated: `z` is the
-ratio of half-width to standard deviation, between 1.96 or so and ln(1/delta) / sqrt 2 at 0.95.
+ratio of half-width to standard deviation, between 1.96 or so and ln(1/delta) / sqrt 2 at 0.95. Of
+Gaussian noise it is 1.96.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Want:
             return 1.0
         spread = sqrt(blocks.variance(self.pattern)) * normal_z(self.confidence)
         before, scales = self.stretch, blocks.scales(self.pattern).expanded
-        self.stretch = safe_half_width(scales, self.confidence) / spread
+        self.stretch = safe_half_width(scales, self.confidence, blocks.law) / spread
         return self.stretch / before
 
 

@@ -23,7 +23,6 @@ from qserver.planning.planner import Plan, plan_answer
 from qserver.planning.purchase import Priced, Purchase
 from qserver.planning.workloads.workload_base import answered_with
 from qserver.query.question import Question
-from qserver.records.charge import NANO
 from qserver.records.history import Estimator
 from qserver.records.plan import PlannedRow
 
@@ -190,10 +189,10 @@ class _Merged:
         planned = [table for plan in plans for table in plan.tables]
         holdings, raises = answered_with(now, [t.partition for t in planned]), dict[BlockKey, int]()
         for table in planned:
-            block = holdings.engine.tables.block_of(table.partition)
-            if block is None:
+            after = holdings.engine.tables.alphas_after([(table.partition, table.alpha_nano)])
+            if not after:
                 return None
-            raises[block] = max(raises.get(block, 0), table.alpha_nano)
+            raises.update({b: max(raises.get(b, 0), alpha) for b, alpha in after.items()})
         return cls(now, holdings, rows, raises)
 
     @cached_property
@@ -244,7 +243,7 @@ class _Merged:
             q.row,
             own,
             alphas_nano=raises,
-            row_alpha_nano=None if row is None else row.alpha_nano,
+            row_alpha_nano=None if row is None else self.holdings.alpha_after(row, own),
             step=holdings.table_step if row is None else row.step,
         )
         return known.is_within(q.row_half_width, q.confidence)
@@ -258,8 +257,10 @@ class _Merged:
         rest = None if pattern is None or left.multiplier != 1 else whole_of(blocks, pattern)
         if rest is None or not self.holdings.covers(left):
             return False
-        scales = np.append(rest.scales(blocks.alphas), abs(weight) * NANO / row.alpha_nano)
+        law = blocks.law
+        own = abs(weight) * law.scale(row.alpha_nano)
+        scales = np.append(rest.scales(blocks.alphas), own)
         steps = tables.steps_with(self.raises, float(self.holdings.table_step))
         allowance = rest.allowance(steps) + FLOAT_ROOM * abs(weight) * float(row.step)
-        noise = safe_half_width(scales, q.confidence)
+        noise = safe_half_width(scales, q.confidence, law)
         return noise + allowance <= q.row_half_width

@@ -303,8 +303,6 @@ def _bases(
 ) -> list[Priced]:
     """Purchases of blocks in place of the rows alone, on the most promising lattice."""
     found, rows = list[Priced | None](), alone.purchase.rows
-    if holdings.engine.law.is_additive:
-        return []  # tables have no Gaussian noise yet
     if not effort.is_spent and all(holdings.covers(q.row) for q in questions):
         view = view_of(holdings, questions, rule, effort)
         found.append(_whole_blocks(holdings, view, rows, questions, effort))

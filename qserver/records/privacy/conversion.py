@@ -12,7 +12,6 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log, log1p
-from typing import Final
 
 import numpy as np
 
@@ -115,21 +114,8 @@ def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
     return max(0, ceil((Fraction(found) + Fraction(1, 10**20)) * NANO))
 
 
-_UNSERVED: Final = {
-    "demand_of": "be left out with --privacy zcdp: earlier questions are planned for by tables",
-}
-"""Facts of a dataset that are for pure privacy alone, and why."""
-
-
-def check_privacy(privacy: Privacy, delta: Fraction | None, **facts: object) -> None:
-    """Return if facts of a dataset go together with the privacy of its population.
-
-    Args:
-        facts: of `_UNSERVED`, false where the dataset has none.
-
-    Raises:
-        InputError: they do not, or `delta` is missing, not wanted or out of range.
-    """
+def check_privacy(privacy: Privacy, delta: Fraction | None) -> None:
+    """Raise InputError if `delta` is missing, not wanted or out of range."""
     if privacy not in PRIVACIES:
         raise ConfigError("privacy", "be pure or zcdp", privacy)
     if privacy == "pure":
@@ -139,9 +125,6 @@ def check_privacy(privacy: Privacy, delta: Fraction | None, **facts: object) -> 
     if delta is None:
         raise ConfigError("delta", "be given with --privacy zcdp, such as 1e-9")
     check_delta(delta)
-    for name, fact in facts.items():
-        if fact:
-            raise ConfigError(name, _UNSERVED[name])
 
 
 def check_delta(delta: Fraction) -> None:

@@ -31,10 +31,13 @@ from fractions import Fraction
 from math import isqrt, log, sqrt
 
 import numpy as np
+import numpy.typing as npt
 
 from qserver.query.grid import IntegerGrid
 from qserver.records.charge import NANO
 from qserver.records.privacy.kinds import Privacy
+
+Floats = npt.NDArray[np.float64]
 
 _SQUARED_IN_64_BITS = 1 << 30
 _LIKE_LAPLACE = 1.959963984540054 / log(20.0)
@@ -89,6 +92,40 @@ class NoiseLaw:
         """The noise of a row at a charge > 0, in records: b, or the standard deviation."""
         charge = charge_nano / NANO
         return NANO / charge_nano if self.power == 1 else 1.0 / sqrt(2.0 * charge)
+
+    def sharpness(self, charge_nano: int) -> float:
+        """One over the noise of a row at a charge, in records: 1 / b or 1 / s; 0 at 0."""
+        return self.sharpness_of(charge_nano / NANO)
+
+    def sharpness_of(self, charge: float) -> float:
+        """The same of a charge in epsilon or rho."""
+        return charge if self.power == 1 else sqrt(2.0 * charge)
+
+    def charge_of_sharpness(self, sharpness: float) -> float:
+        """`sharpness_of` the other way round."""
+        return sharpness if self.power == 1 else 0.5 * sharpness * sharpness
+
+    def charge_of_variance(self, variance: float) -> float:
+        """The charge in epsilon or rho of a row whose noise has this variance, in records^2."""
+        return sqrt(2.0 / variance) if self.power == 1 else 0.5 / variance
+
+    @property
+    def variance(self) -> float:
+        """Variance of noise 1."""
+        return 2.0 if self.power == 1 else 1.0
+
+    @property
+    def growth(self) -> int:
+        """With which power of the charge a row's precision grows."""
+        return 2 // self.power
+
+    def information(self, charges: Floats) -> Floats:
+        """Two over the variance of rows with these charges, in epsilon or rho."""
+        return np.square(charges) if self.power == 1 else 4.0 * charges
+
+    def times(self, information: Floats) -> Floats:
+        """By how much charges rise for so many times the information."""
+        return np.sqrt(information) if self.power == 1 else information
 
     def shown_scale(self, charge_nano: int) -> float:
         """b of a Laplace noise whose half-width at 95 percent is that of this noise, in records."""

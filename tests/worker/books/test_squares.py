@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.sealed import on_periods
-from qserver.records.charge import Charge
-from qserver.records.plan import PlannedRow
+from qserver.records.charge import Charge, TableCharge
+from qserver.records.plan import CellSource, PlannedRow, PlannedTable
 from qserver.records.privacy.noise_law import GAUSSIAN
 from tests.ledger.people_by_definition import People
 from tests.query.dense_weights import scaled_weights
@@ -63,8 +64,26 @@ def planned(query: LinearQuery, rho: int) -> PlannedRow:
     return PlannedRow(primitive(query).row, primitive(query).key, rho, STEP)
 
 
-def greatest(rows: Sequence[PlannedRow], *, k: int, relation: str, null_cell: int) -> Fraction:
+def some_table(rng: random.Random, rho: int) -> PlannedTable:
+    """A table of some attributes, whose values are in parts."""
+    axes = rng.sample(range(len(SIZES)), rng.randint(0, len(SIZES)))
+    parts = {a: sorted(rng.randrange(2) for _ in range(SIZES[a])) for a in axes}
+    return PlannedTable(product_partition(SIZES, parts), rho, STEP)
+
+
+def rows_of(one: PlannedRow | PlannedTable) -> list[PlannedRow]:
+    """A row, or the cells of a table as rows."""
+    if isinstance(one, PlannedRow):
+        return [one]
+    cells = map(one.partition.row, range(one.partition.n_cells))
+    return [PlannedRow(row, primitive(row).key, one.alpha_nano, STEP) for row in cells]
+
+
+def greatest(
+    bought: Sequence[PlannedRow | PlannedTable], *, k: int, relation: str, null_cell: int
+) -> Fraction:
     """The most that anybody loses: every cell, or every pair of cells, one after the other."""
+    rows = [row for one in bought for row in rows_of(one)]
     at = [[row.row.value_at(cell) for row in rows] for cell in CELLS]
     none = [Fraction(0)] * len(rows)
     places = [*at, none] if null_cell else at
@@ -93,13 +112,14 @@ def test_the_books_find_the_greatest_sum_of_squares_of_every_cell_and_pair(
     relation = rng.choice(["add-remove", "replace-one"])
     k, null_cell = rng.randint(1, 3), rng.randint(0, 1)
     hand = hand_of(tmp_path / "j", k=k, relation=relation, null_cell=null_cell)
-    rows = list[PlannedRow]()
+    rows = list[PlannedRow | PlannedTable]()
     facts: dict[str, Any] = {"k": k, "relation": relation, "null_cell": null_cell}
     while len(rows) < 5:
         query = some_row(rng)
         if query.is_zero:
             continue
-        rows.append(planned(query, rng.randint(1, 10**6)))
+        rho = rng.randint(1, 10**6)
+        rows.append(some_table(rng, rho) if rng.random() < 0.4 else planned(query, rho))
         share = ceil(greatest(rows, **facts))
         before = ceil(greatest(rows[:-1], **facts)) if rows[:-1] else 0
         if share > before:
@@ -110,18 +130,30 @@ def test_the_books_find_the_greatest_sum_of_squares_of_every_cell_and_pair(
         assert hand.loss() == share
 
 
-def greatest_of_people(rows: Sequence[PlannedRow], people: People) -> Fraction:
+def greatest_of_people(bought: Sequence[PlannedRow | PlannedTable], people: People) -> Fraction:
     """The most that anybody of these loses, one exchange after the other."""
-    at = {cell: [row.row.value_at(cell) for row in rows] for cell in CELLS}
+    rows = [(row.alpha_nano, row.row) for one in bought for row in rows_of(one)]
+    at = {cell: [row.value_at(cell) for _, row in rows] for cell in CELLS}
     most = Fraction(0)
     for one, other in people.exchanges():
         sums = [[sum(at[c][i] for c in who) for i in range(len(rows))] for who in (one, other)]
         moved = zip(rows, *sums, strict=True)
-        most = max(most, sum((r.alpha_nano * (a - b) ** 2 for r, a, b in moved), Fraction(0)))
+        most = max(most, sum((rho * (a - b) ** 2 for (rho, _), a, b in moved), Fraction(0)))
     return most
 
 
-def is_shown(hand: Hand, row: PlannedRow, share: int) -> bool:
+PARTS = (
+    {0: [0, 1, 2]},
+    {0: [0, 1, 2], 1: [0, 1]},
+    {1: [0, 1]},
+    {0: [0, -1, 1]},
+    {0: [0, 0, 1]},
+    {},
+)
+"""Of tables that tell all periods apart, none, some, or that have some alone."""
+
+
+def is_shown(hand: Hand, row: PlannedRow | PlannedTable, share: int) -> bool:
     """Whether the books say that nobody loses more."""
     with suppress(BookFaultError):
         return hand.judge(row, share=share, spent=LIMIT) == VERIFIED
@@ -144,7 +176,7 @@ class Spread:
     hand: Hand
     people: People
     rng: random.Random
-    rows: list[PlannedRow] = field(default_factory=list)
+    bought: list[PlannedRow | PlannedTable] = field(default_factory=list)
 
     @classmethod
     def of(cls, path: Path, name: str, seed: int) -> Spread:
@@ -153,24 +185,33 @@ class Spread:
         hand = hand_of(path, k=people.k, relation=people.relation, period_axis=0, **by)
         return cls(hand, people, random.Random(f"{name} {seed}"))
 
-    def steps(self, n: int) -> Iterator[tuple[PlannedRow, int, int, int]]:
-        """A row, the least share that it may have, and what the ledger says before and after."""
+    def steps(self, n: int) -> Iterator[tuple[PlannedRow | PlannedTable, int, int, int]]:
+        """What is bought, the least share of it, and what the ledger says before and after."""
         ledger = CellLedger.like(SIZES, replace(self.people.neighbours, law=GAUSSIAN))
-        while len(self.rows) < n:
-            query, period = some_row(self.rng), self.rng.randrange(SIZES[0])
-            if not query.is_zero and self.rng.random() < 0.7:
-                query = on_periods(query, 0, range(period, period + 1))
-            if query.is_zero:
+        while len(self.bought) < n:
+            one = self._bought()
+            if one is None:
                 continue
-            row = planned(query, self.rng.randint(1, 10**6))
-            self.rows.append(row)
+            self.bought.append(one)
             before = ledger.spent_nano
-            ledger.append(Charge(row.row, row.alpha_nano, "job"))
-            yield row, ceil(greatest_of_people(self.rows, self.people)), before, ledger.spent_nano
-            self.hand.write(row, share=ledger.spent_nano, spent=LIMIT)
+            if isinstance(one, PlannedRow):
+                ledger.append(Charge(one.row, one.alpha_nano, "job"))
+            else:
+                ledger.append(TableCharge(one.partition, one.alpha_nano, (), "job"))
+            yield one, ceil(greatest_of_people(self.bought, self.people)), before, ledger.spent_nano
+            self.hand.write(one, share=ledger.spent_nano, spent=LIMIT)
+
+    def _bought(self) -> PlannedRow | PlannedTable | None:
+        rng, rho = self.rng, self.rng.randint(1, 10**6)
+        query, period = some_row(rng), rng.randrange(SIZES[0])
+        if rng.random() < 0.4:
+            return PlannedTable(product_partition(SIZES, rng.choice(PARTS)), rho, STEP)
+        if not query.is_zero and rng.random() < 0.7:
+            query = on_periods(query, 0, range(period, period + 1))
+        return None if query.is_zero else planned(query, rho)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("name", SPREADS)
 def test_no_person_of_several_periods_loses_more_than_the_books_let_pass(
     tmp_path: Path, name: str, seed: int
@@ -206,7 +247,13 @@ def test_a_row_measured_again_adds_up_and_never_goes_on_from_an_answer(tmp_path:
     with pytest.raises(BookFaultError, match="Gaussian"):
         hand.judge(row(0, 25, refines=0, old_alpha_nano=10), share=35)
     with pytest.raises(BookFaultError, match="Gaussian"):
-        hand.judge(table(5), share=35)
+        hand.judge(table(15, sources=(CellSource(0, 0, 10),)), share=35)
+    hand.write(table(5), share=15)
+    with pytest.raises(BookFaultError, match="Gaussian"):
+        hand.judge(table(9, refines=1, old_alpha_nano=5), share=35)
+    assert hand.judge(table(5), share=20) == VERIFIED
+    with pytest.raises(BookFaultError, match="loses"):
+        hand.judge(table(5), share=19)
     with pytest.raises(BookFaultError, match="second purchase"):
         hand.judge(row(0, 10), share=60, second={"alpha_nano": 25})
 

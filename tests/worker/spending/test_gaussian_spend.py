@@ -30,16 +30,18 @@ from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, Zcdp
 from qserver.records.claim import Claim, ClaimGuardError
-from qserver.records.history import GaussianMeasurement
-from qserver.records.plan import PlannedTable
+from qserver.records.history import GaussianMeasurement, GaussianTable
+from qserver.records.plan import CellSource, PlannedTable
 from qserver.records.privacy.conversion import epsilon_nano, rho_nano
 from qserver.storage.accounts import AccountBook
 from qserver.storage.server.connection import StoreClient
+from qserver.storage.store import Store
 from tests.deployment import PEOPLE, ROWS, Deployment
 from tests.service.test_statements import answered, explained, interval
 from tests.worker.books.test_worker_refusals import books_of_doctor, charges, meta, refused
-from tests.worker.by_hand import BY_SEX, ByHand, live
+from tests.worker.by_hand import BY_SEX, COUNTS, ByHand, live
 from tests.worker.crashes import STEPS, die_at
+from tests.worker.owner.test_demand import turn
 from worker.books.accountant import Accountant
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import top_up
@@ -235,17 +237,48 @@ def test_a_worker_that_dies_at_any_step_charges_once_or_burns_the_charge(
     assert last.high - last.low <= 40 * (1 + 1e-9)
 
 
-def test_a_plan_that_refines_or_measures_tables_is_never_charged(
+STEP = lattice_step(Fraction(1), limit_nano=10**10, records_per_person=1)
+TABLE = PlannedTable(BY_SEX, 2 * 10**6, STEP)
+
+
+def test_a_table_is_charged_measured_once_more_restarted_and_found_by_the_books(
     town: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = ByHand(town, monkeypatch)
-    step = lattice_step(Fraction(1), limit_nano=10**9, records_per_person=1)
-    job = hand.submit()
-    hand.work_off(PlannedTable(BY_SEX, 10**6, step))
-    problem = town.service().job(job).problem
+    assert hand.spend(TABLE).state == "done"
+    assert hand.spend(replace(TABLE, alpha_nano=10**6)).state == "done"
+    assert zcdp(town).spent_rho_nano == 3 * 10**6
+    first, second = live(town)
+    assert isinstance(first, GaussianTable)
+    assert isinstance(second, GaussianTable)
+    assert (first.id, second.id, second.alpha_nano) == (0, 1, 10**6)
+    weighed = (2 * first.values + second.values) / 3
+    deviation = (2 * 3e-3) ** -0.5
+    assert np.abs(weighed - COUNTS).max() < 8 * deviation
+    # A sum of two cells of both, and a row of the same on top: independent noises.
+    length = 2 * 1.9599640 * deviation * 2**0.5 * (1 + 1e-6)
+    men = {"weights": {"Male": 1, "Female": 1}}
+    both = town.submit({"sex": men}, length=length)
+    assert isinstance(both, Answer)
+    assert both.estimate == pytest.approx(float(weighed.ravel()[:2].sum()))
+    assert both.evidence == (0, 1)
+    finding = Accountant(town.registry.journal("town", create=False).path).examine()[0]
+    assert (finding.ok, finding.loss) == (True, 3 * 10**6)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"refines": 0, "old_alpha_nano": 2 * 10**6}, {"sources": (CellSource(0, 1, 10**6),)}],
+)
+def test_a_plan_that_goes_on_from_an_answer_is_never_charged(
+    town: Deployment, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    hand = ByHand(town, monkeypatch)
+    assert hand.spend(TABLE).state == "done"
+    problem = hand.spend(replace(TABLE, alpha_nano=4 * 10**6, **more)).problem
     assert problem is not None
     assert problem["code"] == MeasurementError.code
-    assert zcdp(town).spent_rho_nano == 0
+    assert zcdp(town).spent_rho_nano == 2 * 10**6
 
 
 @pytest.mark.parametrize(
@@ -253,7 +286,6 @@ def test_a_plan_that_refines_or_measures_tables_is_never_charged(
     [
         ({"delta": Fraction(1, 10**5)}, "at most 1e-6"),
         ({"delta": None}, "delta"),
-        ({"demand_of": "people"}, "demand_of"),
         ({"privacy": "pure"}, "pure"),
     ],
 )
@@ -279,6 +311,17 @@ def attach_request(town: Deployment, **more: Any) -> Any:
         "delta": DELTA,
     }
     return lambda: AttachRequest(**(facts | more))
+
+
+def test_earlier_questions_count_after_a_rotation_and_where_they_are_attached(
+    town: Deployment,
+) -> None:
+    town.ask({"sex": "Male"})
+    request = attach_request(town, name="second", population="town", demand_of="people")
+    attach(request(), settings=town.settings, registry=town.registry, progress=lambda _: None)
+    meta = Store.open(town.settings).meta("second")
+    assert meta.demand_of == ((town.meta.snapshot, 1),)
+    assert turn(town).demand_of == ((town.meta.snapshot, 1),)
 
 
 @pytest.mark.parametrize("delta", [None, DELTA / 10])

@@ -1,11 +1,13 @@
 """Noisy blocks: information, variance and weights of a query in closed form.
 
 A block measures every cell of a product partition at one alpha; its cells are disjoint. All blocks
-of one lattice commute. So with K_l the number of cells of block l
+of one lattice commute. So with K_l the number of cells of block l, under Laplace noise
 
     lambda_j = sum over blocks l >= j of alpha_l^2 / (2 K_l)        information of component j
     Var(q)   = sum_j e_j / lambda_j                                 e_j the mean square of q_j
     weight of q on cell p of block l = alpha_l^2 / (2 K_l) * sum over j <= l of q_j(p) / lambda_j
+
+Under Gaussian noise the variances are half of that, and the weights are the same.
 
 These formulas include noise on phantoms, which does not exist. The weights stay unbiased, the true
 variance is no larger, and `scales` leaves the phantoms out.
@@ -30,6 +32,7 @@ from qserver.inference.tables.blocks.pattern import (
     PatternTerm,
     is_within,
 )
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 MAX_CELLS = 1 << 22
 
@@ -183,7 +186,7 @@ _ALL_AXES = (-1, -1)
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Laplace scales c_i of an error, each occurring `counts[i]` times; both of shape (n,)."""
+    """Scales c_i of an error, each occurring `counts[i]` times; both of shape (n,)."""
 
     values: FloatArray
     counts: Counts
@@ -200,12 +203,15 @@ class Blocks:
     """Measured blocks of one lattice.
 
     Args:
-        alphas: 1 / b per block, in epsilon per record, > 0. Infinite is allowed for the total
-            alone, the block (), which is then public.
+        alphas: one over the scale of the noise per block, > 0: 1 / b in epsilon per record, or
+            1 / s of Gaussian noise. Infinite is allowed for the total alone, the block (), which is
+            then public.
+        law: of the noise.
     """
 
     lattice: Lattice
     alphas: Mapping[BlockKey, float] = field(default_factory=dict)
+    law: NoiseLaw = LAPLACE
     _known: dict[BlockKey, float] = field(default_factory=dict, init=False, repr=False)
     _shares: dict[BlockKey, float] = field(default_factory=dict, init=False, repr=False)
     _inverses: dict[tuple[int, ...], FloatArray] = field(
@@ -243,7 +249,7 @@ class Blocks:
             if information == 0.0:
                 return float("inf")
             total += energy / information
-        return total
+        return total * (self.law.variance / 2.0)
 
     def weights(self, pattern: Pattern) -> list[CellWeights]:
         """The query's weights on each block that contributes.

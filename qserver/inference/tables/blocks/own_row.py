@@ -16,9 +16,11 @@ import numpy as np
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum, Verdict
+from qserver.inference.law.normal_sum import sum_of
 from qserver.inference.rows.tail import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 _CLOSE = 1e-6
 _ALONE = 1e-6
@@ -44,15 +46,17 @@ class RowKnowledge:
 
     Args:
         block_scales: scales of the error on the blocks alone, or None.
-        row_alpha: 1 / b of the query's row; 0 without one.
+        row_alpha: one over the scale of the query's row; 0 without one.
         block_allowance: bound on the error from lattice and floats on the blocks, in records.
         row_allowance: the same bound for the row.
+        law: of the noise.
     """
 
     block_scales: FloatArray | None
     row_alpha: float = 0.0
     block_allowance: float = 0.0
     row_allowance: float = 0.0
+    law: NoiseLaw = LAPLACE
 
     def weight_at(self, row_alpha: float) -> float:
         """The row's weight of least variance at this 1 / b; the blocks have the remainder."""
@@ -90,10 +94,13 @@ class RowKnowledge:
         room = half_width - self._allowance(row_weight)
         if not room > 0.0:
             return False
-        law = LaplaceSum(self.scales(row_weight, row_alpha))
-        if law.certainly_within(room, confidence=confidence) is Verdict.NO:
+        error = sum_of(self.scales(row_weight, row_alpha), self.law)
+        if (
+            isinstance(error, LaplaceSum)
+            and error.certainly_within(room, confidence=confidence) is Verdict.NO
+        ):
             return False
-        over = law.log_tail(room) - math.log1p(-confidence)
+        over = error.log_tail(room) - math.log1p(-confidence)
         if abs(over) > _CLEAR:
             return over < 0.0
         return self.at(row_weight, confidence, row_alpha=row_alpha).half_width <= half_width
@@ -104,7 +111,7 @@ class RowKnowledge:
 
     def at(self, row_weight: float, confidence: float, *, row_alpha: float) -> Mixed:
         """The half-width with this weight of the row."""
-        noise = safe_half_width(self.scales(row_weight, row_alpha), confidence)
+        noise = safe_half_width(self.scales(row_weight, row_alpha), confidence, self.law)
         return Mixed(noise + self._allowance(row_weight), row_weight)
 
     def scales(self, row_weight: float, row_alpha: float) -> FloatArray:
@@ -121,7 +128,7 @@ class RowKnowledge:
         Infinite if the target is finer than the row's lattice.
         """
         scales = None if self.block_scales is None else self.block_scales.tobytes()
-        known = self.row_alpha, self.block_allowance, self.row_allowance
+        known = self.row_alpha, self.block_allowance, self.row_allowance, self.law
         return _least_row_alpha(scales, known, half_width, confidence)
 
     def searched_row_alpha(self, half_width: float, confidence: float) -> float:
@@ -129,7 +136,7 @@ class RowKnowledge:
         if self.half_width(confidence) <= half_width:
             return self.row_alpha
         room = half_width - self.row_allowance
-        high = safe_half_width(np.ones(1), confidence) / room if room > 0.0 else math.inf
+        high = safe_half_width(np.ones(1), confidence, self.law) / room if room > 0.0 else math.inf
         if self.block_scales is None or math.isinf(high):
             return max(high, self.row_alpha)
         if self._over(high, half_width, confidence) >= 0.0:
@@ -151,13 +158,16 @@ class RowKnowledge:
         room = half_width - self._allowance(weight)
         if room <= 0.0:
             return -delta
-        return LaplaceSum(self.scales(weight, row_alpha)).log_tail(room) - delta
+        return sum_of(self.scales(weight, row_alpha), self.law).log_tail(room) - delta
 
 
 # The cells of a GROUP BY are known in a few ways, in turn.
 @lru_cache(maxsize=16)
 def _least_row_alpha(
-    scales: bytes | None, known: tuple[float, float, float], half_width: float, confidence: float
+    scales: bytes | None,
+    known: tuple[float, float, float, NoiseLaw],
+    half_width: float,
+    confidence: float,
 ) -> float:
     of_blocks = None if scales is None else np.frombuffer(scales)
     return RowKnowledge(of_blocks, *known).searched_row_alpha(half_width, confidence)
@@ -244,7 +254,7 @@ def blocks_and_row(
     """The query on blocks, with its row or its cell, whichever has less noise.
 
     Args:
-        row_alpha: 1 / b of the row if it was measured; else 0.
+        row_alpha: one over the scale of the row if it was measured; else 0.
         steps: lattice step per block; 0 for blocks that are not named.
         row_step: lattice step of the row.
     """
@@ -256,6 +266,6 @@ def blocks_and_row(
     rest = None if pattern is None else rest_of(blocks, pattern)
     room = FLOAT_ROOM * own_step
     if rest is None:
-        return BlocksAndRow(None, own_cell, RowKnowledge(None, own, 0.0, room))
-    scales = rest.scales(blocks.alphas)
-    return BlocksAndRow(rest, own_cell, RowKnowledge(scales, own, rest.allowance(steps), room))
+        return BlocksAndRow(None, own_cell, RowKnowledge(None, own, 0.0, room, blocks.law))
+    known = RowKnowledge(rest.scales(blocks.alphas), own, rest.allowance(steps), room, blocks.law)
+    return BlocksAndRow(rest, own_cell, known)
