@@ -530,9 +530,9 @@ class InferenceEngine(LiveRows):
 
         Under Gaussian noise they are joined with all rows that they tell.
         """
-        if (joint := self.beside_rows(primitive, confidence=confidence)) is not None:
-            yield joint
-        for own in self._own_rows(primitive) if joint is None else ():
+        joint = self.beside_rows(primitive, confidence=confidence)
+        yield from () if joint is None else (joint,)
+        for own in self._own_rows(primitive):
             found = tables.estimate(primitive, own, confidence=confidence, enough=enough)
             if found is not None:
                 yield found

@@ -20,11 +20,18 @@ from qserver.errors import InputError
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.query.linear import linear_query
-from qserver.records.charge import NANO, AnyCharge, Charge, OpaqueCharge, Relation
+from qserver.records.charge import (
+    NANO,
+    AnyCharge,
+    Charge,
+    OpaqueCharge,
+    Relation,
+    TableCharge,
+)
 from qserver.records.privacy.conversion import epsilon_nano, rho_nano
 from qserver.records.privacy.noise_law import GAUSSIAN, NoiseLaw
-from tests.ledger.losses_by_definition import WAYS, limits
-from tests.ledger.table_losses_by_definition import Stream, cell_in
+from tests.ledger.losses_by_definition import WAYS, limits, random_row
+from tests.ledger.table_losses_by_definition import Stream, cell_in, random_partition
 from tests.query.dense_weights import scaled_weights
 from tests.query.small_queries import Cell, cells
 
@@ -98,6 +105,33 @@ class History:
                 rows.append((inside, max(pair.table, pair.rows.get(place, 0))))
         return cls(random_neighbours(rng, sizes), sizes, charges, rows)
 
+    @classmethod
+    def anew(cls, seed: int, *, n: int = 8, adds_up: bool = True) -> History:
+        """As a worker draws: rows and whole tables, each draw with noise of its own.
+
+        Args:
+            adds_up: false for the fault of charging the same cells for the rise alone.
+        """
+        rng = random.Random(f"anew {seed}")
+        sizes = rng.choice(SIZES)
+        every, partitions = list(cells(sizes)), [random_partition(rng, sizes) for _ in range(2)]
+        charges, rows = list[AnyCharge](), list[tuple[list[Fraction], int]]()
+        charged = Counter[str]()
+        for _ in range(n):
+            rho = rng.randint(1, 10**9)
+            if rng.random() < 0.4:
+                row = random_row(rng, sizes)
+                charges.append(Charge(row, rho, "job"))
+                rows.append(([row.value_at(c) for c in every], rho))
+                continue
+            table = rng.choice(partitions)
+            rise = rho if adds_up else max(1, rho - charged[table.key])
+            charged[table.key] = max(rho, charged[table.key])
+            charges.append(TableCharge(table, rise, (), "job"))
+            for place in range(table.n_cells):
+                rows.append(([Fraction(cell_in(table, c) == place) for c in every], rho))
+        return cls(random_neighbours(rng, sizes), sizes, charges, rows)
+
     def greatest(self) -> Fraction:
         """The most that any neighbour loses: each row's rho times its move's square, added up."""
         every, k = list(cells(self.sizes)), self.neighbours.records_per_person
@@ -130,8 +164,7 @@ class History:
         )
 
 
-def check(seed: int, way: str) -> None:
-    history = History.random(seed)
+def check(history: History, way: str) -> None:
     greatest = ceil(history.greatest())
     with limits(**WAYS[way]):
         one_by_one, at_once = history.ledger(), history.ledger()
@@ -151,14 +184,16 @@ def check(seed: int, way: str) -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_no_neighbour_loses_more_than_the_ledger_says(seed: int) -> None:
-    check(seed, list(WAYS)[seed % 3])
+    for history in (History.random(seed), History.anew(seed)):
+        check(history, list(WAYS)[seed % 3])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_no_neighbour_loses_more_over_200_histories(way: str) -> None:
     for seed in range(200):
-        check(seed, way)
+        check(History.random(seed), way)
+        check(History.anew(seed), way)
 
 
 class OneByOne(NoiseLaw):
@@ -223,6 +258,17 @@ def test_rows_of_single_periods_cost_what_somebody_loses(k: int, m: int, *, repl
     ledger = history.ledger()
     ledger.extend(charges)
     assert ledger.bound_nano == history.greatest()
+
+
+def test_a_table_charged_for_its_rise_alone_is_found_out() -> None:
+    """Negative control: what is measured anew costs the whole."""
+    found = [History.anew(seed, adds_up=False) for seed in range(8)]
+    below = []
+    for history in found:
+        ledger = history.ledger()
+        ledger.extend(history.charges)
+        below.append(ledger.spent_nano < history.greatest())
+    assert any(below)
 
 
 def test_a_pair_of_opposite_weights_costs_four_times_its_cell() -> None:

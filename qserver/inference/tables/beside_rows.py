@@ -9,13 +9,15 @@ where R is that of e and C the covariance of what tables tell: the sum over comp
 inner product over their information. It is least at k = (C(H, H) + R)^-1 C(H, q), and then it is
 that of least squares on all cells and rows. Rows that the tables do not tell are left out.
 
-Noise on phantoms is in C, as for blocks: where there are some, the variance is at most this one.
+Of tables of few cells C is found cell by cell. Of others noise on phantoms is in it, as for blocks:
+where there are some, the variance is at most this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isinf
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.estimate import Posterior, RowEstimate
 from qserver.inference.tables.answer import WeightChoice, WeightOrigin, on_blocks
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
-from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, RowKnowledge, whole_of
+from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, Rest, RowKnowledge, whole_of
 from qserver.inference.tables.blocks.pattern import Pattern
 from qserver.inference.tables.measured import Generation
 from qserver.query.primitive import Primitive, primitive
@@ -31,7 +33,9 @@ from qserver.records.history import Measurement
 
 MOST_ROWS = 64
 """Most rows that are weighed beside tables: those that tell most of the question."""
-_MOST_KEPT = 1 << 12
+_MOST_CELLS, _MOST_TOLD = 1 << 12, 1_000
+"""Cells of all tables up to which they are told apart; rows of least noise that are looked at."""
+_MOST_KEPT = 2 * _MOST_TOLD
 _ULP = 2.0**-52
 _ROUNDING = 1e-11
 """Far more than a variance errs by, as a part of the terms that it is summed up from."""
@@ -46,6 +50,8 @@ class Told:
         deviation: of it, without phantoms.
         allowance: bound on what lattices and floats add, in records.
         tables: ids of the measurements that it comes from.
+        cells: what each cell's noise of deviation 1 puts into the error, phantoms without noise,
+            shape (cells of all blocks,); None where they are many.
     """
 
     pattern: Pattern
@@ -54,6 +60,7 @@ class Told:
     deviation: float
     allowance: float
     tables: tuple[int, ...]
+    cells: FloatArray | None
 
 
 class RowsOnTables:
@@ -66,7 +73,7 @@ class RowsOnTables:
     def __init__(self, generation: Generation, blocks: Blocks) -> None:
         self._generation, self._blocks = generation, blocks
         self._told: dict[object, Told | None] = {}
-        self._shared: dict[tuple[int, int], float] = {}
+        self._shared: dict[tuple[int, int], tuple[Told, Told, float]] = {}
 
     def is_of(self, blocks: Blocks) -> bool:
         """Whether it is made of these blocks, and not of earlier ones."""
@@ -96,12 +103,16 @@ class RowsOnTables:
         told = [found for found in map(self._of_row, chosen) if found is not None]
         if len(told) < len(chosen):
             return None
-        joint, shared = self._joint(chosen), _array([self._covariance(own, t) for t in told])
+        joint = self._covariances(told, told) + np.diag([row.scale**2 for row in chosen])
+        shared = self._covariances(told, [own])[:, 0]
         k = np.linalg.solve(joint, shared) if weights is None else _array(weights)
-        alone = self._covariance(own, own)
+        alone = float(self._covariances([own], [own])[0, 0])
         terms = [alone, -2.0 * float(k @ shared), float(k @ joint @ k)]
         variance = max(sum(terms), 0.0) + _ROUNDING * sum(map(abs, terms))
         deviation = variance**0.5 if chosen else own.deviation
+        if weights is None and deviation > own.deviation:
+            # Phantoms count for more than what rows tell.
+            return self.estimate(query, [], confidence=confidence, at=at)
         value, error, allowance = own.value, own.error, own.allowance
         for weight, row, t in zip(k.tolist(), chosen, told, strict=True):
             value += weight * (row.value_float - t.value)
@@ -146,7 +157,7 @@ class RowsOnTables:
         known = [t for t in told if t is not None]
         if len(known) < len(told):
             return None
-        shared = np.array([[self._covariance(a, b) for b in known] for a in known])
+        shared = self._covariances(known, known)
         left = [[-of.get(row.id, 0.0) for row in rows] for of in weights]
         loads = np.hstack([np.eye(len(queries)), np.array(left).reshape(len(queries), len(rows))])
         return np.asarray(loads @ shared @ loads.T)
@@ -156,6 +167,8 @@ class RowsOnTables:
 
         One that tells nothing by itself may tell something beside others.
         """
+        if len(rows) > _MOST_TOLD:
+            rows = sorted(rows, key=lambda row: (row.scale, row.id))[:_MOST_TOLD]
         told = [(row, found) for row in rows if (found := self._of_row(row)) is not None]
         if len(told) <= MOST_ROWS:
             return [row for row, _ in told]
@@ -163,36 +176,34 @@ class RowsOnTables:
         scope = set(own.pattern.scope)
         near = [pair for pair in told if not scope.isdisjoint(pair[1].pattern.scope)]
         told = sorted(near, key=lambda pair: (pair[0].scale, pair[0].id))[: 2 * MOST_ROWS]
-        gains = list[tuple[float, int, Measurement]]()
-        for row, found in told:
-            shared = self._covariance(own, found)
-            gains.append((-shared * shared / (found.deviation**2 + row.scale**2), row.id, row))
-        return sorted((row for *_, row in sorted(gains)[:MOST_ROWS]), key=lambda row: row.id)
+        told.sort(key=lambda pair: pair[0].id)
+        shared = self._covariances([found for _, found in told], [own])[:, 0]
+        noise = _array([found.deviation**2 + row.scale**2 for row, found in told])
+        best = np.argsort(-np.square(shared) / noise, kind="stable")[:MOST_ROWS]
+        return [told[i][0] for i in sorted(best.tolist())]
 
-    def _joint(self, rows: Sequence[Measurement]) -> FloatArray:
-        """C(H, H) + R."""
-        found = np.diag([row.scale**2 for row in rows])
-        for i, one in enumerate(rows):
-            for j, other in enumerate(rows[: i + 1]):
-                found[i, j] = found[j, i] = found[i, j] + self._of_rows(one, other)
-        return found
-
-    def _of_rows(self, one: Measurement, other: Measurement) -> float:
-        key = one.id, other.id
-        if key not in self._shared:
-            mine, theirs = self._of_row(one), self._of_row(other)
-            assert mine is not None  # noqa: S101 - the tables tell both
-            assert theirs is not None  # noqa: S101
-            self._shared[key] = self._covariance(mine, theirs)
-        return self._shared[key]
+    def _covariances(self, some: Sequence[Told], others: Sequence[Told]) -> FloatArray:
+        """C of some of them with others, shape (n, m)."""
+        left, right = ([t.cells for t in told if t.cells is not None] for told in (some, others))
+        if left and right:
+            return np.asarray(np.stack(left) @ np.stack(right).T)
+        found = [[self._covariance(one, other) for other in others] for one in some]
+        return np.array(found).reshape(len(some), len(others))
 
     def _covariance(self, one: Told, other: Told) -> float:
+        key = id(one), id(other)
+        if key in self._shared:
+            return self._shared[key][2]
         total = 0.0
         for component, inner in one.pattern.inner(other.pattern).items():
             information = self._blocks.information(component)
             if information:
                 total += inner / information
-        return total * (self._blocks.law.variance / 2.0)
+        if len(self._shared) >= MOST_ROWS * _MOST_KEPT:
+            self._shared.clear()
+        # Both are kept as long as their ids are.
+        self._shared[key] = one, other, total * (self._blocks.law.variance / 2.0)
+        return self._shared[key][2]
 
     def _of_query(self, query: Primitive) -> Told | None:
         return self._of(query.key, query)
@@ -204,6 +215,7 @@ class RowsOnTables:
         if key not in self._told:
             if len(self._told) >= _MOST_KEPT:
                 self._told.clear()
+                self._shared.clear()
             self._told[key] = self._alone(query)
         return self._told[key]
 
@@ -222,7 +234,28 @@ class RowsOnTables:
         live = (generation.tables.get(w.block) for w in rest.weights)
         ids = (i for table in live if table is not None for i in table.ids_for(pattern.query))
         allowance = rest.allowance(generation.steps)
-        return Told(pattern, found.value, found.error, deviation, allowance, tuple(sorted(ids)))
+        return Told(
+            pattern,
+            found.value,
+            found.error,
+            deviation,
+            allowance,
+            tuple(sorted(ids)),
+            self._cells(rest),
+        )
+
+    def _cells(self, rest: Rest) -> FloatArray | None:
+        n_cells, alphas = self._generation.lattice.n_cells, self._blocks.alphas
+        noisy = [block for block, alpha in alphas.items() if not isinf(alpha)]
+        if sum(map(n_cells, noisy)) > _MOST_CELLS:
+            return None
+        weights = {w.block: w for w in rest.weights}
+        return np.concatenate(
+            [
+                np.ravel(weights[b].dense) / alphas[b] if b in weights else np.zeros(n_cells(b))
+                for b in noisy
+            ]
+        )
 
 
 def _array(values: Sequence[float]) -> FloatArray:

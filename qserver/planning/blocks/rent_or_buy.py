@@ -36,6 +36,19 @@ bought, of blocks about its attributes. Whatever is bought can be raised later f
 Where data arrive over time, no blocks are due: they are bought where they cost no more than rows.
 Rows of single periods cost as one there and serve again, so rent says too much about them.
 
+**Under Gaussian noise** prices are rho, 2 takes the place of 1.85, and B is the least price of
+tables for the questions so far: the problem is convex. Let R be what was spent on rows, x the price
+of one more own row, phi <= 1, and let these hold: all questions are about the attributes of one
+block and of one class; R <= A, as where each row is its question's own; the limit could pay B;
+nothing that costs more than a row was bought. Then one of three is so:
+
+    the row would not be wasteful      R <= phi B
+    it would, and no blocks are due    R + B + x > 2 A >= 2 R, so R < B + x
+    B has not settled                  B > A / 2, so R < 2 B
+
+When a whole base is bought, all that is spent then, and x, is at most 2 A by the rule. And it is at
+most R + B for the R before: at most 2 B + x if B had settled by then, else 3 B + x.
+
 If attributes have no coarser levels, and the single block as fine as all others costs little more
 than the best base, that block is the base: one fitted to few questions may be of little use for the
 next ones.

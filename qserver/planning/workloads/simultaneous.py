@@ -67,7 +67,7 @@ def plan_together(
     plan = plan_grown(holdings, state.known, rule, single, effort.part(PLANNER.work_part))
     # Where data arrive over time, the union bound is all: no base is fitted to the joint one.
     with_base = plan.price_nano and not (effort.is_spent or holdings.period_axis is not None)
-    with_base = with_base and not holdings.engine.law.is_additive  # nor is the bound of its noise
+    with_base = with_base and not holdings.engine.law.is_additive
     base = partial(state.search.base, rule)
     found = sound("joint base", base, holdings.on_fault) if with_base else None
     if found is None or found.priced.price_nano >= plan.price_nano:
@@ -140,7 +140,8 @@ class _Search:
     def free(self) -> _Found | None:
         """The answers from history, present or earlier ones, if all hold at once."""
         tables, nothing = self.holdings.engine.tables, self.holdings.priced(Purchase())
-        if not tables.blocks.alphas:
+        # What certifies the joint bound is about Laplace noise.
+        if not tables.blocks.alphas or self.holdings.engine.law.is_additive:
             return None
         with suppress(CapacityError):
             found = self._checked(self._answers({}), nothing)
