@@ -350,6 +350,7 @@ def test_models_and_other_methods_are_refused_with_the_reason(town: Deployment) 
         service.ask("people", query, AT_40, wait_s=0, reading=Reading(method="monte-carlo"))
     assert caught.value.code == "invalid_input"
     assert zcdp(town).spent_rho_nano == 0
+    assert "by Monte Carlo" not in town.web().get("/portal/datasets/people").text
 
 
 def test_facts_of_a_population_under_pure_privacy_are_written_as_ever(
@@ -360,6 +361,7 @@ def test_facts_of_a_population_under_pure_privacy_are_written_as_ever(
     line = town.registry.journal("town", create=False).state.by_snapshot[town.meta.snapshot]
     assert not {"privacy", "delta"} & line.details.keys()
     assert "zcdp" not in town.web().get("/v1/datasets/people").get_json()
+    assert "by Monte Carlo" in town.web().get("/portal/datasets/people").text
 
 
 @pytest.mark.parametrize(
