@@ -404,7 +404,8 @@ def _normal_gains(
     Args:
         reaches: how far the ends are by the union bound, less allowances, in records.
     """
-    known = [n.estimate for n in numbers if n.estimate is not None]
+    estimates = [n.estimate for n in numbers]
+    known = [e for e in estimates if e is not None and not e.posterior.is_exact]
     together, factor = None, 1.0
     if len(known) == len(numbers) and min(reaches) > 0.0:
         together = engine.together([n.asked.row.row for n in numbers], known)

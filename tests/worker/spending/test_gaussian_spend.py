@@ -477,3 +477,16 @@ def test_a_claim_holds_until_its_people_lose_elsewhere(tmp_path: Path, store_url
     assert known.known == 1.0
     with pytest.raises(ClaimGuardError):
         town.ask({"age": {"at_least": 27}}, length=100)
+
+
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_a_number_that_is_public_stands_beside_others(
+    tmp_path: Path, store_url: str, *, simultaneous: bool
+) -> None:
+    town = Deployment.make(tmp_path, store_url, limit="9", relation="replace-one", delta=DELTA)
+    wheres = [{}, {"sex": "Male"}, {"sex": ["Male", "Female"]}]
+    found = town.ask_workload(town.workload(wheres, length=40, simultaneous=simultaneous))
+    # No record is replaced by none, so all know how many there are.
+    total, men, _ = found.answers
+    assert total.low <= len(ROWS) <= total.high
+    assert total.high - total.low < 1e-3 < men.high - men.low
