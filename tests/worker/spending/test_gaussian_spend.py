@@ -484,7 +484,7 @@ def test_a_number_that_is_public_stands_beside_others(
     tmp_path: Path, store_url: str, *, simultaneous: bool
 ) -> None:
     town = Deployment.make(tmp_path, store_url, limit="9", relation="replace-one", delta=DELTA)
-    wheres = [{}, {"sex": "Male"}, {"sex": ["Male", "Female"]}]
+    wheres: list[dict[str, Any]] = [{}, {"sex": "Male"}, {"sex": ["Male", "Female"]}]
     found = town.ask_workload(town.workload(wheres, length=40, simultaneous=simultaneous))
     # No record is replaced by none, so all know how many there are.
     total, men, _ = found.answers
