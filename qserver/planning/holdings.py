@@ -126,6 +126,9 @@ class Holdings:
         """Cost of a block per unit of its alpha, in epsilon; > 0."""
         neighbours = self.ledger.neighbours
         k = float(self._most_records)
+        if neighbours.together > 1:
+            partition = self.engine.tables.partition_of(block, self.table_periods)
+            k *= neighbours.together_in(partition)
         if neighbours.relation == "add-remove":
             return k
         if not {axis for axis, _ in block} <= neighbours.alike:
