@@ -79,8 +79,9 @@ class Growing(Deployment):
         late: Late = "drop",
         domain: Domain = WEEKS,
         as_it_is: bool = True,
+        delta: Fraction | None = None,
     ) -> Growing:
-        """Attach the first weeks."""
+        """Attach the first weeks; under zcdp where there is a delta."""
         settings = Settings(
             redis_url=store_url, state_dir=folder, slot_ms=0, lease_ms=60_000, open_access=True
         )
@@ -101,6 +102,8 @@ class Growing(Deployment):
             unit=unit,
             late=late,
             as_it_is=as_it_is,
+            privacy="pure" if delta is None else "zcdp",
+            delta=delta,
         )
         meta = attach(request, settings=settings, registry=registry, progress=lambda _text: None)
         town = cls(settings, registry, meta, data)

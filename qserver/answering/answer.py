@@ -187,15 +187,15 @@ def refusal(plan: Plan, *, replica: Replica) -> Refusal | None:
         return retired
     standing, after = replica.present.standing, replica.after(plan)
     price, left = after.lost_nano - standing.lost_nano, standing.remaining_nano
-    guard, cap = replica.meta.guard_nano, replica.meta.disclosure_cap
+    guard, cap, shown = replica.meta.guard_nano, replica.meta.disclosure_cap, replica.meta.shown
     if price > left:
-        shown, left = replica.price_nano(plan), replica.present.remaining_nano
-        return BudgetExhaustedError(price_nano=shown, remaining_nano=left)
+        due, left = replica.price_nano(plan), replica.present.remaining_nano
+        return BudgetExhaustedError(price_nano=due, remaining_nano=left)
     if price and guard is not None and standing.lost_nano + price > guard:
         return DisclosureGuardError(
-            price_nano=price,
-            loss_nano=standing.lost_nano,
-            allowed_nano=guard,
+            price_nano=shown.rise_nano(standing.lost_nano, after.lost_nano),
+            loss_nano=shown.nano(standing.lost_nano),
+            allowed_nano=shown.nano(guard),
             cap=cap or 0.0,
         )
     # A plan without a price may still tell more of a claim: it charges cells that lost little.

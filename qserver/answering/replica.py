@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from qserver.answering.checkpoint import Saved, note_ignored
 from qserver.config import Settings
-from qserver.errors import ConfigError, StoreCorruptError, StoreError
+from qserver.errors import StoreCorruptError, StoreError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.claims import ClaimBounds, Lifted, claimed_queries
@@ -197,14 +197,13 @@ class Replica:
 
     def _claim(self, claims: tuple[Claim, ...]) -> None:
         """Hold these claims from the first charge on."""
-        if claims and self.meta.law.is_additive:
-            raise ConfigError("claims", "be left out with --privacy zcdp")
         self.claims = claims
         self._claims = self._of_claims()
 
     def _of_claims(self, charged: State | None = None) -> ClaimBounds:
         meta = self.meta
-        found = claimed_queries(self.claims, meta.domain, balanced=meta.has_known_total)
+        balanced = meta.has_known_total
+        found = claimed_queries(self.claims, meta.domain, balanced=balanced, law=meta.law)
         if charged is None:
             return ClaimBounds(found)
         return ClaimBounds.from_state(charged, found, sizes=meta.domain.sizes)

@@ -14,11 +14,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from qserver.answering.answer import answer_from, exact_answer, offer
 from qserver.errors import MeasurementError
 from qserver.inference.engine import InferenceEngine, RowEstimate
 from qserver.inference.estimate import CredibleInterval
-from qserver.inference.posterior.at_once import HeldAtOnce, held_at_once
+from qserver.inference.posterior.at_once import HeldAtOnce, held_at_once, normal_factor
 from qserver.inference.posterior.choice import (
     Law,
     TableReading,
@@ -96,12 +98,16 @@ def answer_workload(
         )
     ]
     answers = tuple(a.answer for a in found)
+    ends = [a.ends for a in found]
+    pairs = zip(workload.questions, found, strict=True)
+    numbers = [AtOnce(q, a.answer, a.estimate) for q, a in pairs]
     if together is not None and is_joint:
-        numbers = zip(workload.questions, found, strict=True)
-        answers, together = at_once(
-            engine, [AtOnce(q, a.answer, a.estimate) for q, a in numbers], together
-        )
-    read = after_looking(workload, list(zip(answers, (a.ends for a in found), strict=True)))
+        answers, together = at_once(engine, numbers, together)
+    elif together is not None and engine.law.is_additive:
+        answers, together = _normal_at_once(engine, numbers, together)
+    elif engine.law.is_additive:
+        ends = _normal_ends(engine, numbers, ends)
+    read = after_looking(workload, list(zip(answers, ends, strict=True)))
     answer = WorkloadAnswer(
         borne(read.answers, cost.charged_nano),
         cost.charged_nano,
@@ -347,6 +353,74 @@ def at_once(
         _as_held(n, reaches[id(n)], held) if id(n) in reaches else n.answer for n in numbers
     )
     return answers, Simultaneous(confidence, "posterior", held.attained)
+
+
+def _normal_at_once(
+    engine: InferenceEngine, numbers: Sequence[AtOnce], bound: Simultaneous
+) -> tuple[tuple[Answer, ...], Simultaneous]:
+    """The answers by the joint normal law of all, where it says more than the union bound."""
+    known = [n.estimate for n in numbers]
+    reaches = [e.half_width - e.posterior.allowance if e else 0.0 for e in known]
+    missed = 1.0 - numbers[0].asked.confidence
+    less = _normal_gains(engine, numbers, reaches, missed=missed)
+    if not any(less):
+        return tuple(n.answer for n in numbers), bound
+    answers = tuple(
+        replace(n.answer, low=_down(n.answer.low + by), high=_up(n.answer.high - by))
+        for n, by in zip(numbers, less, strict=True)
+    )
+    return answers, Simultaneous(bound.confidence, "posterior", bound.confidence)
+
+
+def _normal_ends(
+    engine: InferenceEngine, numbers: Sequence[AtOnce], ends: Sequence[Ends | None]
+) -> list[Ends | None]:
+    """The ends for a choice among all numbers, by their joint normal law on either side."""
+    reaches = [
+        0.0
+        if end is None or n.estimate is None
+        else (end.estimate - end.lowest) / abs(float(n.asked.row.multiplier))
+        - n.estimate.posterior.allowance
+        for n, end in zip(numbers, ends, strict=True)
+    ]
+    missed = (1.0 - numbers[0].asked.confidence) / 2.0
+    less = _normal_gains(engine, numbers, reaches, missed=missed, one_sided=True)
+    return [
+        end and replace(end, lowest=_down(end.lowest + by), highest=_up(end.highest - by))
+        for end, by in zip(ends, less, strict=True)
+    ]
+
+
+def _normal_gains(
+    engine: InferenceEngine,
+    numbers: Sequence[AtOnce],
+    reaches: Sequence[float],
+    *,
+    missed: float,
+    one_sided: bool = False,
+) -> list[float]:
+    """How much nearer each number's ends may be; 0 where the law of all together is not known.
+
+    Args:
+        reaches: how far the ends are by the union bound, less allowances, in records.
+    """
+    estimates = [n.estimate for n in numbers]
+    known = [e for e in estimates if e is not None and not e.posterior.is_exact]
+    together, factor = None, 1.0
+    if len(known) == len(numbers) and min(reaches) > 0.0:
+        together = engine.together([n.asked.row.row for n in numbers], known)
+    if together is not None and len({n.asked.confidence for n in numbers}) == 1:
+        factor = normal_factor(together, np.array(reaches), missed=missed, one_sided=one_sided)
+    sizes = [abs(float(n.asked.row.multiplier)) for n in numbers]
+    return [(1.0 - factor) * r * size for r, size in zip(reaches, sizes, strict=True)]
+
+
+def _down(value: float) -> float:
+    return math.nextafter(value, -math.inf)
+
+
+def _up(value: float) -> float:
+    return math.nextafter(value, math.inf)
 
 
 def _held(

@@ -133,9 +133,8 @@ class PeriodSums:
 
     def _spread_nano(self, cells: Units, n_records: int, flat: Flat) -> int:
         """The loss of `n_records` records of cells with these sums by period."""
-        together = self.neighbours.law.spread(n_records)
-        more = together * n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
-        return _nano(together * self.by.greatest(cells, n_records)) + more
+        more = n_records * (flat.tables_nano + flat.totals_nano) + flat.opaque_nano
+        return _nano(self.by.greatest(cells, n_records)) + more
 
 
 class CellLedger:
@@ -484,10 +483,15 @@ class CellLedger:
             self._pairs.add(due.rows)
 
     def _dues(self, charges: Sequence[AnyCharge]) -> Dues:
-        k = 1 if self.neighbours.by_period else self.records_per_person
-        alike = self.neighbours.alike
-        law = self.neighbours.law
-        return dues(charges, sizes=self.sizes, records_per_person=k, alike=alike, law=law)
+        of = self.neighbours
+        return dues(
+            charges,
+            sizes=self.sizes,
+            records_per_person=1 if of.by_period else of.records_per_person,
+            alike=of.alike,
+            law=of.law,
+            together=of.together_in,
+        )
 
     @property
     def _has_pairs(self) -> bool:

@@ -46,6 +46,7 @@ from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge
 from qserver.records.claim import Claim, known_within
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.state import State, bytes_of_rows, rows_of_bytes
 
 
@@ -103,17 +104,23 @@ class Charged:
             found.add(charge)
         return found
 
-    def loss_nano(self, cells: Sequence[tuple[int, ...]], weights: Sequence[int]) -> Fraction:
-        """Exactly the sum of alpha abs(h'u) for the vector u with these weights on these cells."""
+    def loss_nano(
+        self,
+        cells: Sequence[tuple[int, ...]],
+        weights: Sequence[int],
+        law: NoiseLaw = LAPLACE,
+    ) -> Fraction:
+        """Exactly the sum of alpha abs(h'u)^p for the vector u of these weights on these cells."""
         total = Fraction(self.every_nano * sum(map(abs, weights)))
         for row, alpha in self.rows.items():
             pairs = zip(cells, weights, strict=True)
-            total += alpha * abs(sum((w * row.value_at(c) for c, w in pairs), Fraction(0)))
+            total += alpha * law.of_move(sum((w * row.value_at(c) for c, w in pairs), Fraction(0)))
         for table in self.tables.values():
             by_cell: dict[int, int] = {}
             for place, weight in zip(places(table.partition, cells), weights, strict=True):
                 by_cell[place] = by_cell.get(place, 0) + weight
-            total += sum(table.alpha_of(c) * abs(w) for c, w in by_cell.items() if c >= 0)
+            moved = ((c, law.of_move(Fraction(w))) for c, w in by_cell.items() if c >= 0)
+            total += sum(table.alpha_of(c) * move for c, move in moved)
         return total
 
     def state(self) -> State:
@@ -431,6 +438,7 @@ class ClaimedQuery:
     row: LinearQuery
     balanced: bool
     idle: frozenset[int] = frozenset()
+    law: NoiseLaw = LAPLACE
 
     def known(self, charged: Charged, *, enough: float = 0.0) -> float:
         """Most probability of the query lying in any interval of the claim's width.
@@ -442,15 +450,17 @@ class ClaimedQuery:
             A bound that holds, rounded up; 1 if there is no direction.
         """
         best = 1.0
+        if self.law.is_additive and charged.every_nano:
+            return best  # What is lost elsewhere bounds no odds under Gaussian noise.
         for direction in self._directions(charged):
             if best <= enough:
                 break
             spacing = abs(direction.moves(self.row))
             if not spacing or (self.balanced and not direction.is_balanced):
                 continue
-            loss = charged.loss_nano(direction.cells, direction.weights)
+            loss = charged.loss_nano(direction.cells, direction.weights, self.law)
             width = self.claim.exact_width
-            best = min(best, known_within(loss, spacing=spacing, width=width))
+            best = min(best, known_within(loss, spacing=spacing, width=width, law=self.law))
         return best
 
     def _directions(self, charged: Charged) -> Iterator[Direction]:
@@ -461,7 +471,7 @@ class ClaimedQuery:
 
 
 def claimed_queries(
-    claims: Sequence[Claim], domain: Domain, *, balanced: bool
+    claims: Sequence[Claim], domain: Domain, *, balanced: bool, law: NoiseLaw = LAPLACE
 ) -> tuple[ClaimedQuery, ...]:
     """The claims on a domain.
 
@@ -471,7 +481,7 @@ def claimed_queries(
     found = []
     for claim in claims:
         row = claim.row(domain)
-        found.append(ClaimedQuery(claim, row, balanced, _idle(row, domain)))
+        found.append(ClaimedQuery(claim, row, balanced, _idle(row, domain), law))
     return tuple(found)
 
 
@@ -533,8 +543,10 @@ class ClaimBounds:
         charged = self._charged.with_more(charges, every_nano=every_nano)
         for one in self._claims:
             after = one.known(charged, enough=one.claim.p)
-            if after > one.claim.p and after > self._known_now(one, every_nano):
-                return Lifted(one.claim, self._known_now(one, every_nano), after)
+            now = self._known_now(one, every_nano)
+            # Under Gaussian noise a bound of 1 may be none at all, so it forbids whatever is asked.
+            if after > one.claim.p and (after > now or (one.law.is_additive and after == 1.0)):
+                return Lifted(one.claim, now, after)
         return None
 
     def _known_now(self, one: ClaimedQuery, every_nano: int) -> float:

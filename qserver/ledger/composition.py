@@ -10,7 +10,7 @@ a row that is 1 there. Of a pair, each cell pays what its own period does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -99,38 +99,46 @@ def dues(
     records_per_person: int,
     alike: Collection[int] = (),
     law: NoiseLaw = LAPLACE,
+    together: Callable[[LinearQuery | ProductPartition], int] = lambda _of: 1,
 ) -> Dues:
     """The sum of these charges.
 
     Args:
         records_per_person: k; 1 for what one record pays.
         alike: attributes that the two cells of a pair never differ in.
-        law: of the noise; k records that are alike cost k to the law's power.
+        law: of the noise.
+        together: how often records that move a row, or a cell of a table, cost more than the sum
+            of what they cost one by one.
 
     Raises:
         QueryError: one is not on the domain of these `sizes`.
     """
-    factor = law.together(records_per_person)
-    scale = factor * UNITS_PER_NANO
     rows: dict[LinearQuery, int] = {}
     refunds: dict[LinearQuery, int] = {}  # and what cells alone pay for restricted tables
     flat = Flat()
+
+    def add(units: dict[LinearQuery, int], row: LinearQuery, nano: int) -> None:
+        more = nano * records_per_person * together(row) * UNITS_PER_NANO
+        units[row] = units.get(row, 0) + more
+
     for charge in charges:
         if isinstance(charge, OpaqueCharge):
             flat += Flat(opaque_nano=charge.epsilon_nano)
             continue
         _check_domain(charge, sizes)
         if isinstance(charge, Charge):
-            _add(rows, charge.row, charge.alpha_nano * scale)
+            add(rows, charge.row, charge.alpha_nano)
             continue
+        factor = records_per_person * together(charge.partition)
         flat += _flat(charge, factor, alike)
         if charge.partition.restricted is not None:
-            _add(refunds, charge.partition.inside, table_rise_nano(charge) * scale)
+            inside, due = charge.partition.inside, table_rise_nano(charge) * factor
+            refunds[inside] = refunds.get(inside, 0) + due * UNITS_PER_NANO
         for row, nano in _refunds(charge):
-            _add(refunds, row, -nano * scale)
+            add(refunds, row, -nano)
     cells = dict(rows)
     for row, units in refunds.items():
-        _add(cells, row, units)
+        cells[row] = cells.get(row, 0) + units
     return Dues(_payments(rows), _payments(cells), flat, law)
 
 
@@ -169,10 +177,6 @@ def _check_domain(charge: Charge | TableCharge, sizes: tuple[int, ...]) -> None:
     if found != sizes:
         name = "charge.row" if isinstance(charge, Charge) else "charge.partition"
         raise QueryError(name, "be on the ledger's domain")
-
-
-def _add(units: dict[LinearQuery, int], row: LinearQuery, amount: int) -> None:
-    units[row] = units.get(row, 0) + amount
 
 
 def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

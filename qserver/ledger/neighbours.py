@@ -27,7 +27,9 @@ from qserver.ledger.limits import LIMITS
 from qserver.ledger.loss import UNITS_PER_NANO, Shape, cell_shapes, pair_shapes_within
 from qserver.ledger.loss_tables import LossTable, SumTable
 from qserver.query.grid import ProductPartition
+from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
+from qserver.query.sealed import periods_of
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.dataset import DatasetMeta
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
@@ -61,6 +63,13 @@ class ByPeriod:
         if self.most < 1:
             raise DomainError("records_per_period", "be a whole number >= 1", self.most)
 
+    def most_in_one(self, of: LinearQuery | ProductPartition) -> int:
+        """The periods that a row weighs, or the most that a cell of a table has."""
+        if isinstance(of, LinearQuery):
+            return sum(map(len, periods_of(of, self.axis)))
+        parts = next((p.dense for p in of.axes if p.axis == self.axis), None)
+        return self.n_periods if parts is None else int(np.bincount(parts[parts >= 0]).max())
+
     def greatest(self, amounts: NDArray[np.generic], n_records: int) -> int:
         """The greatest sum of `n_records` amounts, each taken at most m times.
 
@@ -92,10 +101,6 @@ class Pays:
 
     def greatest(self, by: ByPeriod, neighbours: Neighbours) -> int:
         """The most that all records of a person pay, in units."""
-        return neighbours.together * self._sum(by, neighbours)
-
-    def _sum(self, by: ByPeriod, neighbours: Neighbours) -> int:
-        """The greatest sum of what the records of a person pay one by one."""
         n_records, null_cell = neighbours.records_per_person, neighbours.null_cell
         apart_factor = neighbours.law.together(2)
         cells = self.cells
@@ -174,6 +179,18 @@ class Neighbours:
         """k records cost at most so often what they cost one by one."""
         return self.law.spread(self.records_per_person)
 
+    def together_in(self, of: LinearQuery | ProductPartition) -> int:
+        """The same of a row, or of a table, each of whose cells is one.
+
+        Only records of its periods move it: under replace-one of any period both those that go and
+        those that come.
+        """
+        by, k = self.by_period, self.records_per_person
+        if by is None or self.together == 1:
+            return self.together
+        sides = 2 if self.relation == "replace-one" and not by.same_period else 1
+        return self.law.spread(max(1, min(k, sides * by.most * by.most_in_one(of))))
+
     def price_nano(self, charge: AnyCharge) -> int:
         """The most that the charge can cost, in nano-epsilon.
 
@@ -185,7 +202,8 @@ class Neighbours:
             return charge.epsilon_nano
         if isinstance(charge, TableCharge):
             factor, rise_nano = self._table_factor(charge), table_rise_nano(charge)
-            return factor * self.together * self._most_inside(charge.partition) * rise_nano
+            together = self.together_in(charge.partition)
+            return factor * together * self._most_inside(charge.partition) * rise_nano
         if self.by_period is not None:
             return self._spread_nano(charge, self.by_period)
         return self._row_nano(charge)
@@ -202,7 +220,7 @@ class Neighbours:
         Past what 64 bits hold, which no limit pays for, it is that of k records that are alike.
         """
         k, alike = self.records_per_person, self._row_nano(charge)
-        together, law = self.together, self.law
+        together, law = self.together_in(charge.row), self.law
         if alike * UNITS_PER_NANO >= LIMITS.int64_safe:
             return alike
         cells = together * by.greatest(

@@ -9,7 +9,7 @@ variable; then abs(g K - X) < g almost surely:
 
 So P(abs(g K) <= h) >= P(abs(X) <= h - g): one lattice step of room makes the statement one about
 the noise that was drawn. The same holds of the discrete Gaussian and the normal law of its variance
-parameter s^2 >= g^2 (docs/zcdp.md, Intervals).
+parameter s^2 >= g^2 (`qserver/inference/law/normal_sum.py`).
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
@@ -76,22 +78,47 @@ class PeriodWays:
 
     def _measured(self, parts: list[Primitive]) -> Iterator[Candidate]:
         """The parts at the least common alpha that meets the question; none where that is none."""
-        found = _Level(self.question, self.holdings, tuple(map(self.holdings.start, parts)))
+        found = _Level(self.question, self.holdings, tuple(parts))
         alpha = found.least()
         rows = () if alpha is None else found.rows(alpha)
-        if alpha is None or not rows:
-            return
-        signs = [float(part.multiplier) for part in parts]
-        yield Candidate(kind_of_rows(rows), rows, found.numbered(signs))
+        if alpha is not None and rows:
+            ids = count(self.holdings.engine.n_measurements)
+            yield Candidate(kind_of_rows(rows), rows, found.weights(alpha, ids))
 
 
 @dataclass(frozen=True)
 class _Level:
-    """Rows whose noise is brought down to one level."""
+    """Parts whose noise is brought down to one level.
+
+    A row of its own is refined. Gaussian noise is not: a part is measured for the rest of the
+    precision, and weighed with what history says of it.
+    """
 
     question: Question
     holdings: Holdings
-    starts: tuple[RowStart, ...]
+    parts: tuple[Primitive, ...]
+
+    @cached_property
+    def _starts(self) -> list[RowStart]:
+        return [self.holdings.start(part) for part in self.parts]
+
+    @cached_property
+    def _known(self) -> list[tuple[int, Weights]]:
+        """Per part the charge that history is worth, in 1e-9, and history's weights of it."""
+        engine, found = self.holdings.engine, list[tuple[int, Weights]]()
+        for part, start in zip(self.parts, self._starts, strict=True):
+            known = None
+            if engine.law.is_additive:
+                known = engine.estimate_by_rows(part, confidence=self.question.confidence)
+            if known is not None and not known.posterior.is_exact:
+                charge = engine.law.charge(known.posterior.error.variance**0.5)
+                found.append((int(charge * NANO), known.weights))
+            elif start.refines is not None:
+                own = engine.measurement(start.refines).alpha_nano
+                found.append((own, ((start.refines, 1.0),)))
+            else:
+                found.append((0, ()))
+        return found
 
     def least(self) -> int | None:
         """The least alpha that meets the question, in nano-epsilon; None if none does."""
@@ -112,34 +139,38 @@ class _Level:
         Weights are on rows. A part whose cell of a table has less noise is a new row all the same,
         one nano-epsilon above the cell.
         """
-        return tuple(s.raised(alpha_nano) for s in self.starts if self._own_nano(s) < alpha_nano)
+        return tuple(row for row in self._raised(alpha_nano) if row is not None)
 
-    def _own_nano(self, start: RowStart) -> int:
-        """Alpha of the part's own row, whatever its cell has; 0 where it was never measured."""
-        if start.refines is None:
-            return 0
-        return self.holdings.engine.measurement(start.refines).alpha_nano
+    def _raised(self, alpha_nano: int) -> list[PlannedRow | None]:
+        return [
+            None
+            if have >= alpha_nano
+            else start.raised(alpha_nano - (have if start.refines is None else 0))
+            for start, (have, _) in zip(self._starts, self._known, strict=True)
+        ]
 
-    def numbered(self, signs: list[float]) -> Weights:
-        """The weight of each part by its id; new rows have the next ids, in their order."""
-        number, found = self.holdings.engine.n_measurements, list[tuple[int, float]]()
-        for start, sign in zip(self.starts, signs, strict=True):
-            at = start.refines
-            if at is None:
-                at, number = number, number + 1
-            found.append((at, sign))
-        return tuple(found)
+    def weights(self, alpha_nano: int, new_ids: Iterator[int]) -> Weights:
+        """The weight of each row by its id once the rows are measured; new ones have these ids."""
+        found = dict[int, float]()
+        for i, row in enumerate(self._raised(alpha_nano)):
+            have, old = self._known[i]
+            size, share = float(self.parts[i].multiplier), 0.0
+            if row is not None and row.refines is None:
+                share = row.alpha_nano / (have + row.alpha_nano)
+                found[next(new_ids)] = size * share
+            for number, weight in old:
+                found[number] = found.get(number, 0.0) + size * weight * (1.0 - share)
+        return tuple(found.items())
 
     def _meets(self, alpha_nano: int) -> bool:
         # Each new row has an id of its own until it is numbered.
-        ids = [NEW - n if s.refines is None else s.refines for n, s in enumerate(self.starts)]
+        weights = self.weights(alpha_nano, count(NEW, -1))
+        ids = count(NEW, -1)
         alphas = {
-            i: own if own >= alpha_nano else s.raised(alpha_nano).alpha_nano
-            for i, s in zip(ids, self.starts, strict=True)
-            for own in (self._own_nano(s),)
+            next(ids) if row.refines is None else row.refines: row.alpha_nano
+            for row in self.rows(alpha_nano)
         }
-        weights = tuple((i, 1.0) for i in ids)
-        step = max(start.row.step for start in self.starts)
+        step = max(start.row.step for start in self._starts)
         confidence = self.question.confidence
         half_width = self.holdings.engine.half_width_after(
             weights, alphas, confidence=confidence, step=step

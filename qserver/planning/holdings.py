@@ -125,7 +125,10 @@ class Holdings:
     def cost_of(self, block: BlockKey) -> float:
         """Cost of a block per unit of its alpha, in epsilon; > 0."""
         neighbours = self.ledger.neighbours
-        k = float(self.engine.law.together(self._most_records))
+        k = float(self._most_records)
+        if neighbours.together > 1:
+            partition = self.engine.tables.partition_of(block, self.table_periods)
+            k *= neighbours.together_in(partition)
         if neighbours.relation == "add-remove":
             return k
         if not {axis for axis, _ in block} <= neighbours.alike:

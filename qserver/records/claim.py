@@ -32,6 +32,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
@@ -40,32 +41,39 @@ from functools import lru_cache
 from math import ceil, inf, nextafter
 from typing import Any
 
+import numpy as np
+
 from qserver.errors import ConfigError, InputError, QServerError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
 from qserver.query.structured import parse_query
 from qserver.records.charge import NANO
+from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 from qserver.records.statement import ClaimStatus
 
 MIN_CAP, MAX_CAP = 1e-6, 1 - 1e-6
 _DIGITS = 40
 
 
-def guard_nano(cap: float) -> int:
+def guard_nano(cap: float, law: NoiseLaw = LAPLACE) -> int:
     """The most that a cell may lose so that its count is known with probability `cap` at most.
 
     Args:
         cap: probability, from 1e-6 to 1 - 1e-6.
+        law: of the noise.
 
     Returns:
-        2 atanh(cap) = ln((1 + cap) / (1 - cap)), in 1e-9 epsilon, rounded down.
+        2 atanh(cap) = ln((1 + cap) / (1 - cap)), in 1e-9 epsilon, rounded down; under Gaussian
+        noise the greatest rho whose `central_share` is at most `cap`, in 1e-9.
 
     Raises:
         ConfigError: `cap` is out of range.
     """
     if not MIN_CAP <= cap <= MAX_CAP:
         raise ConfigError("disclosure_cap", f"be from {MIN_CAP:g} to 1 - {MIN_CAP:g}", cap)
+    if law.is_additive:
+        return bisect_right(range(_MOST_RHO), cap, key=lambda rho: central_share(rho / NANO, 1)) - 1
     with localcontext() as context:
         context.prec = _DIGITS
         exact = Decimal(cap)
@@ -74,9 +82,42 @@ def guard_nano(cap: float) -> int:
         return int(loss.to_integral_value(rounding=ROUND_FLOOR))
 
 
-def known_at_most(loss_nano: int) -> float:
+def known_at_most(loss_nano: int, law: NoiseLaw = LAPLACE) -> float:
     """Most probability at which the count of a cell with this loss can be known."""
-    return math.tanh(loss_nano / NANO / 2)
+    loss = loss_nano / NANO
+    return central_share(loss, 1) if law.is_additive else math.tanh(loss / 2)
+
+
+def central_share(rho: float, n: int) -> float:
+    """The share of n neighbouring whole numbers j in the sum of exp(-rho (j - m)^2), rounded up.
+
+    It bounds what anybody knows who knows all but the number j of some records, which move each
+    row in proportion, and to whom all j are equally likely. Gaussian answers then have the
+    probability exp(-rho (j - m)^2) times a constant, for some m, with rho the sum of what the rows
+    cost at j = 1. The share is the greatest for m in the middle of the n: with m off by t, the
+    terms x beside the middle and -x gain a factor cosh(2 rho x t) on the mean, which is more
+    outside than inside. Answers that agree reach it.
+
+    Args:
+        rho: > 0, or 0 for a share of 0.
+    """
+    if rho == 0.0:
+        return 0.0
+    if n * math.sqrt(rho) > _ALL or n > _MOST_POINTS:
+        return 1.0
+    inside = math.fsum(np.exp(-rho * np.square(np.arange(n) - (n - 1) / 2)))
+    # By Poisson's sum where the terms of the sum itself fall slowly.
+    if rho >= 1.0:
+        total = math.fsum(np.exp(-rho * np.square(np.arange(-_ALL, _ALL + 1) + (n - 1) % 2 / 2)))
+    else:
+        signs, k = (-1.0) ** (n - 1), np.arange(1, _ALL)
+        terms = np.power(signs, k) * np.exp(-np.square(np.pi * k) / rho)
+        total = math.sqrt(math.pi / rho) * (1.0 + 2.0 * math.fsum(terms))
+    return min(1.0, inside / total * (1.0 + _ROUNDING))
+
+
+# Beyond so many over the root of rho lies less than 1e-11 of a sum.
+_ALL, _ROUNDING, _MOST_RHO, _MOST_POINTS = 12, 1e-11, 1 << 35, 1 << 20
 
 
 class ClaimGuardError(QServerError):
@@ -227,7 +268,9 @@ def claims_from_plain(plain: object) -> tuple[Claim, ...]:
 _LOSS_STEPS = 10**12
 
 
-def known_within(loss_nano: Fraction | int, *, spacing: Fraction, width: Fraction) -> float:
+def known_within(
+    loss_nano: Fraction | int, *, spacing: Fraction, width: Fraction, law: NoiseLaw = LAPLACE
+) -> float:
     """Most probability of the claimed query lying in any half-open interval of this width.
 
     Args:
@@ -239,6 +282,8 @@ def known_within(loss_nano: Fraction | int, *, spacing: Fraction, width: Fractio
         The bound above, rounded up.
     """
     n = ceil(width / spacing)
+    if law.is_additive:
+        return central_share(float(loss_nano) / NANO, n)
     with localcontext() as context:
         context.prec = _DIGITS
         loss = Decimal(ceil(loss_nano * _LOSS_STEPS)) / (_LOSS_STEPS * NANO)

@@ -105,15 +105,7 @@ class DatasetMeta:
     def __post_init__(self) -> None:
         measure_of(self.measure)
         expected_of(self.expected)
-        check_privacy(
-            self.privacy,
-            self.delta,
-            disclosure_cap=self.disclosure_cap,
-            claims=self.claims,
-            to=self.growth,
-            time=self.time,
-            domain=self.domain.period_axis is not None,
-        )
+        check_privacy(self.privacy, self.delta)
         check_together(
             self.unit,
             records_per_person=self.records_per_person,
@@ -135,7 +127,7 @@ class DatasetMeta:
     @cached_property
     def guard_nano(self) -> int | None:
         """The most that a cell may lose, in nano-epsilon; None if only the limit counts."""
-        return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap)
+        return None if self.disclosure_cap is None else guard_nano(self.disclosure_cap, self.law)
 
     @property
     def most_records(self) -> int:

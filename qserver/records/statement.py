@@ -77,7 +77,7 @@ class Simultaneous:
         method: `union` (by the sum of the chances to miss), `product` (by the product of the
             chances to hold), `sampled` (a bound from random draws, with their chance to be wrong
             counted), `exact` (one interval in effect) or `posterior` (by draws of all numbers
-            together, given what released answers disagree about).
+            together, given what released answers disagree about, or of their joint normal law).
         attained: for `posterior` the chance that intervals of the asked lengths hold at once; None
             for the others.
     """

@@ -434,4 +434,5 @@ def _guard(meta: DatasetMeta, stamp: Stamp) -> Guard | None:
     if meta.disclosure_cap is None or allowed is None:
         return None
     binds = allowed < stamp.budget.limit_nano
-    return Guard(meta.disclosure_cap, allowed, loss, known_at_most(loss), binds)
+    known, shown = known_at_most(loss, meta.law), meta.shown
+    return Guard(meta.disclosure_cap, shown.nano(allowed), shown.nano(loss), known, binds)

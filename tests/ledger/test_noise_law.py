@@ -221,6 +221,45 @@ def test_records_charged_one_by_one_are_found_out() -> None:
     assert any(below)
 
 
+def test_a_row_of_two_periods_charged_as_of_one_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Negative control."""
+
+    def of_one_period(of: Neighbours, _row: object) -> int:
+        return 1 if of.by_period is None else of.law.spread(of.by_period.most)
+
+    monkeypatch.setattr(Neighbours, "together_in", of_one_period)
+    below = []
+    for seed in range(120):
+        history = History.random(seed)
+        ledger = history.ledger()
+        ledger.extend(history.charges)
+        if history.neighbours.by_period is not None:
+            below.append(ledger.spent_nano < history.greatest())
+    assert any(below)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize(("k", "m"), [(2, 1), (3, 1), (2, 2), (4, 2)])
+def test_rows_of_single_periods_cost_what_somebody_loses(k: int, m: int, *, replaced: bool) -> None:
+    """m^2 times what a record loses in each of k / m periods, and not k times as much."""
+    rng, sizes = random.Random(k * m), (3, 2)
+    by = ByPeriod(0, 3, m, replaced)
+    of = Neighbours("replace-one" if replaced else "add-remove", k, True, by, GAUSSIAN)
+    charges, rows = list[AnyCharge](), list[tuple[list[Fraction], int]]()
+    for period in (0, 1, 2, 0, 2):
+        inside = scaled_weights([int(t == period) for t in range(3)])
+        values = scaled_weights([rng.randint(-2, 3), 1])
+        row, rho = linear_query(sizes, [(1, {0: inside, 1: values})]), rng.randint(1, 1000)
+        charges.append(Charge(row, rho, "job"))
+        rows.append(([row.value_at(c) for c in cells(sizes)], rho))
+    history = History(of, sizes, charges, rows)
+    ledger = history.ledger()
+    ledger.extend(charges)
+    assert ledger.bound_nano == history.greatest()
+
+
 def test_a_table_charged_for_its_rise_alone_is_found_out() -> None:
     """Negative control: what is measured anew costs the whole."""
     found = [History.anew(seed, adds_up=False) for seed in range(8)]

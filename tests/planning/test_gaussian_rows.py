@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from qserver.errors import CapacityError, InputError
 from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
+from qserver.ledger.neighbours import ByPeriod, Neighbours
 from qserver.planning.allocation import fresh_charge_nano
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import Plan, plan_answer
@@ -20,7 +21,7 @@ from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.records.charge import NANO
+from qserver.records.charge import NANO, Relation, TableCharge
 from qserver.records.history import (
     GaussianMeasurement,
     TableMeasurement,
@@ -128,3 +129,19 @@ def test_tables_of_the_same_cells_are_weighed_by_their_charges() -> None:
         for place, value in enumerate(every.values.ravel()):
             weighed = sum(c * t.indices[place] for c, t in zip(charges, tables, strict=True))
             assert value == pytest.approx(weighed / 27, rel=1e-14)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("most", [None, 1])
+def test_a_base_is_planned_at_what_its_tables_cost_a_person(
+    relation: Relation, most: int | None
+) -> None:
+    """Also where a person has three records, of one period or of several."""
+    by = None if most is None else ByPeriod(0, SIZES[0], most)
+    neighbours = Neighbours(relation, 3, True, by, GAUSSIAN)
+    engine, ledger = InferenceEngine(SIZES, law=GAUSSIAN), CellLedger.like(SIZES, neighbours)
+    holdings = Holdings(engine, ledger, LIMIT)
+    for chosen in ([0], [1], [0, 1]):
+        block = tuple((axis, 1) for axis in chosen)
+        charge = TableCharge(engine.tables.partition_of(block), NANO, (), "job")
+        assert holdings.cost_of(block) * NANO == neighbours.price_nano(charge)

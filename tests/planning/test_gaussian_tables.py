@@ -134,11 +134,11 @@ def test_tables_are_bought_and_the_first_base_costs_at_most_twice_the_better(
             first = n
             spent = snapshot.ledger.spent_nano / NANO
             # Own rows alone, in full, and the best tables for just these questions.
-            rows = alone.spent_nano / NANO
+            rows = alone.with_row(None) / NANO
             base = best_tables(sizes, asked[:n])
             own = OwnRowsAlone.beside(snapshot.ledger)
             own.add(Own(one.query, half_width, 0.95))
-            last = own.spent_nano / NANO
+            last = own.with_row(None) / NANO
             assert spent <= PLANNER.convex_ratio * min(rows, base) + last
     assert first is not None
     tables = [m for m in snapshot.live if isinstance(m, GaussianTable)]

@@ -8,6 +8,9 @@ few people, up to a factor that all worlds share, and exactly: a draw's logarith
 A draw that goes on from an answer has the probability D'(j) Z(i - j) / D(i), i and j being the
 noise before and after. The difference i - j is that of the two answers, whatever the truth is, so Z
 is part of what worlds share. Nothing else of the proof is used, nor any figure of the ledger.
+
+Under Gaussian noise no log-ratio is bounded. What draws tell is the sum of rho times the square of
+what each truth moves by, and every truth must lie on its lattice.
 """
 
 from __future__ import annotations
@@ -66,6 +69,7 @@ class Draw:
 
     Args:
         before: answer and alpha in force that it goes on from.
+        squares: whether its noise is Gaussian, with rho for alpha.
     """
 
     truth: Truth
@@ -73,6 +77,7 @@ class Draw:
     alpha_nano: int
     index: int
     before: tuple[int, int] | None = None
+    squares: bool = False
 
     def log_at(self, truth: Fraction) -> Fraction:
         """The logarithm of its probability, in 1e-9, up to what all worlds share."""
@@ -95,6 +100,7 @@ class Recorder:
     def recording(self) -> Iterator[None]:
         with (
             mock.patch.object(measuring, "release", each_new(self._release)),
+            mock.patch.object(measuring, "release_gaussian", each_new(self._release_gaussian)),
             mock.patch.object(measuring, "release_refined", each_refined(self._refine)),
         ):
             yield
@@ -113,6 +119,12 @@ class Recorder:
     def _release(self, truth: Truth, *, step: Fraction, alpha_nano: int, **_noise: object) -> int:
         return self._draw(truth, step, alpha_nano, None)
 
+    def _release_gaussian(
+        self, truth: Truth, *, step: Fraction, rho_nano: int, **_noise: object
+    ) -> int:
+        assert all((weight / step).denominator == 1 for weight in truth.weights)
+        return self._draw(truth, step, rho_nano, None, squares=True)
+
     def _refine(
         self,
         truth: Truth,
@@ -126,12 +138,18 @@ class Recorder:
         return self._draw(truth, step, new_alpha_nano, (released_index, old_alpha_nano))
 
     def _draw(
-        self, truth: Truth, step: Fraction, alpha_nano: int, before: tuple[int, int] | None
+        self,
+        truth: Truth,
+        step: Fraction,
+        alpha_nano: int,
+        before: tuple[int, int] | None,
+        *,
+        squares: bool = False,
     ) -> int:
         made = self.draws.setdefault(truth.snapshot, [])
         # No two answers are alike, so that it shows which one a draw goes on from.
         index = int(self._answer() / step) + len(made)
-        made.append(Draw(truth, step, alpha_nano, index, before))
+        made.append(Draw(truth, step, alpha_nano, index, before, squares))
         return index
 
     def _answer(self) -> int:
@@ -212,6 +230,11 @@ def told(draws: Sequence[Draw], people: People, rng: random.Random) -> Told:
     others = [tuple(0 for _ in vectors[0])]
     others += [_joined(*rng.choices(vectors, k=2)) for _ in range(N_WORLDS - 1)]
     ones, twos = (np.array(ends) for ends in zip(*pairs, strict=True))
+    if any(draw.squares for draw in draws):
+        assert all(draw.squares for draw in draws)
+        moved = [d.alpha_nano * _moves(d, vectors, ones, twos) ** 2 for d in draws]
+        most = sum(moved[1:], moved[0]).max()
+        return Told(most, most, most)
     ratios = []
     for world in others:
         logs = log_likelihoods(draws, [_joined(world, vector) for vector in vectors])

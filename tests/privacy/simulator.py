@@ -119,6 +119,7 @@ class Stage:
                 limit="2",
                 k=2,
                 relation=self.relation,
+                delta=self.delta,
             )
 
         def grow(town: Deployment, i: int) -> None:

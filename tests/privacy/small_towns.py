@@ -12,6 +12,7 @@ from qserver.query.domain import Attribute, Domain
 from qserver.records.dataset import DatasetMeta
 from qserver.records.unit import Unit
 from qserver.storage.server.connection import connect
+from qserver.storage.standings import Budget
 from qserver.storage.store import Store
 from tests.deployment import Deployment, Relation
 from tests.growing import Growing, week
@@ -54,8 +55,10 @@ class SmallTown:
     disjoint: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, folder: Path, store_url: str, rng: random.Random) -> SmallTown:
-        """One to three datasets that are all there."""
+    def begin(
+        cls, folder: Path, store_url: str, rng: random.Random, *, delta: Fraction | None = None
+    ) -> SmallTown:
+        """One to three datasets that are all there; under zcdp where there is a delta."""
         connect(store_url, role="test").flushall()
         relation: Relation = rng.choice(["add-remove", "replace-one"])
         domain, k = rng.choice(DOMAINS), rng.choice([1, 2])
@@ -67,6 +70,7 @@ class SmallTown:
             k=k,
             relation=relation,
             limit=str(LIMIT),
+            delta=delta,
         )
         found = cls(town, Recorder(rng), rng, [], {})
         found._take_in(town.meta)
@@ -86,6 +90,8 @@ class SmallTown:
             self.rng.choice([1, 2]),
             phi=self.town.meta.phi,
             disjoint_from=tuple(meta.name for meta in others),
+            privacy=self.town.meta.privacy,
+            delta=self.town.meta.delta,
         )
         meta = attach(
             request,
@@ -102,7 +108,9 @@ class SmallTown:
         self.people[meta.snapshot] = People(meta.domain.sizes, 0, k, k, meta.relation)
 
     @classmethod
-    def growing(cls, folder: Path, store_url: str, rng: random.Random) -> SmallTown:
+    def growing(
+        cls, folder: Path, store_url: str, rng: random.Random, *, delta: Fraction | None = None
+    ) -> SmallTown:
         """One dataset whose weeks arrive."""
         connect(store_url, role="test").flushall()
         relation: Relation = rng.choice(["add-remove", "replace-one"])
@@ -121,6 +129,7 @@ class SmallTown:
             relation=relation,
             unit=unit,
             limit=str(LIMIT),
+            delta=delta,
         )
         found = cls(town, Recorder(rng), rng, [town.meta], {})
         found.people[town.meta.snapshot] = People(
@@ -154,9 +163,9 @@ class SmallTown:
         work_off(self.town, self.town.spender(trusted=trusted))
 
     @property
-    def spent_nano(self) -> int:
-        """What the population has paid, as the store says."""
-        return Store.open(self.town.settings).stamp(self.town.meta).budget.spent_nano
+    def budget(self) -> Budget:
+        """What the population has paid and may pay, as the store says."""
+        return Store.open(self.town.settings).stamp(self.town.meta).budget
 
     def losses(self) -> tuple[Fraction, Fraction]:
         """The greatest loss of a person: of the answers as drawn, and at worst; in 1e-9."""

@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,9 +29,9 @@ pytestmark = [
         "Privacy",
         "what a worker draws tells nobody apart better than the ledger charges, to the last unit "
         "of 1e-9, at each step of random histories: questions, tables, SQL in steps, models, "
-        "several datasets, both relations, people with several records, data that arrive and "
-        "their units; too little noise, too small charges and people with more records than "
-        "declared are found",
+        "several datasets, both relations, both kinds of privacy, people with several records, "
+        "data that arrive and their units; too little noise, too small charges and people with "
+        "more records than declared are found",
     ),
 ]
 
@@ -40,39 +42,48 @@ SHORT = {
 }
 """Kinds of steps and how many of them: less than half a second of the processor each."""
 ALL = ("ask", "at once", "sql", "workload", "model", "form", "refused")
-Begin = Callable[[Path, str, random.Random], SmallTown]
+Begin = Callable[..., SmallTown]
+KINDS_OF_PRIVACY = pytest.mark.parametrize(
+    "delta", [None, Fraction(1, 10**9)], ids=["pure", "zcdp"]
+)
 
 
 def assert_paid_for(town: SmallTown, kinds: Sequence[str], n_steps: int) -> None:
     """After each step nobody has lost more than the ledger says, nor it more than the limit."""
     for _ in town.play(kinds, n_steps):
         as_drawn, at_worst = town.losses()
-        spent_nano = town.spent_nano
-        assert as_drawn <= spent_nano
-        assert at_worst <= spent_nano
-        assert spent_nano <= LIMIT * NANO
+        budget = town.budget
+        assert as_drawn <= budget.spent_nano
+        assert at_worst <= budget.spent_nano
+        assert budget.spent_nano <= budget.limit_nano <= LIMIT * NANO
 
 
+@KINDS_OF_PRIVACY
 @pytest.mark.parametrize("kinds", SHORT)
 def test_nobody_loses_more_than_is_charged(
-    kinds: str, seed: str, tmp_path: Path, store_url: str
+    kinds: str, seed: str, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
-    assert_paid_for(SmallTown.begin(tmp_path, store_url, random.Random(seed)), *SHORT[kinds])
+    town = SmallTown.begin(tmp_path, store_url, random.Random(seed), delta=delta)
+    assert_paid_for(town, *SHORT[kinds])
 
 
+@KINDS_OF_PRIVACY
 def test_nobody_loses_more_than_is_charged_while_data_arrive(
-    seed: str, tmp_path: Path, store_url: str
+    seed: str, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
-    assert_paid_for(SmallTown.growing(tmp_path, store_url, random.Random(seed)), ("ask",), 2)
+    town = SmallTown.growing(tmp_path, store_url, random.Random(seed), delta=delta)
+    assert_paid_for(town, ("ask",), 2)
 
 
 @pytest.mark.slow
+@KINDS_OF_PRIVACY
 @pytest.mark.parametrize("turn", range(6))
 def test_nobody_loses_more_after_long_histories(
-    turn: int, seed: str, tmp_path: Path, store_url: str
+    turn: int, seed: str, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
     begin = SmallTown.growing if turn % 3 == 0 else SmallTown.begin
-    assert_paid_for(begin(tmp_path, store_url, random.Random(seed)), ALL, 8)
+    rng = random.Random(f"{seed} {turn}" if delta else seed)
+    assert_paid_for(begin(tmp_path, store_url, rng, delta=delta), ALL, 8)
 
 
 # What must be found.
@@ -89,6 +100,16 @@ def noise_too_small() -> AbstractContextManager[Any]:
         return draw(truths, more_exact, *origins, **more)
 
     return mock.patch.object(measuring, "draw_answers", drawn)
+
+
+def too_exact(parts: int) -> AbstractContextManager[Any]:
+    """Gaussian draws at so many fourths of what was paid for."""
+    draw = measuring._Drawing._gaussian
+
+    def drawn(of: Any, truths: Any, planned: Any) -> tuple[int, ...]:
+        return draw(of, truths, replace(planned, alpha_nano=planned.alpha_nano * parts // 4))
+
+    return mock.patch.object(measuring._Drawing, "_gaussian", drawn)
 
 
 def fresh_noise_for_refined() -> AbstractContextManager[Any]:
@@ -113,11 +134,29 @@ def test_a_fault_is_found(fault: Fault, tmp_path: Path, store_url: str) -> None:
         assert_paid_for(town, ("ask",), 6)
 
 
+@pytest.mark.parametrize(
+    ("begin", "fault"),
+    [
+        (SmallTown.begin, partial(too_exact, 5)),
+        (SmallTown.begin, charges_too_small),
+        # Where records may come from any period the ledger has a bound alone.
+        (SmallTown.growing, partial(too_exact, 16)),
+    ],
+)
+def test_a_fault_is_found_under_zcdp(
+    begin: Begin, fault: Fault, tmp_path: Path, store_url: str
+) -> None:
+    town = begin(tmp_path, store_url, random.Random("fault"), delta=Fraction(1, 10**9))
+    with pytest.raises(AssertionError), fault():
+        assert_paid_for(town, ("ask",), 4)
+
+
+@KINDS_OF_PRIVACY
 @pytest.mark.parametrize("begin", [SmallTown.begin, SmallTown.growing])
 def test_people_with_more_records_than_was_declared_are_found(
-    begin: Begin, tmp_path: Path, store_url: str
+    begin: Begin, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
-    town = begin(tmp_path, store_url, random.Random("words"))
+    town = begin(tmp_path, store_url, random.Random("words"), delta=delta)
     for snapshot, people in town.people.items():
         town.people[snapshot] = replace(people, k=people.k and people.k + 1, m=people.m + 1)
     with pytest.raises(AssertionError):

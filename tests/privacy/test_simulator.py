@@ -34,6 +34,8 @@ pytestmark = [
     ),
 ]
 
+DELTAS = [None, Fraction(1, 10**9)]
+"""Of pure privacy, and of a population under zcdp."""
 SHORT = {
     "questions": (("ask", "at once", "probability"), 2),
     "what is refused": (("refused", "wrong", "read"), 3),
@@ -56,26 +58,20 @@ def difference(at: Stage) -> str:
 
 
 @pytest.mark.parametrize("kinds", SHORT)
+@pytest.mark.parametrize("delta", DELTAS)
 def test_two_very_different_files_look_the_same(
-    kinds: str, seed: str, tmp_path: Path, store_url: str
+    kinds: str, seed: str, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
-    assert difference(stage(tmp_path, store_url, seed, *SHORT[kinds])) == ""
+    at = replace(stage(tmp_path, store_url, seed, *SHORT[kinds]), delta=delta)
+    assert difference(at) == ""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("turn", range(3))
-def test_they_look_the_same_under_gaussian_noise(
-    seed: str, tmp_path: Path, store_url: str, turn: int
-) -> None:
-    kinds = ("ask", "at once", "sql", "workload", "refused", "probability", "pages")
-    at = stage(tmp_path, store_url, f"{seed} {turn}", kinds, 12)
-    assert difference(replace(at, delta=Fraction(1, 10**9))) == ""
-
-
+@pytest.mark.parametrize("delta", DELTAS)
 def test_files_that_arrive_by_weeks_look_the_same(
-    seed: str, tmp_path: Path, store_url: str
+    seed: str, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
-    assert growing_difference(stage(tmp_path, store_url, seed, ("ask",), 1)) == ""
+    at = replace(stage(tmp_path, store_url, seed, ("ask",), 1), delta=delta)
+    assert growing_difference(at) == ""
 
 
 def growing_difference(at: Stage) -> str:
@@ -86,20 +82,24 @@ def growing_difference(at: Stage) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("turn", range(4))
 def test_they_look_the_same_after_long_histories(
-    turn: int, seed: str, tmp_path: Path, store_url: str
+    turn: int, seed: str, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
-    assert difference(stage(tmp_path, store_url, seed, tuple(STEPS), 10)) == ""
+    at = stage(tmp_path, store_url, f"{seed} {turn}" if delta else seed, tuple(STEPS), 10)
+    assert difference(replace(at, delta=delta)) == ""
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("turn", range(2))
 def test_weeks_look_the_same_after_long_histories(
-    turn: int, seed: str, tmp_path: Path, store_url: str
+    turn: int, seed: str, tmp_path: Path, store_url: str, delta: Fraction | None
 ) -> None:
     kinds = tuple(kind for kind in STEPS if kind not in ("average", "model"))
-    assert growing_difference(stage(tmp_path, store_url, seed, kinds, 8)) == ""
+    at = replace(stage(tmp_path, store_url, seed, kinds, 8), delta=delta)
+    assert growing_difference(at) == ""
 
 
 # What must be found.

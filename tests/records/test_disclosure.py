@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.errors import ConfigError
-from qserver.records.claim import MAX_CAP, MIN_CAP, guard_nano, known_at_most
+from qserver.records.claim import MAX_CAP, MIN_CAP, central_share, guard_nano, known_at_most
+from qserver.records.privacy.noise_law import GAUSSIAN
 
 pytestmark = [
     pytest.mark.promise(
@@ -54,6 +55,41 @@ def test_the_bound_is_reached_when_all_answers_agree() -> None:
         found = posterior_of_the_best_guess([(float(loss), 0)], -REACH)
         assert found == pytest.approx(known_at_most(int(loss * 10**9)), rel=1e-9)
         assert found > known_at_most(int(loss * 10**9 * 9 / 10))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(LOSSES), st.integers(-2, 3), st.integers(-9, 9)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(1, 5),
+)
+def test_nobody_knows_a_span_better_than_the_bound_under_gaussian_noise(
+    parts: list[tuple[Fraction, int, int]], n: int
+) -> None:
+    """Rows that weigh the moving records differently, with any noise; n neighbouring counts."""
+    rho = sum(float(one) * weight**2 for one, weight, _ in parts)
+    counts = range(-4 * REACH, 4 * REACH + 1)
+    logs = [-sum(float(one) * (noise - w * v) ** 2 for one, w, noise in parts) for v in counts]
+    likelihood = [math.exp(log - max(logs)) for log in logs]
+    spans = (sum(likelihood[i : i + n]) for i in range(len(likelihood) - n))
+    if rho:
+        assert max(spans) / math.fsum(likelihood) <= central_share(rho, n) + 1e-12
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("rho", [0.01, 0.3, 1.0, 4.0])
+def test_the_bound_is_reached_under_gaussian_noise_too(rho: float, n: int) -> None:
+    likelihood = [math.exp(-rho * (v - (n - 1) / 2) ** 2) for v in range(-REACH, REACH + n)]
+    found = sum(likelihood[REACH : REACH + n]) / math.fsum(likelihood)
+    assert found <= central_share(rho, n) == pytest.approx(found, rel=1e-9)
+
+
+@pytest.mark.parametrize("cap", [1e-4, 0.1, 0.5, 0.9, MAX_CAP])
+def test_the_guard_is_the_greatest_rho_under_the_cap(cap: float) -> None:
+    allowed = guard_nano(cap, GAUSSIAN)
+    assert known_at_most(allowed, GAUSSIAN) <= cap < known_at_most(allowed + 1, GAUSSIAN)
 
 
 @pytest.mark.limit("1 - exp(-loss)")

@@ -16,8 +16,10 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from worker.books.chains import Chains
-from worker.books.functions import Grid, Row
+from worker.books.functions import Grid, Row, Table
 from worker.books.lines import UnknownFactsError
 from worker.books.losses import Known, Losses, Search
 
@@ -54,6 +56,23 @@ class Spread:
             for t in range(n_periods):
                 sizes[t] += rest if runs is None else rest * abs(runs.at(t))
         return self.greatest([(size, 1) for size in sizes], k)
+
+    def n_moving(self, of: Row | Table, k: int, sizes: Sequence[int], relation: str) -> int:
+        """The most of k records that can move a row, or one cell of a table: those of its periods.
+
+        Under `replace-one` with any period those that go are of them, or those that come.
+        """
+        inside = np.ones(sizes[self.axis], dtype=np.int64)
+        if isinstance(of, Table):
+            runs = dict(of.axes).get(self.axis)
+            parts = 0 * inside if runs is None else runs.dense()
+            n_periods = int(np.bincount(parts[parts >= 0]).max())
+        else:
+            found = [dict(term.factors).get(self.axis) for term in of.terms]
+            weighed = [inside if runs is None else runs.dense() for runs in found]
+            n_periods = int(np.any(weighed, axis=0).sum())
+        sides = 1 if relation == "add-remove" or self.keeps_period else 2
+        return min(k, sides * self.most * n_periods)
 
     def greatest(self, amounts: Sequence[tuple[Fraction, int]], k: int) -> Fraction:
         """The greatest sum of k amounts, each given with the number of periods that have it."""
@@ -108,27 +127,61 @@ class SpreadLosses:
         """
         k, spread = self.losses.k, self.spread
         flat, pair_flat = self.losses.flat, self.losses.pair_flat
-        one = replace(self.losses, k=1, flat=Fraction(0), pair_flat=Fraction(0))
+        one = replace(
+            self.losses,
+            k=1,
+            weights={row: w * self._n_moving(row) for row, w in self.losses.weights.items()},
+            tables=[(table, a * self._n_moving(table)) for table, a in self.losses.tables],
+            flat=Fraction(0),
+            pair_flat=Fraction(0),
+        )
         cells = self._by_period(one, pairs=False)
-        gone = spread.greatest(cells, k) + flat
+        gone = self._ends(cells, flat)
         if self.relation == "add-remove":
-            return Ends(gone, gone)
+            return gone
         if spread.keeps_period:
             pairs = self._by_period(one, pairs=True)
             if self.null_cell:
                 both = zip(pairs, cells, strict=True)
                 pairs = [(max(p, c), n) for (p, n), (c, _) in both]
-            found = spread.greatest(pairs, k) + pair_flat
-            return Ends(found, found)
+            return self._ends(pairs, pair_flat)
         totals = sum(alpha for table, alpha in one.tables if not table.axes)
-        apart = 2 * spread.greatest([(c - totals, n) for c, n in cells], k)
+        sides = 2**one.power
+        apart = sides * spread.greatest([(c - totals, n) for c, n in cells], k)
         pair = self._search(one, pairs=True).above() or Fraction(0)
-        least = spread.most * pair + pair_flat
+        # Of pairs of any periods, as many as one period allows may be alike.
+        least = (
+            self._ends([(pair, 1)], pair_flat).least
+            if one.power == 2
+            else (spread.most * pair + pair_flat)
+        )
         if self.null_cell:
             apart += k * totals
-            pair, least = max([pair, *(c for c, _ in cells)]), max(least, gone)
+            pair, least = max([pair, *(c for c, _ in cells)]), max(least, gone.least)
         most = min(k * pair, apart) + pair_flat
         return Ends(min(least, most), most)
+
+    def _n_moving(self, of: Row | Table) -> int:
+        """How many records weigh together in a row or table: 1 where no squares count."""
+        k, power = self.losses.k, self.losses.power
+        if power == 1:
+            return 1
+        return self.spread.n_moving(of, k, self.grid.sizes, self.relation)
+
+    def _ends(self, one: list[tuple[Fraction, int]], flat: Fraction) -> Ends:
+        """Bounds of k records' losses, of what one loses by period.
+
+        Squares are bounded from below by m records that are alike; where nothing is of two periods,
+        by as many whole periods as k has.
+        """
+        k, m = self.losses.k, self.spread.most
+        found = self.spread.greatest(one, k) + flat
+        if self.losses.power == 1:
+            return Ends(found, found)
+        every: list[Row | Table] = [*self.losses.weights, *(t for t, _ in self.losses.tables)]
+        most = max(map(self._n_moving, every), default=m)
+        whole = k - k % m if most <= m else m
+        return Ends(self.spread.greatest(one, whole) * Fraction(m, max(most, m)) + flat, found)
 
     def _by_period(self, one: Losses, *, pairs: bool) -> list[tuple[Fraction, int]]:
         """The greatest loss of one record in each class of periods, and how many it has."""
@@ -279,10 +332,18 @@ class Account:
         """At least what a person loses more than `then`."""
         factor = 1 if self.relation == "add-remove" else 2
         rise = factor * (losses.flat - then.flat)
-        rise += factor * max(0, losses.of_tables - then.of_tables)
-        before = then.held
-        for row, alpha in losses.held.items():
-            rise += factor * max(0, alpha - before.get(row, 0)) * self._most_moved(row, 1)
+        if losses.power == 2 and self.spread is not None and self.grid is not None:
+            old = [alpha for _, alpha in then.tables] + [0] * len(losses.tables)
+            for (table, alpha), known in zip(losses.tables, old, strict=False):
+                n = self.spread.n_moving(table, self.k, self.grid.sizes, self.relation)
+                inside = self.k if table.held is None else self._most_moved(table.held, 1)
+                rise += factor * max(0, alpha - known) * n * inside
+        else:
+            rise += factor * max(0, losses.of_tables - then.of_tables)
+            before = then.held
+            for row, alpha in losses.held.items():
+                moved = self._most_moved(row, 1) ** losses.power
+                rise += factor * max(0, alpha - before.get(row, 0)) * moved
         for row, weight in losses.weights.items():
             more = weight - then.weights.get(row, 0)
             if more > 0:

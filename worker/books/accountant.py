@@ -370,8 +370,6 @@ class Accountant:
         account.chains.are_anew = privacy != "pure"
         if any(one.delta != account.delta for one in self.accounts.values()):
             account.fault = "a population has two kinds of privacy"
-        if account.chains.are_anew and account.spread is not None:
-            account.fault = "periods are served under pure privacy alone"
         if details.get("public_row"):
             plain = json.loads(details["public_row"])
             public = RowInForce(Row.of(plain["row"]), str(plain["step"]), Answer(-1, 0, 0))

@@ -139,15 +139,7 @@ class AttachRequest:
         if self.disclosure_cap is not None:
             guard_nano(self.disclosure_cap)
         expected_of(self.expect)
-        check_privacy(
-            self.privacy,
-            self.delta,
-            disclosure_cap=self.disclosure_cap,
-            claims=self.claims,
-            to=self.to,
-            time=self.time,
-            domain=self.domain.period_axis is not None,
-        )
+        check_privacy(self.privacy, self.delta)
         for claim in self.claims:
             claim.row(self.domain)
 
@@ -399,8 +391,9 @@ def guarantee_lines(meta: DatasetMeta, limit_nano: int) -> list[str]:
     if meta.unit_status is not None:
         lines.append(f"Protected: {meta.unit_status.text}.")
     if meta.guard_nano is not None:
+        allowed = epsilon_text(meta.shown.nano(meta.guard_nano))
         lines.append(
-            f"Disclosure guard: a cell may lose {epsilon_text(meta.guard_nano)} epsilon, so that "
+            f"Disclosure guard: a cell may lose {allowed} epsilon, so that "
             f"its count is known with probability {meta.disclosure_cap} at most."
         )
         if meta.guard_nano >= limit_nano:

@@ -274,7 +274,8 @@ def check_claims(meta: DatasetMeta) -> None:
     Raises:
         ConfigError: one is; the message names it.
     """
-    found = claimed_queries(meta.claims, meta.domain, balanced=meta.has_known_total)
+    balanced = meta.has_known_total
+    found = claimed_queries(meta.claims, meta.domain, balanced=balanced, law=meta.law)
     for claim, known in ClaimBounds(found).known(every_nano=0):
         if known > claim.p:
             raise ConfigError(

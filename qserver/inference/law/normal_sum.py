@@ -1,6 +1,15 @@
 """The error of an estimate under Gaussian noise: W = sum_i N(0, s_i^2), which is normal again.
 
 It has the face of `LaplaceSum`, and `sum_of` gives the one or the other by the law of the noise.
+
+*The lattice.* Let K have P(K = j) proportional to f(j) = exp(-(j/s)^2 / 2), s >= 1, and X be normal
+with deviation s. Drawn by the quantile of one uniform variable, abs(K - X) <= 1. For j >= 0: f
+falls, so sum over i > j of f(i) is at most its integral from j on; and Z = sum of f >=
+s sqrt(2 pi), as all terms of Poisson's sum are positive. Hence P(K > j) <= P(X > j). In the other
+direction f(i) - (integral of f from i to i + 1) >= t f(i) with t = s^-2 / 8, so the sum is at least
+its integral from j + 1 on over 1 - t, while Z / (s sqrt(2 pi)) <= 1 + 3 exp(-2 pi^2 s^2), which is
+less than 1 / (1 - t). Hence P(K > j) >= P(X > j + 1). So X in (j, j + 1] goes with K in {j, j + 1},
+and X < 0 by symmetry. QED.
 """
 
 from __future__ import annotations

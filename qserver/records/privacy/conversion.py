@@ -12,7 +12,6 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log, log1p
-from typing import Final
 
 import numpy as np
 
@@ -126,25 +125,8 @@ def _epsilon_nano(rho_nano: int, delta: Fraction, excess: Decimal) -> int:
     return max(0, ceil((Fraction(found) + Fraction(1, 10**20)) * NANO))
 
 
-_UNSERVED: Final = {
-    "disclosure_cap": "be left out with --privacy zcdp: its bound is proven for epsilon",
-    "claims": "be left out with --privacy zcdp: their bounds are proven for epsilon",
-    "to": "be left out with --privacy zcdp: data that arrive over time are counted by tables",
-    "time": "be left out with --privacy zcdp: a time is told apart by tables",
-    "domain": "have no periods with --privacy zcdp: they are served under pure privacy alone",
-}
-"""Facts of a dataset that are for pure privacy alone, and why."""
-
-
-def check_privacy(privacy: Privacy, delta: Fraction | None, **facts: object) -> None:
-    """Return if facts of a dataset go together with the privacy of its population.
-
-    Args:
-        facts: of `_UNSERVED`, false where the dataset has none.
-
-    Raises:
-        InputError: they do not, or `delta` is missing, not wanted or out of range.
-    """
+def check_privacy(privacy: Privacy, delta: Fraction | None) -> None:
+    """Raise InputError if `delta` is missing, not wanted or out of range."""
     if privacy not in PRIVACIES:
         raise ConfigError("privacy", "be pure or zcdp", privacy)
     if privacy == "pure":
@@ -154,9 +136,6 @@ def check_privacy(privacy: Privacy, delta: Fraction | None, **facts: object) -> 
     if delta is None:
         raise ConfigError("delta", "be given with --privacy zcdp, such as 1e-9")
     check_delta(delta)
-    for name, fact in facts.items():
-        if fact:
-            raise ConfigError(name, _UNSERVED[name])
 
 
 def check_delta(delta: Fraction) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from math import ceil
@@ -12,13 +14,19 @@ from typing import Any
 
 import pytest
 
+from qserver.ledger.cell_ledger import CellLedger
 from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
+from qserver.query.sealed import on_periods
+from qserver.records.charge import Charge, TableCharge
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable
+from qserver.records.privacy.noise_law import GAUSSIAN
+from tests.ledger.people_by_definition import People
 from tests.query.dense_weights import scaled_weights
 from tests.worker.books.histories import STEP
 from tests.worker.books.test_books import SIZES, Hand, row, table
+from worker.books import account
 from worker.books.accountant import NOT_VERIFIED, VERIFIED
 from worker.books.lines import BookFaultError
 from worker.journal.records import LimitRaised
@@ -122,6 +130,114 @@ def test_the_books_find_the_greatest_sum_of_squares_of_every_cell_and_pair(
         assert hand.loss() == share
 
 
+def greatest_of_people(bought: Sequence[PlannedRow | PlannedTable], people: People) -> Fraction:
+    """The most that anybody of these loses, one exchange after the other."""
+    rows = [(row.alpha_nano, row.row) for one in bought for row in rows_of(one)]
+    at = {cell: [row.value_at(cell) for _, row in rows] for cell in CELLS}
+    most = Fraction(0)
+    for one, other in people.exchanges():
+        sums = [[sum(at[c][i] for c in who) for i in range(len(rows))] for who in (one, other)]
+        moved = zip(rows, *sums, strict=True)
+        most = max(most, sum((rho * (a - b) ** 2 for (rho, _), a, b in moved), Fraction(0)))
+    return most
+
+
+PARTS = (
+    {0: [0, 1, 2]},
+    {0: [0, 1, 2], 1: [0, 1]},
+    {1: [0, 1]},
+    {0: [0, -1, 1]},
+    {0: [0, 0, 1]},
+    {},
+)
+"""Of tables that tell all periods apart, none, some, or that have some alone."""
+
+
+def is_shown(hand: Hand, row: PlannedRow | PlannedTable, share: int) -> bool:
+    """Whether the books say that nobody loses more."""
+    with suppress(BookFaultError):
+        return hand.judge(row, share=share, spent=LIMIT) == VERIFIED
+    return False
+
+
+SPREADS = {
+    "add-remove": People(SIZES, 0, 2, 1),
+    "two of a period": People(SIZES, 0, 3, 2),
+    "any period": People(SIZES, 0, 2, 1, "replace-one"),
+    "same period": People(SIZES, 0, 2, 1, "replace-one", same_period=True),
+    "all of a period": People(SIZES, 0, 2, 2, "replace-one", same_period=True),
+}
+
+
+@dataclass
+class Spread:
+    """A history of people with periods: in the books, and as the ledger charges it."""
+
+    hand: Hand
+    people: People
+    rng: random.Random
+    bought: list[PlannedRow | PlannedTable] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, path: Path, name: str, seed: int) -> Spread:
+        people = SPREADS[name]
+        by = {"records_per_period": people.m, "keeps_period": int(people.same_period)}
+        hand = hand_of(path, k=people.k, relation=people.relation, period_axis=0, **by)
+        return cls(hand, people, random.Random(f"{name} {seed}"))
+
+    def steps(self, n: int) -> Iterator[tuple[PlannedRow | PlannedTable, int, int, int]]:
+        """What is bought, the least share of it, and what the ledger says before and after."""
+        ledger = CellLedger.like(SIZES, replace(self.people.neighbours, law=GAUSSIAN))
+        while len(self.bought) < n:
+            one = self._bought()
+            if one is None:
+                continue
+            self.bought.append(one)
+            before = ledger.spent_nano
+            if isinstance(one, PlannedRow):
+                ledger.append(Charge(one.row, one.alpha_nano, "job"))
+            else:
+                ledger.append(TableCharge(one.partition, one.alpha_nano, (), "job"))
+            yield one, ceil(greatest_of_people(self.bought, self.people)), before, ledger.spent_nano
+            self.hand.write(one, share=ledger.spent_nano, spent=LIMIT)
+
+    def _bought(self) -> PlannedRow | PlannedTable | None:
+        rng, rho = self.rng, self.rng.randint(1, 10**6)
+        query, period = some_row(rng), rng.randrange(SIZES[0])
+        if rng.random() < 0.4:
+            return PlannedTable(product_partition(SIZES, rng.choice(PARTS)), rho, STEP)
+        if not query.is_zero and rng.random() < 0.7:
+            query = on_periods(query, 0, range(period, period + 1))
+        return None if query.is_zero else planned(query, rho)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", SPREADS)
+def test_no_person_of_several_periods_loses_more_than_the_books_let_pass(
+    tmp_path: Path, name: str, seed: int
+) -> None:
+    """Nor do they refuse what the ledger charges."""
+    spread = Spread.of(tmp_path / "j", name, seed)
+    for one, lost, before, after in spread.steps(4):
+        assert lost <= after
+        assert lost <= before or not is_shown(spread.hand, one, lost - 1)
+        assert spread.hand.judge(one, share=after, spent=LIMIT) == VERIFIED or name == "any period"
+
+
+def test_books_that_take_every_row_for_one_of_one_period_are_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control."""
+    monkeypatch.setattr(account.Spread, "n_moving", lambda *_facts: 1)
+    monkeypatch.setattr(account.Account, "_rise", lambda *_losses: Fraction(LIMIT))
+    spreads = [Spread.of(tmp_path / f"{i}", "add-remove", i) for i in range(8)]
+    assert any(
+        lost > before and is_shown(spread.hand, one, lost - 1)
+        for spread in spreads
+        for one, lost, before, _ in spread.steps(4)
+    )
+
+
 def test_a_row_measured_again_adds_up_and_never_goes_on_from_an_answer(tmp_path: Path) -> None:
     hand = hand_of(tmp_path / "j")
     hand.write(row(0, 10), share=10)
@@ -156,7 +272,6 @@ def test_a_second_purchase_costs_the_squares_of_whatever_tables_it_is_of(
     [
         ({"meta": '{"privacy": "pure"}'}, "said otherwise"),
         ({"meta": '{"privacy": "zcdp", "delta": "1/1000"}'}, "said otherwise"),
-        ({"period_axis": 0, "records_per_period": 1, "keeps_period": 0}, "pure privacy alone"),
     ],
 )
 def test_facts_that_do_not_go_together_are_refused(

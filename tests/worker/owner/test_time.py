@@ -30,6 +30,10 @@ from worker.owner.rotate import RotateRequest, rotate
 from worker.private.registry import Registry
 
 SURE = 1 - 1e-9
+EITHER = pytest.mark.parametrize(
+    "town", [{}, {"privacy": "zcdp", "delta": Fraction(1, 10**9)}], indirect=True
+)
+"""Under either kind of privacy."""
 HOURS = tuple(f"h{i:02}" for i in range(24))
 DOMAIN = Domain((Attribute("hour", "labels", HOURS), Attribute("sex", "labels", ("F", "M"))))
 N_OF = {(hour, sex): 100 + 5 * i + 40 * (sex == "M") for i, (hour, sex) in enumerate(
@@ -37,7 +41,7 @@ N_OF = {(hour, sex): 100 + 5 * i + 40 * (sex == "M") for i, (hour, sex) in enume
 )}  # fmt: skip
 
 
-def request(data: Path, **options: object) -> AttachRequest:
+def timed(data: Path, **options: object) -> AttachRequest:
     """What attaches the day, with `hour` as its time."""
     plain = AttachRequest(
         name="people",
@@ -61,12 +65,16 @@ def day(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def town(tmp_path: Path, store_url: str, day: Path) -> Deployment:
+def town(tmp_path: Path, store_url: str, day: Path, request: pytest.FixtureRequest) -> Deployment:
+    """Under pure privacy, or as a test asks."""
+    more = getattr(request, "param", {})
     settings = Settings(
         redis_url=store_url, state_dir=tmp_path, slot_ms=0, lease_ms=60_000, open_access=True
     )
     registry = Registry(tmp_path)
-    meta = attach(request(day), settings=settings, registry=registry, progress=lambda _text: None)
+    meta = attach(
+        timed(day, **more), settings=settings, registry=registry, progress=lambda _text: None
+    )
     SpendingStore.open(settings).queue.beat(["town"], worker="test", ttl_ms=600_000)
     return Deployment(settings, registry, meta, day)
 
@@ -116,10 +124,10 @@ def test_a_bad_time_is_refused_before_the_data_are_read(tmp_path: Path) -> None:
         ({"demand_of": "earlier"}, "be left out with --demand-of"),
     ):
         with pytest.raises(ConfigError, match=words) as caught:
-            request(missing, **options)
+            timed(missing, **options)
         assert caught.value.name == "time"
     with pytest.raises(ConfigError) as caught:
-        request(missing, late="move")
+        timed(missing, late="move")
     assert caught.value.name == "late"
 
 
@@ -143,6 +151,7 @@ def test_every_face_names_the_time(town: Deployment) -> None:
 
 
 @pytest.mark.slow
+@EITHER
 def test_the_books_agree_with_the_ledger(town: Deployment) -> None:
     together(town, [{"sex": sex} for sex in "FM"])
     counted(town, {"hour": list(HOURS[4:8])}, length=60)
@@ -153,6 +162,7 @@ def test_the_books_agree_with_the_ledger(town: Deployment) -> None:
     assert all(check.ok for check in checks), checks
 
 
+@EITHER
 def test_spans_hold_their_records_and_return_for_nothing(town: Deployment) -> None:
     for _ in range(3):
         for first in (0, 4, 8):

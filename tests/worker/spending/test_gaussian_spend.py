@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from qserver.errors import (
     AllowanceExhaustedError,
     BudgetExhaustedError,
     ConfigError,
+    DisclosureGuardError,
     InputError,
     MeasurementError,
     StoreError,
@@ -26,6 +29,7 @@ from qserver.query.asking.reading import Reading
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, Zcdp
+from qserver.records.claim import Claim, ClaimGuardError
 from qserver.records.history import GaussianMeasurement, GaussianTable
 from qserver.records.plan import CellSource, PlannedTable
 from qserver.records.privacy.conversion import epsilon_nano, rho_nano
@@ -288,8 +292,6 @@ def test_a_plan_that_goes_on_from_an_answer_is_never_charged(
     [
         ({"delta": Fraction(1, 10**5)}, "at most 1e-6"),
         ({"delta": None}, "delta"),
-        ({"disclosure_cap": 0.9}, "disclosure_cap"),
-        ({"time": "age"}, "time"),
         ({"privacy": "pure"}, "pure"),
     ],
 )
@@ -346,6 +348,7 @@ def test_other_methods_are_refused_with_the_reason(town: Deployment) -> None:
         service.ask("people", query, AT_40, wait_s=0, reading=Reading(method="monte-carlo"))
     assert caught.value.code == "invalid_input"
     assert zcdp(town).spent_rho_nano == 0
+    assert "by Monte Carlo" not in town.web().get("/portal/datasets/people").text
 
 
 def test_facts_of_a_population_under_pure_privacy_are_written_as_ever(
@@ -356,6 +359,7 @@ def test_facts_of_a_population_under_pure_privacy_are_written_as_ever(
     line = town.registry.journal("town", create=False).state.by_snapshot[town.meta.snapshot]
     assert not {"privacy", "delta"} & line.details.keys()
     assert "zcdp" not in town.web().get("/v1/datasets/people").get_json()
+    assert "by Monte Carlo" in town.web().get("/portal/datasets/people").text
 
 
 @pytest.mark.parametrize(
@@ -409,3 +413,78 @@ def test_intervals_hold_as_often_as_they_say_on_fresh_noise(
             held += answer.low <= truth <= answer.high
             n += 1
     assert abs(held - 0.8 * n) <= 4 * (0.8 * 0.2 * n) ** 0.5
+
+
+@pytest.mark.slow
+def test_ranges_of_measured_ages_hold_at_once_by_their_joint_law(
+    tmp_path: Path, store_url: str
+) -> None:
+    town = Deployment.make(tmp_path, store_url, limit="40", delta=DELTA)
+    town.ask_workload(town.workload([{"age": age} for age in range(20, 30)], length=20))
+    spans = [(a, b) for a in range(20, 30) for b in range(a + 1, 30)]
+    wheres = [{"age": {"between": list(span)}} for span in spans]
+    found = town.submit_workload(town.workload(wheres, length=130, simultaneous=True))
+    each = town.submit_workload(town.workload(wheres, length=130))
+    assert isinstance(found, WorkloadAnswer)
+    assert isinstance(each, WorkloadAnswer)
+    assert found.simultaneous is not None
+    assert (found.simultaneous.method, found.simultaneous.confidence) == ("posterior", 0.95)
+    by_union = -ndtri(0.025 / len(spans)) / 1.959963984540054
+    for answer, end, (a, b) in zip(found.answers, each.ends, spans, strict=True):
+        union = 20 * (b - a + 1) ** 0.5 * by_union
+        assert 0.8 * union < answer.high - answer.low < 0.95 * union
+        # After looking, on either side: what all of them keep at once on that side.
+        assert end.highest - end.estimate == pytest.approx(end.estimate - end.lowest)
+        assert 0.8 * union < end.highest - end.lowest < 0.97 * union
+
+
+def test_the_guard_holds_and_is_told_in_epsilon_at_delta(tmp_path: Path, store_url: str) -> None:
+    town = Deployment.make(tmp_path, store_url, limit="4", delta=DELTA, disclosure_cap=0.05)
+    town.ask({"sex": "Male"}, length=60)
+    lost, found = zcdp(town).spent_rho_nano, town.service().dataset("people").guard
+    assert found is not None
+    assert found.known == pytest.approx((lost / 1e9 / np.pi) ** 0.5, rel=1e-6)
+    assert found.loss_nano == town.service().dataset("people").spent_nano
+    with pytest.raises(DisclosureGuardError) as caught:
+        town.ask({"sex": "Male"}, length=20)
+    assert caught.value.allowed_nano == found.allowed_nano < 4 * 10**9
+    assert caught.value.loss_nano + caught.value.price_nano > found.allowed_nano
+    assert town.ask({"sex": "Female"}, length=60).source == "measured"
+
+
+def test_a_claim_holds_until_its_people_lose_elsewhere(tmp_path: Path, store_url: str) -> None:
+    young = {"where": {"age": {"below": 25}}}
+    claim = Claim("young", json.dumps(young), "10", 0.26)
+    town = Deployment.make(tmp_path, store_url, limit="4", delta=DELTA, claims=(claim,))
+    town.ask({"age": {"below": 25}}, length=60)
+    [known] = town.service().dataset("people").claims
+    # Ten of the counts around the answer, of a normal law with this deviation.
+    deviation = 30 / 1.959963984540054
+    assert known.known == pytest.approx(math.erf(5 / deviation / 2**0.5), rel=1e-3)
+    with pytest.raises(ClaimGuardError):
+        town.ask({"age": {"below": 25}}, length=40)
+    assert town.ask({"age": {"at_least": 25}}, length=30).source == "measured"
+    request = attach_request(town, name="second", population="town")
+    attach(request(), settings=town.settings, registry=town.registry, progress=lambda _: None)
+    service = town.service()
+    query = service.parse("second", {"where": {"sex": "Male"}})
+    found = service.ask("second", query, Requirement(60, 0.95), wait_s=0)
+    town.work_off()
+    assert isinstance(found, JobStatus)
+    [known] = town.service().dataset("people").claims
+    assert known.known == 1.0
+    with pytest.raises(ClaimGuardError):
+        town.ask({"age": {"at_least": 27}}, length=100)
+
+
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_a_number_that_is_public_stands_beside_others(
+    tmp_path: Path, store_url: str, *, simultaneous: bool
+) -> None:
+    town = Deployment.make(tmp_path, store_url, limit="9", relation="replace-one", delta=DELTA)
+    wheres: list[dict[str, Any]] = [{}, {"sex": "Male"}, {"sex": ["Male", "Female"]}]
+    found = town.ask_workload(town.workload(wheres, length=40, simultaneous=simultaneous))
+    # No record is replaced by none, so all know how many there are.
+    total, men, _ = found.answers
+    assert total.low <= len(ROWS) <= total.high
+    assert total.high - total.low < 1e-3 < men.high - men.low

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,12 @@ from qserver.storage.server.connection import StoreClient
 from tests.growing import Growing
 from tests.worker.crashes import Crash
 from worker.owner.checks.audit import examine
+
+DELTAS = [
+    pytest.param(None, id="pure"),
+    pytest.param(Fraction(1, 10**9), marks=pytest.mark.slow, id="zcdp"),
+]
+"""Of the kinds of privacy that a population may have."""
 
 
 class Step(NamedTuple):

@@ -16,7 +16,7 @@ from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, rows_of, week
 from tests.sweeps import share
-from tests.worker.owner.arrivals.crashes import Step, die_at, faults, folder_of
+from tests.worker.owner.arrivals.crashes import DELTAS, Step, die_at, faults, folder_of
 from worker.journal.journal import Journal
 from worker.owner.arrivals import append
 from worker.owner.restore import restore
@@ -28,9 +28,9 @@ from worker.spending.group.replicas import Seals
 WHERE = {"week": week(3)}
 
 
-@pytest.fixture
-def town(tmp_path: Path, store_url: str) -> Growing:
-    return Growing.begin(tmp_path, store_url)
+@pytest.fixture(params=DELTAS)
+def town(tmp_path: Path, store_url: str, request: pytest.FixtureRequest) -> Growing:
+    return Growing.begin(tmp_path, store_url, delta=request.param)
 
 
 STEPS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer
+from qserver.records.unit import Unit
 from tests.growing import Growing, week
 
 
@@ -107,3 +109,24 @@ def test_weights_that_differ_by_week_are_measured_as_one_row(
     assert isinstance(answer, Answer)
     assert len(answer.evidence) == 1
     assert abs(answer.estimate - 1200) < 120
+
+
+@pytest.mark.slow
+def test_under_zcdp_weeks_are_measured_for_the_rest_of_the_precision(
+    tmp_path: Path, store_url: str
+) -> None:
+    """A total of all weeks costs four records of a person 4^2; a week's row costs one of them."""
+    town = Growing.begin(
+        tmp_path, store_url, n_first=1, k=4, unit=Unit("person", 1), delta=Fraction(1, 10**9)
+    )
+    rho = 1.959963984540054**2 / (2 * 40**2) * 1e9
+    for n in range(2, 7):
+        town.append(n - 1)
+        answer = town.ask({}, length=80)
+        assert answer.high - answer.low <= 80.001
+        assert abs(answer.estimate - 200 * n) < 200
+        zcdp = town.service().dataset("people").zcdp
+        assert zcdp is not None
+        # The row of the first two weeks and those of the others, each raised for each question;
+        # by totals the sixth would make it 61 rho.
+        assert zcdp.spent_rho_nano <= 6.01 * n * rho

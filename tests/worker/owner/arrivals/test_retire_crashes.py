@@ -16,7 +16,7 @@ from qserver.storage.spend import SpendingStore
 from tests.deployment import LOG
 from tests.growing import Growing, rows_of, week
 from tests.sweeps import share
-from tests.worker.owner.arrivals.crashes import Step, die_at, faults, folder_of
+from tests.worker.owner.arrivals.crashes import DELTAS, Step, die_at, faults, folder_of
 from tests.worker.owner.arrivals.test_retire import known, refused
 from worker.journal.journal import Journal
 from worker.owner.arrivals import append
@@ -29,10 +29,10 @@ from worker.spending.group.replicas import Seals
 FIRST = 2
 
 
-@pytest.fixture
-def town(tmp_path: Path, store_url: str) -> Growing:
+@pytest.fixture(params=DELTAS)
+def town(tmp_path: Path, store_url: str, request: pytest.FixtureRequest) -> Growing:
     """Weeks 0 to 2 in one part, and week 3 in another one."""
-    town = Growing.begin(tmp_path, store_url)
+    town = Growing.begin(tmp_path, store_url, delta=request.param)
     town.append(3)
     return town
 
