@@ -123,7 +123,15 @@ class Growing(Deployment):
         data = write_rows(
             self.settings.state_dir / "next.csv", rows_of(i) if rows is None else rows
         )
-        request = AppendRequest("people", data, week(i), empty, other_people, late, strict)
+        request = AppendRequest(
+            "people",
+            data,
+            week(i),
+            late,
+            strict,
+            empty=empty,
+            same_data_other_people=other_people,
+        )
         return append(
             request,
             settings=self.settings,

@@ -15,8 +15,9 @@ from typing import Final
 
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.wire.faults import NOT_SUPPORTED, PostgresError
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import Column, values_of
+from qserver.query.sql.plain import Piece
 
 _INNER: Final = re.compile(r"\bFROM\s*[(/-]", re.IGNORECASE)
 

@@ -27,9 +27,9 @@ from qserver.postgres.wire.faults import (
     violation,
 )
 from qserver.postgres.wire.messages import Fields, Stream
-from qserver.postgres.wire.texts import Piece, Text, statements, type_named
+from qserver.postgres.wire.texts import Text, statements, type_named
 from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter, formats_of
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.plain import MAX_CHARACTERS, Piece
 
 _MOST: Final = 1000
 _COLUMN_BYTES: Final = 130

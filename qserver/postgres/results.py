@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import NOT_SUPPORTED, READ_ONLY, SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import (
     BOOL,
     DATE,
@@ -32,8 +32,9 @@ from qserver.postgres.wire.values import (
     values_of,
 )
 from qserver.query.sealed import first_and_last
-from qserver.query.sql.functions.meaning import EPOCH
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
+from qserver.query.sql.functions.thresholds import EPOCH
+from qserver.query.sql.plain import Piece
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
 from qserver.service.cache.statements import is_of_nobody

@@ -339,6 +339,6 @@ def test_a_shorter_interval_that_costs_less_is_pointed_out(browser: Browser) -> 
         Stop(length, str(length), price, f"{price} ε", affordable=True)
         for length, price in ((25.0, 0.4), (50.0, 0.2), (100.0, 0.3))
     )
-    quote = Quote(Heading("", "all"), Requirement(100, 0.95), found, stops, chosen=2, query_part="")
+    quote = Quote(stops, 2, "", Heading("", "all"), Requirement(100, 0.95), found)
     assert quote.better == stops[1]
     assert replace(quote, chosen=1).better is None

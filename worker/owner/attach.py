@@ -36,7 +36,7 @@ from worker.owner.checks.population import (
     check_store_remembers,
     snapshots_so_far,
 )
-from worker.owner.same_data import ask_for_other_people
+from worker.owner.same_data import NewData, ask_for_other_people
 from worker.owner.witness import begin_for_new_population
 from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
@@ -49,11 +49,10 @@ MIN_PHI, MAX_PHI = 0.05, 20.0
 
 
 @dataclass(frozen=True)
-class AttachRequest:
+class AttachRequest(NewData):
     """The options of an attach.
 
     Args:
-        name: the dataset's public name.
         population: the people behind it; datasets about the same people share one.
         limit: the population's epsilon.
         records_per_person: most records that one person owns, as declared.
@@ -63,8 +62,6 @@ class AttachRequest:
         disclosure_cap: most probability at which a cell's count may be known; None for no guard.
         disjoint_from: datasets of the population. The owner declares that nobody in this file is in
             any file that they have or had.
-        same_data_other_people: the owner's word that nobody in this file is in another population
-            that has the same data. Without it such a file is refused.
         capacity: most records that the dataset may ever have, public; None declares nothing.
         measure: what is measured for a question whose asker does not choose.
         demand_of: a dataset of the population and domain whose questions are planned for; '' for
@@ -73,11 +70,9 @@ class AttachRequest:
         unit: which records of a person count together, for a domain with periods.
         to: the last period that this file seals, where data arrive over time; '' where all are
             there. Then `capacity` is that of one period.
-        empty: the owner's word that a period without records is meant.
         place: where on Spark its codes stay and are counted; None for the worker's own folder.
         late: what an append does with records of sealed periods unless it says otherwise; None to
             drop them.
-        as_it_is: the owner's word that a column may be lost, also in appends and rotations to come.
         time: the ordered attribute that tables tell apart value by value, where all data are there;
             '' for none.
         expect: about how many questions are expected until the limit; 0 says nothing.
@@ -89,7 +84,6 @@ class AttachRequest:
         QueryError, CapacityError: a claim is no question on the domain.
     """
 
-    name: str
     data: Path | Address
     domain: Domain
     limit: Fraction
@@ -100,19 +94,16 @@ class AttachRequest:
     person_column: str = ""
     disclosure_cap: float | None = None
     disjoint_from: tuple[str, ...] = ()
-    same_data_other_people: bool = False
     capacity: int | None = None
     measure: Measure = "auto"
     demand_of: str = ""
     claims: tuple[Claim, ...] = ()
     unit: Unit = THE_PERSON
     to: str = ""
-    empty: bool = False
     late: Late | None = None
     time: str = ""
     place: SparkPlace | None = None
     expect: int = 0
-    as_it_is: bool = False
     privacy: Privacy = "pure"
     delta: Fraction | None = None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qserver.answering.models.kinds.kind import ModelWork, WantedError
+from qserver.answering.models.kinds.kind import ModelWork
 from qserver.models.network.error_bounds import ErrorBounds
-from qserver.records.answer import OwnPrice, PlanKind
+from qserver.records.answer import OwnPrice, PlanKind, WantedError
 from qserver.records.plan import PlannedTable
 
 Verdict = Literal["confirmed", "contradicted"]

@@ -16,7 +16,6 @@ from qserver.answering.models.kinds.kind import (
     MergingKind,
     SampledKind,
     TwoStages,
-    WantedError,
     WantedTable,
 )
 from qserver.answering.models.kinds.marginal_tables import Marginal, marginal_partition, marginals
@@ -29,7 +28,7 @@ from qserver.planning.purchase import Purchase
 from qserver.query.domain import Domain
 from qserver.query.grid import product_partition
 from qserver.query.question import ModelAsked
-from qserver.records.answer import ModelAnswer
+from qserver.records.answer import ModelAnswer, WantedError
 from qserver.records.charge import NANO
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import TableMeasurement

@@ -237,13 +237,14 @@ class AskPages:
         """
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
+            one = asked.question
             found = self._service.ask(
                 dataset,
-                asked.query,
-                asked.requirement,
-                measure=asked.measure,
-                looking=asked.looking,
-                reading=asked.reading,
+                one.query,
+                one.requirement,
+                measure=one.measure,
+                looking=one.looking,
+                reading=one.reading,
                 wait_s=NO_TIME_S,
                 by=by,
             )
@@ -413,12 +414,9 @@ def view_of(
         if key.keeps(table.answer):
             service.kept_statements.keep(key, table.answer)
         return table
+    one = asked.question
     known = service.insight.known(
-        dataset,
-        asked.query,
-        asked.requirement,
-        looking=asked.looking,
-        reading=asked.reading,
+        dataset, one.query, one.requirement, looking=one.looking, reading=one.reading
     )
     view = AnswerView(
         heading=_heading(service.domain(dataset), question, asked),
@@ -427,7 +425,7 @@ def view_of(
         query_part=fields,
         files=f"/portal/datasets/{dataset}/answer",
     )
-    return with_threshold(view, service, dataset, asked.query, asked.reading)
+    return with_threshold(view, service, dataset, one.query, one.reading)
 
 
 def quote_of(service: Service, dataset: str, question: FormQuestion) -> Quote | TableQuote:
@@ -450,13 +448,13 @@ def quote_of(service: Service, dataset: str, question: FormQuestion) -> Quote | 
 def _quote_of_one(
     service: Service, dataset: str, asked: OneQuestion, heading: Heading, fields: str
 ) -> Quote:
-    query, length = asked.query, asked.requirement.length
+    one, length = asked.question, asked.question.requirement.length
     found = service.explain(
         dataset,
-        query,
-        asked.requirement,
-        measure=asked.measure,
-        looking=asked.looking,
+        one.query,
+        one.requirement,
+        measure=one.measure,
+        looking=one.looking,
         by=g.caller.account,
     )
     curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
@@ -470,7 +468,7 @@ def _quote_of_one(
     )
     return Quote(
         heading=heading,
-        requirement=asked.requirement,
+        requirement=one.requirement,
         found=found,
         stops=stops,
         chosen=min(range(len(stops)), key=lambda i: abs(2 * stops[i].within - length)),
@@ -491,7 +489,7 @@ def words_of(service: Service, dataset: str, question: FormQuestion) -> str:
 
 
 def _heading(domain: Domain, question: FormQuestion, asked: OneQuestion) -> Heading:
-    words = describe_terms(asked.query.to_document(), domain, whole=True)
+    words = describe_terms(asked.question.query.to_document(), domain, whole=True)
     return Heading(question.text.strip(), words)
 
 

@@ -174,7 +174,7 @@ class SavedPages:
         read = read_question(self._service, dataset, question, at=at)
         asked: Question | Workload
         if isinstance(read, OneQuestion):
-            asked = Question(read.query, read.requirement, looking=read.looking)
+            asked = read.question
         else:
             asked = workload_of(Statements(self._service).asked(dataset, read.statement))
         return self._service.insight.is_free(dataset, asked)

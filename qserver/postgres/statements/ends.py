@@ -15,10 +15,10 @@ from typing import Final
 from qserver.postgres.chosen import Sort, picked
 from qserver.postgres.results import Plan
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import Column
 from qserver.query.domain import Domain
-from qserver.query.sql.plain import explains
+from qserver.query.sql.plain import Piece, explains
 from qserver.query.sql.statement import MAX_CELLS
 
 ENDS: Final = ("_low", "_high")

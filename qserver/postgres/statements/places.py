@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Edit, Piece, Text, type_named
+from qserver.postgres.wire.texts import Edit, Text, type_named
 from qserver.postgres.wire.values import (
     ARRAY_OF,
     DATE,
@@ -27,6 +27,7 @@ from qserver.postgres.wire.values import (
 )
 from qserver.query.domain import Domain
 from qserver.query.sealed import first_and_last, last_sealed
+from qserver.query.sql.plain import Piece
 
 _COMPARES: Final = frozenset(["=", "<", ">", "!", "(", ",", "IN", "NOT", "ANY", "ALL", "SOME"])
 _BETWEEN: Final = frozenset(["BETWEEN", "AND", "SYMMETRIC"])

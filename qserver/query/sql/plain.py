@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from qserver.errors import CapacityError
 from qserver.query.sql.text import SqlText, TextPlace
 
-Kind = Literal["text", "name", "word", "sign"]
 _PIECE = re.compile(
     r"(?P<blank>\s+|--[^\n\r]*)"
     r"|(?P<text>'[^']*(?:''[^']*)*')"
@@ -28,25 +26,33 @@ _COMMENT = re.compile(r"(?P<comment>/\*.*?\*/|\{#.*?#\})", re.DOTALL)
 _OPENS = re.compile(r"/\*|\{#")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a text, from `start` up to, not including, `stop`.
 
     Args:
-        kind: `text` in single quotes, `name` in double quotes or backquotes, `word`, or `sign`.
+        kind: `text` in single quotes, `name` in double quotes or backquotes, `word`, or `sign`;
+            PostgreSQL has more.
         text: as it stands there, with its quotes.
     """
 
-    kind: Kind
+    kind: str
     text: str
     start: int
     stop: int
 
     @property
+    def upper(self) -> str:
+        """The word in capital letters; of a quoted name its own letters."""
+        return self.text.upper() if self.kind == "word" else self.text
+
+    @property
     def name(self) -> str:
-        """The name in the quotes."""
+        """What is in its quotes, of a text or a name; else the text itself."""
         quote = self.text[0]
-        return self.text[1:-1].replace(quote * 2, quote)
+        if self.kind in ("text", "name") and quote in "'\"`":
+            return self.text[1:-1].replace(quote * 2, quote)
+        return self.text
 
 
 def pieces(source: SqlText, start: int = 0) -> Iterator[Piece]:
@@ -68,7 +74,7 @@ def pieces(source: SqlText, start: int = 0) -> Iterator[Piece]:
             # Where such a comment ends, databases do not agree.
             raise source.refuse("have no comment within a comment", place)
         if kind not in ("blank", "comment"):
-            yield Piece(kind, found[0], found.start(), at)  # type: ignore[arg-type]
+            yield Piece(str(kind), found[0], found.start(), at)
 
 
 MAX_CHARACTERS = 1 << 16

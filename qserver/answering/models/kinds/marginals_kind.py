@@ -17,7 +17,6 @@ from qserver.answering.models.kinds.kind import (
     MergedTable,
     Model,
     ModelWork,
-    WantedError,
     WantedTable,
     marginals_work,
 )
@@ -54,6 +53,7 @@ from qserver.models.marginals.selection import expected_errors
 from qserver.query.domain import Domain
 from qserver.query.grid import MAX_TABLE_CELLS
 from qserver.query.linear import LinearQuery
+from qserver.records.answer import WantedError
 from qserver.records.history import AnyMeasurement, TableMeasurement
 
 MAX_PARTS = 1 << 20

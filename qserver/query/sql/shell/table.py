@@ -360,8 +360,7 @@ class Tables:
         self._check_keys(relation, rows)
         tops = tuple(
             Top(
-                index[first.rank.number],
-                first.rank.descending,
+                SortKey(index[first.rank.number], descending=first.rank.descending),
                 _parties(first.rank.parties, rows, unnamed),
                 first.n,
             )
