@@ -245,7 +245,7 @@ def _domain_file(arguments: argparse.Namespace, _run: _Run) -> int:
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
-    from qserver.query.files.faults import load_new_domain
+    from qserver.query.files import load_new_domain
     from worker.owner.domains.draft import domain_of_columns, infer_domain_document
 
     if arguments.infer_domain == (arguments.domain is not None):

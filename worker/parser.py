@@ -15,7 +15,7 @@ from typing import Any
 import qserver
 from qserver.program import SHELLS
 from qserver.query.requirement import DEFAULT_PHI, MEASURES
-from qserver.records.privacy.kinds import PRIVACIES
+from qserver.records.privacy import PRIVACIES
 from qserver.records.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 

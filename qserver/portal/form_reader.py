@@ -29,7 +29,7 @@ from qserver.query.sql.tables.unconfirmed import with_default
 from qserver.records.charge import NANO
 from qserver.service.service import Service
 from qserver.service.statements import Statements
-from qserver.service.unmeasured.without_spending import priced
+from qserver.service.without_spending import priced
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 

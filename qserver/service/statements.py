@@ -65,8 +65,8 @@ from qserver.service.statement_answers import (
 from qserver.service.steps.quote_cap import CappedSteps, at_most_nano
 from qserver.service.steps.statement import StatementSteps
 from qserver.service.steps.taken import TakenSteps, with_earlier
-from qserver.service.unmeasured.without_spending import from_history, refuse_unless_free
 from qserver.service.visits import hold_thread, present_visit, read_once, visiting
+from qserver.service.without_spending import from_history, refuse_unless_free
 
 
 class Statements:

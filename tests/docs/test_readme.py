@@ -13,7 +13,7 @@ from qserver.cli.console import Console
 from qserver.cli.local.demo import adult_domain
 from qserver.cli.main import build_parser
 from qserver.cli.runtime import Runtime
-from qserver.query.files.faults import load_domain
+from qserver.query.files import load_domain
 from qserver.query.structured import parse_query
 
 ROOT = Path(__file__).parents[2]

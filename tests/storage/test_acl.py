@@ -20,11 +20,11 @@ from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
+from qserver.storage.facts import forbidden_powers
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
-from qserver.storage.operation.facts import forbidden_powers
-from qserver.storage.operation.store_snapshot import snapshot_of_server
 from qserver.storage.server.connection import Scripts, StoreClient, connect
 from qserver.storage.store import Store
+from qserver.storage.store_snapshot import snapshot_of_server
 from tests.deployment import Deployment
 from tests.until_tables import ranges
 from worker.owner.attach import MAX_PHI, MIN_PHI

@@ -18,8 +18,8 @@ from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.people import check_together
+from qserver.records.privacy import Privacy
 from qserver.records.privacy.conversion import check_privacy, limit_nano
-from qserver.records.privacy.kinds import Privacy
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -38,7 +38,7 @@ from worker.owner.checks.population import (
 )
 from worker.owner.same_data import NewData, ask_for_other_people
 from worker.owner.witness import begin_for_new_population
-from worker.private.read import read_where_it_stays
+from worker.private.entry import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import Snapshot, empty_snapshot
 from worker.private.spark_place import SparkPlace

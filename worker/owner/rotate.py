@@ -43,8 +43,8 @@ from worker.owner.changes import claims_in_force
 from worker.owner.checks.capacity import check_capacity
 from worker.owner.checks.population import check_store_remembers, holding, snapshots_so_far
 from worker.owner.same_data import NewData, ask_for_other_people
+from worker.private.entry import read_where_it_stays
 from worker.private.people import other_type
-from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import empty_snapshot
 from worker.private.spark_place import SparkCodes

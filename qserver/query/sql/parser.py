@@ -20,7 +20,7 @@ from qserver.query.sql.clauses import Clauses, read_clauses
 from qserver.query.sql.clauses import chosen as as_chosen
 from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.select.columns import note_items
+from qserver.query.sql.select import note_items
 from qserver.query.sql.shape import PLAIN
 from qserver.query.sql.shaping.choosing import Values
 from qserver.query.sql.shell.inner import written_out

@@ -34,7 +34,7 @@ import numpy as np
 
 from qserver.query.grid import IntegerGrid
 from qserver.records.charge import NANO
-from qserver.records.privacy.kinds import Privacy
+from qserver.records.privacy import Privacy
 
 _SQUARED_IN_64_BITS = 1 << 30
 _LIKE_LAPLACE = 1.959963984540054 / log(20.0)

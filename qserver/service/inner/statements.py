@@ -23,7 +23,7 @@ from qserver.service.statement_answers import (
     StatementAnswer,
     StatementExplanation,
 )
-from qserver.service.unmeasured.without_spending import known_now
+from qserver.service.without_spending import known_now
 
 _ONE_CHOICE = (
     "The price is for the groups that the inner SELECT gives; where some of them are in doubt, the "

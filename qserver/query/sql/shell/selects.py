@@ -13,8 +13,8 @@ from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.functions.meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting.spelling import respelt
-from qserver.query.sql.select.items import Having, Item, Items, check_parts, cut_of, items_of
+from qserver.query.sql.rewriting import respelt
+from qserver.query.sql.select import Having, Item, Items, check_parts, cut_of, items_of
 from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of

@@ -21,7 +21,7 @@ from qserver.query.sql.engine.run import run_typed
 from qserver.query.sql.functions.function import Binning, Combined
 from qserver.query.sql.functions.meaning import Item, Linear, Several
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
-from qserver.query.sql.select.columns import cast_to
+from qserver.query.sql.select import cast_to
 from qserver.query.sql.shape import (
     PLAIN,
     Every,

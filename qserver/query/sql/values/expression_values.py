@@ -16,7 +16,7 @@ from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.logic import Truth
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.select.items import written
+from qserver.query.sql.select import written
 
 Value = str | bool | Fraction | date
 Of = Literal["text", "truth", "period", "number"]
