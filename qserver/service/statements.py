@@ -450,13 +450,10 @@ class Statements:
         most_nano: int | None,
     ) -> Answer | WorkloadAnswer | JobStatus:
         if (only := only_question(questions)) is not None:
+            clauses = questions.statement.clauses
             return self._questions.ask(
                 name,
-                only.query,
-                only.requirement,
-                measure=only.measure,
-                looking=questions.statement.clauses.looking,
-                reading=questions.statement.clauses.reading,
+                replace(only, looking=clauses.looking, reading=clauses.reading),
                 wait_s=wait_s,
                 idempotency=idempotency,
                 by=by,
@@ -476,9 +473,7 @@ class Statements:
         searched = SearchedCells(self._questions, name, questions)
         if (only := only_question(questions)) is not None:
             looking = questions.statement.clauses.looking
-            found = self._questions.explain(
-                name, only.query, only.requirement, measure=only.measure, looking=looking, by=by
-            )
+            found = self._questions.explain(name, replace(only, looking=looking), by=by)
             free: Sequence[Answer | Offer | None] = (found.free,)
             apart, length = None, only.requirement.length
             curve = tuple(FactorPoint(p.length / length, p.price_nano) for p in found.curve)

@@ -12,6 +12,7 @@ import pytest
 
 from qserver.config import Settings
 from qserver.errors import StoreError, StoreUnavailableError, StoreUnsupportedError
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
@@ -155,7 +156,7 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     assert service.ledger.spending("people").accounts[0].account == "ann"
     assert len(service.ledger.charges("people", after=-1, limit=9).entries) == 2
     query = service.parse("people", {"where": {"age": 22}})
-    assert service.explain("people", query, Requirement(60, 0.9)).affordable
+    assert service.explain("people", Question(query, Requirement(60, 0.9))).affordable
     client = town.web_client
     record = AccountBook(client).token_record(token.id)
     assert record is not None

@@ -238,16 +238,7 @@ class AskPages:
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
             one = asked.question
-            found = self._service.ask(
-                dataset,
-                one.query,
-                one.requirement,
-                measure=one.measure,
-                looking=one.looking,
-                reading=one.reading,
-                wait_s=NO_TIME_S,
-                by=by,
-            )
+            found = self._service.ask(dataset, one, wait_s=NO_TIME_S, by=by)
             return found, ""
         statements, statement = Statements(self._service), asked.statement
         if not statements.goes_on(dataset, statement):
@@ -415,9 +406,7 @@ def view_of(
             service.kept_statements.keep(key, table.answer)
         return table
     one = asked.question
-    known = service.insight.known(
-        dataset, one.query, one.requirement, looking=one.looking, reading=one.reading
-    )
+    known = service.insight.known(dataset, one)
     view = AnswerView(
         heading=_heading(service.domain(dataset), question, asked),
         answer=known.answer,
@@ -449,14 +438,7 @@ def _quote_of_one(
     service: Service, dataset: str, asked: OneQuestion, heading: Heading, fields: str
 ) -> Quote:
     one, length = asked.question, asked.question.requirement.length
-    found = service.explain(
-        dataset,
-        one.query,
-        one.requirement,
-        measure=one.measure,
-        looking=one.looking,
-        by=g.caller.account,
-    )
+    found = service.explain(dataset, one, by=g.caller.account)
     curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
     if asked.has_length:
         # The slider sets the form's length, which does not count here.

@@ -255,10 +255,7 @@ class JobPages:
         try:
             return self._service.insight.known(
                 status.name,
-                question.query,
-                question.requirement,
-                looking=question.looking,
-                reading=_reading_of(question, answer),
+                replace(question, reading=_reading_of(question, answer)),
             )
         except (NotEstimableError, ContradictedPriorError):
             return None
