@@ -37,11 +37,11 @@ def _keeps(query: LinearQuery, axis: int, missing: int) -> bool:
         return False  # the missing ones are what is asked for
     if all(_is_without(term.by_axis.get(axis), missing) for term in query.terms):
         return False
-    among = linear_query(query.sizes, (at_value(term, axis, missing) for term in query.terms))
+    among = linear_query(query.sizes, (_at_value(term, axis, missing) for term in query.terms))
     return not among.is_zero
 
 
-def at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Weights]]:
+def _at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Weights]]:
     """A term on the records with one value of an attribute."""
     others = dict(term.by_axis)
     own = others.pop(axis, None)

@@ -244,17 +244,13 @@ class RecordExpressions(Predicates):
         """The records on which a label, or what follows from one, is not NULL; None for others."""
         names = self._names
         if (found := derived(node, names, self._regions, near="round")) is not None:
-            if found.null:
-                names.noted.update(axis for axis in found.axes if names.null(axis))
             return self._regions.either([*found.regions.values()])
         if not isinstance(node, exp.Column):
             return None
         axis = names.axis(node)
         if names.domain.attributes[axis].is_numeric:
             return None
-        if null := names.null(axis):
-            names.noted.add(axis)
-        return self._regions.of_mask(axis, self._mask({}, axis) & ~null)
+        return self._regions.of_mask(axis, self._mask({}, axis) & ~names.null(axis))
 
     def _chosen(self, node: Branching, *, counts_only: bool) -> RecordFunction:
         """The first branch whose condition is true."""

@@ -26,8 +26,7 @@ from qserver.query.sql.shaping.choosing import Values
 from qserver.query.sql.shell.inner import written_out
 from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import table_of
-from qserver.query.sql.statement import MAX_CELLS, Row, Statement
-from qserver.query.sql.tables.missing import left_out
+from qserver.query.sql.statement import MAX_CELLS, Statement
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
 from qserver.query.sql.words import check_functions, misplaced, nearest_word
@@ -150,16 +149,7 @@ def _statement(
     note_items(sql, root)
     names = Names(domain, source)
     inner = written_out(root, names, dataset, clauses, chosen)
-    written = root.copy()
     found = table_of(Shell(names, dataset, Regions(domain.sizes)), root, {})
-
-    def before() -> Sequence[Row]:
-        shell = Shell(replace(names, as_before=True, noted=set()), dataset, Regions(domain.sizes))
-        return table_of(shell, written, {}).rows
-
-    if names.noted:
-        remarks = left_out(found.rows, before, domain, names.noted)
-        found = replace(found, remarks=(*found.remarks, *remarks))
     said = as_chosen(clauses, found.shape.selection(len(found.rows)), source)
     return replace(found, explains=sql.explains, clauses=said, inner=() if chosen else inner)
 

@@ -118,7 +118,7 @@ class _Reader:
         """The SELECT; None where no number chooses its groups. Raises as `written_out` does."""
         query = _query_of(self.node)
         assert query is not None  # noqa: S101 - the caller chose it so
-        names = replace(self.names, noted=set())
+        names = replace(self.names)
         shell = Shell(names, self.dataset, Regions(names.domain.sizes))
         tables = Tables(shell)
         shell.counts = tables.counted
