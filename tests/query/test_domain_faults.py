@@ -27,7 +27,7 @@ from qserver.query.files import (
     place_text,
     toml_lines,
 )
-from tests.query.files.documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
+from tests.query.domain_documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
 from tests.sweeps import examples
 
 BAD_TOML = """\

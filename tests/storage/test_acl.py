@@ -24,8 +24,8 @@ from qserver.storage.audit import AuditLog
 from qserver.storage.facts import forbidden_powers
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
 from qserver.storage.server.connection import Scripts, StoreClient, connect
+from qserver.storage.server.store_snapshot import snapshot_of_server
 from qserver.storage.store import Store
-from qserver.storage.store_snapshot import snapshot_of_server
 from tests.deployment import Deployment
 from tests.until_tables import ranges
 from worker.owner.attach import MAX_PHI, MIN_PHI

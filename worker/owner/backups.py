@@ -46,7 +46,7 @@ from qserver.records.charge import epsilon_text
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import connect
 from qserver.storage.server.embedded_store import EmbeddedServer
-from qserver.storage.store_snapshot import (
+from qserver.storage.server.store_snapshot import (
     FOLDER,
     Piece,
     files_of_embedded,
