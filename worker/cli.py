@@ -355,7 +355,7 @@ def _expect(arguments: argparse.Namespace, run: _Run) -> _Done:
     was = f"; it was {done.before:,}" if done.before else ""
     words = f"About {done.after:,} questions are expected on {done.dataset}{was}."
     if not done.after:
-        words = f"Nothing is said any more of how many questions are expected on {done.dataset}."
+        words = f"No number of questions is expected on {done.dataset} any more."
     return _Done(done, words)
 
 

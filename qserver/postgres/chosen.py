@@ -82,7 +82,7 @@ def picked(
 
     def run(asked: Asked) -> Result:
         if len(set(asked.formats)) > 1:
-            raise PostgresError(NOT_SUPPORTED, "All columns must have one format here.")
+            raise PostgresError(NOT_SUPPORTED, "Here all columns have one format: text or binary.")
         found = of.run(replace(asked, formats=tuple(asked.formats[:1])))
         told = found.columns or ()
         places, rows = [k for k, _ in picks(told)], found.rows

@@ -337,7 +337,7 @@ def _to(parts: Sequence[Piece]) -> int:
             )
         if depth == 0 and words[i : i + 2] == ["TO", "STDOUT"]:
             return i
-    raise PostgresError(SYNTAX, "COPY must say TO STDOUT.", hint="COPY (SELECT ...) TO STDOUT.")
+    raise PostgresError(SYNTAX, "COPY writes TO STDOUT only.", hint="COPY (SELECT ...) TO STDOUT.")
 
 
 def _inner(text: Text, to: int) -> Text:
@@ -377,7 +377,7 @@ def _form(words: Sequence[Piece]) -> _Form:
         i += 1
     kind = said.get("FORMAT", "text").lower()
     if kind not in ("text", "csv", "binary"):
-        raise PostgresError(NOT_SUPPORTED, "The format of COPY must be text, csv or binary.")
+        raise PostgresError(NOT_SUPPORTED, "COPY writes text, csv or binary.")
     is_csv = kind == "csv"
     form = _Form(
         kind,
@@ -388,9 +388,11 @@ def _form(words: Sequence[Piece]) -> _Form:
         quotes,
     )
     if quotes and not is_csv:
-        raise PostgresError(NOT_SUPPORTED, "FORCE_QUOTE is of the format csv alone.")
+        raise PostgresError(NOT_SUPPORTED, "Only the format csv has FORCE_QUOTE.")
     if len(form.delimiter) != 1 or len(form.quote) != 1 or (form.header and kind == "binary"):
-        raise PostgresError(SYNTAX, "A delimiter and a quote of COPY must be one character.")
+        raise PostgresError(
+            SYNTAX, "COPY takes one character as delimiter and as quote; binary has no header."
+        )
     return form
 
 

@@ -50,7 +50,7 @@ class Router:
     def plan(self, text: Text, *, is_copied: bool = False) -> Plan:
         """What a statement would do, by itself or within COPY; PostgresError."""
         if not text.words:
-            raise PostgresError(SYNTAX, "A statement must stand here.")
+            raise PostgresError(SYNTAX, "A statement is missing here.")
         text = _without_database(text, self._session.database)
         found = self.held.command(text) or command(text, self._session)
         if found is not None:

@@ -21,7 +21,7 @@ LISTED = Attribute("town", "labels", ("a", "b"), outside="other", missing="drop"
 FULL = Attribute("kind", "labels", ("x", "y"))
 DOMAIN = Domain((KNOWN, LISTED, FULL))
 SAID = (
-    "Records without a value of `sex` count, too: as `unknown`, which what is asked does not leave "
+    "Records without a value of `sex` count, too, as `unknown`: the question does not leave them "
     "out."
 )
 

@@ -26,8 +26,8 @@ def remarks_on_missing(domain: Domain, axes: Iterable[int]) -> tuple[str, ...]:
     """That missing values of these attributes count; a sentence each."""
     attributes = [domain.attributes[axis] for axis in sorted(set(axes))]
     return tuple(
-        f"Records without a value of `{one.name}` count, too: as `{one.other}`, which what is "
-        "asked does not leave out."
+        f"Records without a value of `{one.name}` count, too, as `{one.other}`: the question does "
+        "not leave them out."
         for one in attributes
     )
 

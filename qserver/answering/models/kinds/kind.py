@@ -136,7 +136,7 @@ NETWORK_FACE = KindFace(
         name="structure",
         label="Structure of the network",
         hint="An edge <code>parent &gt; child</code> on each line; an attribute alone stands by "
-        "itself. Or BIF, of which only the edges are used.",
+        "itself. Or BIF: only its edges are used.",
         example="{0} > {1}",
         n_lines=5,
         read=_network_of,
@@ -148,7 +148,7 @@ NETWORK_FACE = KindFace(
 MARGINALS_FACE = KindFace(
     name="Model of marginals",
     choice="Marginals",
-    offer="all that released tables tell together, and those that you name beside them",
+    offer="all that released tables tell together, and the marginals that you name",
     meaning="whatever all tables of history tell together",
     fields=(fields.MARGINALS, fields.SELECTION, fields.ORACLE, fields.LIKELIHOOD),
     text=FormText(
