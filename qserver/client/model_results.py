@@ -16,8 +16,8 @@ from typing import Any
 
 from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
 from qserver.client.results import Answer, Cost, FromJson, Price
-from qserver.records.answer import WantedError
 from qserver.records.codec import at
+from qserver.records.statement import WantedError
 from qserver.text import cost_text, left_text
 
 

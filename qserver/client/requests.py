@@ -30,7 +30,7 @@ from qserver.query import request_fields as fields
 from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Method
 from qserver.query.requirement import Measure
-from qserver.query.sql.plain import dataset_of, explains
+from qserver.query.sql.text import dataset_of, explains
 from qserver.records.codec import plain
 
 P = ParamSpec("P")

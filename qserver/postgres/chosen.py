@@ -17,7 +17,7 @@ from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.wire.faults import NOT_SUPPORTED, PostgresError
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import Column, values_of
-from qserver.query.sql.plain import Piece
+from qserver.query.sql.text import Piece
 
 _INNER: Final = re.compile(r"\bFROM\s*[(/-]", re.IGNORECASE)
 

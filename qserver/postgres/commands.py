@@ -9,7 +9,7 @@ from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import READ_ONLY, SYNTAX, PostgresError
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import TEXT, Column
-from qserver.query.sql.plain import Piece
+from qserver.query.sql.text import Piece
 
 _WRITING = (
     "INSERT UPDATE DELETE MERGE CREATE ALTER DROP TRUNCATE GRANT REVOKE COMMENT VACUUM ANALYZE "

@@ -29,7 +29,7 @@ from qserver.postgres.wire.faults import (
 )
 from qserver.postgres.wire.messages import Fields, GoneError, Stream
 from qserver.postgres.wire.texts import statements
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.text import MAX_CHARACTERS
 from qserver.records.account import Caller
 from qserver.service.service import Service
 

@@ -29,7 +29,7 @@ from qserver.postgres.wire.faults import (
 from qserver.postgres.wire.messages import Fields, Stream
 from qserver.postgres.wire.texts import Text, statements, type_named
 from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter, formats_of
-from qserver.query.sql.plain import MAX_CHARACTERS, Piece
+from qserver.query.sql.text import MAX_CHARACTERS, Piece
 
 _MOST: Final = 1000
 _COLUMN_BYTES: Final = 130

@@ -31,12 +31,12 @@ from qserver.postgres.wire.values import (
     formats_of,
     values_of,
 )
-from qserver.query.sealed import first_and_last
+from qserver.query.sealed_periods import first_and_last
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
 from qserver.query.sql.functions.thresholds import EPOCH
-from qserver.query.sql.plain import Piece
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
+from qserver.query.sql.text import Piece
 from qserver.service.cache.statements import is_of_nobody
 from qserver.service.cells.remarks import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer

@@ -21,7 +21,7 @@ from qserver.query.asking.reading import (
     USUAL_ERROR,
 )
 from qserver.query.requirement import MAX_LENGTH, MIN_DELTA, MIN_LENGTH
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.text import MAX_CHARACTERS
 
 NEEDED: Final = ...
 """The default of a field that a request must have."""

@@ -41,10 +41,10 @@ from math import ceil, inf, nextafter
 from typing import Any
 
 from qserver.errors import ConfigError, InputError, QServerError
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
-from qserver.query.structured import parse_query
 from qserver.records.charge import NANO
 from qserver.records.statement import ClaimStatus
 

@@ -21,7 +21,7 @@ from qserver.errors import NotFoundError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Question, Workload
-from qserver.query.sealed import as_of
+from qserver.query.sealed_periods import as_of
 from qserver.query.sql.parser import query_of
 from qserver.records.account import HERE, Caller
 from qserver.records.answer import (

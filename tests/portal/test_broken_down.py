@@ -14,15 +14,15 @@ from werkzeug.datastructures import MultiDict
 from qserver.portal.describe import question_of_row
 from qserver.portal.pages.tables import _note
 from qserver.portal.question import FormQuestion, examples, statement_of
+from qserver.query.asking.structured import parse_query
 from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.labels import Level
 from qserver.query.linear import query_from_document
-from qserver.query.sealed import sealed_domain
+from qserver.query.sealed_periods import sealed_domain
 from qserver.query.sql.functions.function import Binning
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Ratio
-from qserver.query.structured import parse_query
 from qserver.records.history import HistoryRow
 from tests import deployment
 from tests.portal.portal_site import HTMX, PEOPLE, Browser

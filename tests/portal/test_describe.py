@@ -8,8 +8,8 @@ import pytest
 
 from qserver.portal.describe import describe_released, describe_terms
 from qserver.portal.drawing import heat_cells, heat_map
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain_file import domain_from_document
-from qserver.query.structured import parse_query
 from qserver.records.history import HistoryRow, HistoryTable
 
 DOMAIN = domain_from_document(

@@ -16,7 +16,7 @@ from qserver.errors import DomainError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.files import load_domain
-from qserver.query.sealed import sealed_domain
+from qserver.query.sealed_periods import sealed_domain
 
 JSON_TEXT = """{"attributes": [
   {"name": "age", "kind": "integer", "range": [17, 90], "outside": "clamp", "missing": "other"},

@@ -18,7 +18,7 @@ from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.query.asking.reading import USUAL_ERROR
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.query.sql.combined.smooth import QuotientOf
+from qserver.query.sql.statistics.smooth import QuotientOf
 from qserver.query.sql.tables.intervals import PublicBounds
 from qserver.records.answer import Answer, Explanation
 from qserver.service.ask import Asking

@@ -26,7 +26,7 @@ from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.sealed import periods_of
+from qserver.query.sealed_periods import periods_of
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
 from worker.journal.records import Retired, Sealed

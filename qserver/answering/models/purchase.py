@@ -28,11 +28,12 @@ from qserver.planning.purchase import Purchase
 from qserver.query.domain import Domain
 from qserver.query.grid import product_partition
 from qserver.query.question import ModelAsked
-from qserver.records.answer import ModelAnswer, WantedError
+from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
 from qserver.records.dataset import DatasetMeta
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable, Sampled, Second
+from qserver.records.statement import WantedError
 
 if TYPE_CHECKING:
     from qserver.models.network.error_bounds import ErrorBounds

@@ -31,8 +31,9 @@ from qserver.models.tracing.structure_proposal import Audit, Proposal
 from qserver.query import request_fields as fields
 from qserver.query.domain import MAX_ATTRIBUTES
 from qserver.query.requirement import Requirement
-from qserver.records.answer import ModelAnswer, WantedError
+from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
+from qserver.records.statement import WantedError
 from qserver.service.models import ModelStatus
 
 Names = list[str]

@@ -27,7 +27,7 @@ from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
 from qserver.query.domain import Domain
 from qserver.query.question import Question, Workload
-from qserver.query.sealed import growing
+from qserver.query.sealed_periods import growing
 from qserver.records.answer import DatasetStatus
 from qserver.service.cells.answer_cells import workload_of
 from qserver.service.saved_questions import SavedQuestion

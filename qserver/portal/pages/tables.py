@@ -16,9 +16,9 @@ from qserver.query.asking.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.clauses import Exactness
-from qserver.query.sql.combined.smooth import are_counts, function_cells
 from qserver.query.sql.functions.function import Binning
 from qserver.query.sql.statement import Course, Statement, Sum
+from qserver.query.sql.statistics.smooth import are_counts, function_cells
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency

@@ -20,9 +20,9 @@ from qserver.postgres.wire.faults import BUDGET, PostgresError, fault_of
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal, quoted
 from qserver.query.domain import Domain
-from qserver.query.sql.plain import Piece, explains
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
+from qserver.query.sql.text import Piece, explains
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
 from qserver.service.service import Service

@@ -18,8 +18,8 @@ from qserver.postgres.wire.faults import SYNTAX, PostgresError
 from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import Column
 from qserver.query.domain import Domain
-from qserver.query.sql.plain import Piece, explains
 from qserver.query.sql.statement import MAX_CELLS
+from qserver.query.sql.text import Piece, explains
 
 ENDS: Final = ("_low", "_high")
 

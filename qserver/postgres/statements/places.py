@@ -26,8 +26,8 @@ from qserver.postgres.wire.values import (
     quoted,
 )
 from qserver.query.domain import Domain
-from qserver.query.sealed import first_and_last, last_sealed
-from qserver.query.sql.plain import Piece
+from qserver.query.sealed_periods import first_and_last, last_sealed
+from qserver.query.sql.text import Piece
 
 _COMPARES: Final = frozenset(["=", "<", ">", "!", "(", ",", "IN", "NOT", "ANY", "ALL", "SOME"])
 _BETWEEN: Final = frozenset(["BETWEEN", "AND", "SYMMETRIC"])

@@ -25,7 +25,7 @@ from qserver.postgres.wire.values import (
     Literal,
     Type,
 )
-from qserver.query.sql.plain import Piece
+from qserver.query.sql.text import Piece
 
 _PIECE = re.compile(
     r"(?P<blank>\s+|--[^\n\r]*)"

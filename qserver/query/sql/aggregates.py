@@ -17,7 +17,6 @@ from sqlglot import exp
 from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.grid import Box
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.combined.function_reader import SeveralReader
 from qserver.query.sql.conditions import Predicates
 from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.logic import (
@@ -42,6 +41,7 @@ from qserver.query.sql.regions import (
     Regions,
     constant_function,
 )
+from qserver.query.sql.statistics.function_reader import SeveralReader
 from qserver.query.sql.values.grid import is_point
 from qserver.query.sql.values.record_functions import derived
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from qserver.errors import QueryError, SqlError
 from qserver.query.calendar import EXAMPLES
 from qserver.query.domain import Attribute
-from qserver.query.sealed import (
+from qserver.query.sealed_periods import (
     check_sealed,
     first_and_last,
     index_of_period,
@@ -48,9 +48,8 @@ from qserver.query.sql.logic import (
     made,
     of_two,
 )
-from qserver.query.sql.plain import ASK_FIRST, CHOOSES, NO_SELECT, NO_TEST
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.text import ASK_FIRST, CHOOSES, NO_SELECT, NO_TEST, SqlText
 from qserver.query.sql.values.expression_values import Derived
 from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins
 from qserver.query.sql.values.record_functions import called, derived, is_derived, truth_of

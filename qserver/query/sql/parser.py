@@ -11,14 +11,14 @@ from typing import Final
 from sqlglot import ParseError, TokenType, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
+from qserver.query.asking.structured import parse_query
 from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
-from qserver.query.sealed import as_of, clipped
+from qserver.query.sealed_periods import as_of, clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, read_clauses
 from qserver.query.sql.clauses import chosen as as_chosen
-from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.select import note_items
 from qserver.query.sql.shape import PLAIN
@@ -27,10 +27,9 @@ from qserver.query.sql.shell.inner import written_out
 from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import table_of
 from qserver.query.sql.statement import MAX_CELLS, Statement
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.text import SqlText, dataset_of
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
 from qserver.query.sql.words import check_functions, misplaced, nearest_word
-from qserver.query.structured import parse_query
 
 _NO_ROWS = re.compile(r"(.*\S)\s+LIMIT\s+0\s*;?\s*", re.IGNORECASE | re.DOTALL)
 

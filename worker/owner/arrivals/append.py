@@ -23,7 +23,7 @@ from pathlib import Path
 from qserver.config import Settings
 from qserver.errors import ConfigError, QueryError
 from qserver.query.domain import Attribute, Domain
-from qserver.query.sealed import index_of_period
+from qserver.query.sealed_periods import index_of_period
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

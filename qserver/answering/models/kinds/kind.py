@@ -14,8 +14,8 @@ from qserver.errors import InputError
 from qserver.query import request_fields as fields
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
-from qserver.records.answer import WantedError
 from qserver.records.history import AnyMeasurement
+from qserver.records.statement import WantedError
 
 if TYPE_CHECKING:
     from qserver.models.marginals.graph.layout import IndexArray, Scope

@@ -53,8 +53,8 @@ from qserver.models.marginals.selection import expected_errors
 from qserver.query.domain import Domain
 from qserver.query.grid import MAX_TABLE_CELLS
 from qserver.query.linear import LinearQuery
-from qserver.records.answer import WantedError
 from qserver.records.history import AnyMeasurement, TableMeasurement
+from qserver.records.statement import WantedError
 
 MAX_PARTS = 1 << 20
 """Most parts of all wanted marginals together: one of k attributes has 2^k."""

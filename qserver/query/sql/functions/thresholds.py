@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qserver.query.domain import Attribute
 from qserver.query.linear import LinearQuery, linear_query
-from qserver.query.sealed import first_and_last
+from qserver.query.sealed_periods import first_and_last
 from qserver.query.weights import ScaledWeights, Weights, from_runs, product
 
 EPOCH = date(1970, 1, 1)

@@ -14,7 +14,6 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses
-from qserver.query.sql.plain import CHOOSES
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.shape import PLAIN
 from qserver.query.sql.shaping.choosing import InnerSelect, Values
@@ -25,6 +24,7 @@ from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import Tables
 from qserver.query.sql.statement import Cell, Statement, Sum
 from qserver.query.sql.tables.passing_groups import is_whole
+from qserver.query.sql.text import CHOOSES
 
 _JOINING = exp.And | exp.Or | exp.Paren
 _CLAUSES = exp.Where | exp.Filter | exp.Having | exp.Qualify

@@ -13,7 +13,6 @@ from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.functions.meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting import respelt
 from qserver.query.sql.select import Having, Item, Items, check_parts, cut_of, items_of
 from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
@@ -25,6 +24,7 @@ from qserver.query.sql.shell.relations import (
     SortBy,
     Value,
 )
+from qserver.query.sql.shell.rewriting import respelt
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
 from qserver.query.sql.shell.unions import union_of

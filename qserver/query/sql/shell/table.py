@@ -14,7 +14,7 @@ from sqlglot import exp
 from qserver.errors import CapacityError, EngineError, InputError
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
-from qserver.query.sealed import clipped
+from qserver.query.sealed_periods import clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.engine.run import run_typed

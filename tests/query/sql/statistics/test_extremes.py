@@ -14,11 +14,11 @@ from qserver.errors import SqlError
 from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
-from qserver.query.sql.combined.smooth import combined_cells, order_asked
 from qserver.query.sql.functions.function import Combined, KnownPart
 from qserver.query.sql.functions.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statistics.smooth import combined_cells, order_asked
 from tests.query.sql.at_most import at_most
 from tests.query.sql.people import AGES, DOMAIN, People
 

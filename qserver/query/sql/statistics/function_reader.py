@@ -11,7 +11,11 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.combined.statistics import (
+from qserver.query.sql.functions.meaning import Linear, Several, product_term
+from qserver.query.sql.functions.quantile import Quantile
+from qserver.query.sql.functions.thresholds import Bins, QuantileOf
+from qserver.query.sql.regions import Functions, ProductTerm
+from qserver.query.sql.statistics.moments import (
     Correlation,
     OfMoments,
     OfPairs,
@@ -19,10 +23,6 @@ from qserver.query.sql.combined.statistics import (
     Spread,
     Standardised,
 )
-from qserver.query.sql.functions.meaning import Linear, Several, product_term
-from qserver.query.sql.functions.quantile import Quantile
-from qserver.query.sql.functions.thresholds import Bins, QuantileOf
-from qserver.query.sql.regions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights
 
 MOST_HIDDEN = Fraction(1, 8)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from qserver.errors import SqlError
 from qserver.query.linear import total_query
-from qserver.query.sql.combined.smooth import order_asked
 from qserver.query.sql.functions.function import Combined, KnownPart
 from qserver.query.sql.functions.quantile import ByThresholds, Quantile
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statistics.smooth import order_asked
 from tests.query.sql.people import AGES, DOMAIN, People
 
 METHODS = (
