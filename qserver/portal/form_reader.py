@@ -29,7 +29,7 @@ from qserver.query.sql.tables.unconfirmed import with_default
 from qserver.records.charge import NANO
 from qserver.service.service import Service
 from qserver.service.statements import Statements
-from qserver.service.without_spending import priced
+from qserver.service.without_spending import WithoutSpending
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 
@@ -113,7 +113,7 @@ def read_question(
     default = Exactness(Fraction(requirement.length) / 2, Fraction(str(requirement.confidence)))
     filled = with_default(statement, default)
     if not filled.has_lengths:
-        raise priced(Statements(service), service, dataset, filled)
+        raise WithoutSpending(Statements(service), service, dataset).priced(filled)
     return TableQuestion(filled, has_length)
 
 

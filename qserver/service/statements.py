@@ -66,7 +66,7 @@ from qserver.service.steps.quote_cap import CappedSteps, at_most_nano
 from qserver.service.steps.statement import StatementSteps
 from qserver.service.steps.taken import TakenSteps, with_earlier
 from qserver.service.visits import hold_thread, present_visit, read_once, visiting
-from qserver.service.without_spending import from_history, refuse_unless_free
+from qserver.service.without_spending import WithoutSpending
 
 
 class Statements:
@@ -168,21 +168,13 @@ class Statements:
             return job
         wait_s = max(wait_s - (self._clock() - begun), 0.0)
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
-        may_spend = spends or is_explained
+        may_spend, free = spends or is_explained, WithoutSpending(self, self._questions, name, by)
         if not statement.has_lengths or (not may_spend and says_none(said)):
-            return from_history(
-                self,
-                self._questions,
-                name,
-                said,
-                is_priced=is_explained,
-                wait_s=wait_s,
-                by=by,
-            )
+            return free.answer(said, is_priced=is_explained, wait_s=wait_s)
         if is_explained:
             return self.explain(name, statement, by=by)
         if not spends:
-            refuse_unless_free(self, self._questions, name, statement, by=by)
+            free.refuse_unless_free(statement)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
 
     def answer(

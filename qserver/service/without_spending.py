@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from qserver.answering.workload import KnownNumber
@@ -77,82 +77,95 @@ class AsksStatements(Protocol):
         ...
 
 
-def from_history(
-    statements: AsksStatements,
-    service: Service,
-    name: str,
-    statement: Statement,
-    *,
-    is_priced: bool,
-    wait_s: float,
-    by: str,
-) -> StatementAnswer | JobStatus:
-    """The table that history gives at no cost, or after `wait_s` the job that computes it.
+@dataclass(frozen=True)
+class WithoutSpending:
+    """What an account gets of a dataset's statements at no cost."""
 
-    Args:
-        is_priced: whether the price is asked for, and no table.
+    statements: AsksStatements
+    service: Service
+    name: str
+    by: str = ""
 
-    Raises:
-        UnconfirmedError: history does not give every number; with the price at stated lengths.
-    """
-    if not says_none(statement):
-        raise priced(statements, service, name, statement, by=by)
-    questions = statements.asked(name, stated(statement, service.within(name)))
-    if is_priced:
-        known = _as_known(service, name, questions, _typed(statement, questions))
-        is_known = known is not None
-        raise priced(statements, service, name, statement, by=by, is_known=is_known)
-    typed = _typed(statement, questions)
-    found = known_now(statements, service, name, questions, typed=typed, wait_s=wait_s, by=by)
-    if found is None:
-        raise priced(statements, service, name, statement, by=by)
-    return found
+    def answer(
+        self, statement: Statement, *, is_priced: bool, wait_s: float
+    ) -> StatementAnswer | JobStatus:
+        """The table that history gives, or after `wait_s` the job that computes it.
 
+        Args:
+            is_priced: whether the price is asked for, and no table.
 
-def known_now(
-    statements: AsksStatements,
-    service: Service,
-    name: str,
-    questions: StatementQuestions,
-    *,
-    typed: Collection[int] = (),
-    wait_s: float,
-    by: str,
-) -> StatementAnswer | JobStatus | None:
-    """The table that history gives at no cost, as exactly as it knows it; None where it does not.
+        Raises:
+            UnconfirmedError: history does not give every number; with the price at stated lengths.
+        """
+        if not says_none(statement):
+            raise self.priced(statement)
+        full = stated(statement, self.service.within(self.name))
+        questions = self.statements.asked(self.name, full)
+        typed = _typed(statement, questions)
+        if is_priced:
+            raise self.priced(statement, is_known=self._as_known(questions, typed) is not None)
+        found = self.known(questions, typed=typed, wait_s=wait_s)
+        if found is None:
+            raise self.priced(statement)
+        return found
 
-    Args:
-        typed: the questions that it must know as exactly as they are asked.
-    """
-    known = _as_known(service, name, questions, typed)
-    if known is None:
-        return None
-    numbers = service.known_workload(name, known, wait_s=wait_s, by=by)
-    if isinstance(numbers, JobStatus):
-        return numbers
-    status = service.dataset(name)
-    return statements.known_table(
-        name,
-        questions,
-        numbers,
-        remaining_nano=status.remaining_nano,
-        version=status.version,
-        is_asked=False,
-    )
+    def known(
+        self, questions: StatementQuestions, *, typed: Collection[int] = (), wait_s: float
+    ) -> StatementAnswer | JobStatus | None:
+        """The table as exactly as history knows it; None where it does not.
 
+        Args:
+            typed: the questions that it must know as exactly as they are asked.
+        """
+        known = self._as_known(questions, typed)
+        if known is None:
+            return None
+        numbers = self.service.known_workload(self.name, known, wait_s=wait_s, by=self.by)
+        if isinstance(numbers, JobStatus):
+            return numbers
+        status = self.service.dataset(self.name)
+        return self.statements.known_table(
+            self.name,
+            questions,
+            numbers,
+            remaining_nano=status.remaining_nano,
+            version=status.version,
+            is_asked=False,
+        )
 
-def _as_known(
-    service: Service, name: str, questions: StatementQuestions, typed: Collection[int]
-) -> Workload | None:
-    """The questions as exactly as history knows them, or as asked; None where it lacks one."""
-    workload = workload_of(questions)
-    known = service.insight.as_known(name, workload)
-    asked = [
-        one
-        for i, one in enumerate(known)
-        if one is not None and (i not in typed or one == workload.questions[i])
-    ]
-    return replace(workload, questions=tuple(asked)) if len(asked) == len(known) else None
+    def priced(self, statement: Statement, *, is_known: bool = False) -> UnconfirmedError:
+        """The error of a statement that lacks a length: with its price at the stated ones.
+
+        Args:
+            is_known: whether history answers it as it is.
+        """
+        full = stated(statement, self.service.within(self.name))
+        price = self.statements.left_to_pay(self.name, full, by=self.by) or 0
+        left = self._remaining_nano
+        return unconfirmed(
+            statement, full, price_nano=price, remaining_nano=left, is_known=is_known
+        )
+
+    def refuse_unless_free(self, statement: Statement) -> None:
+        """Return if a statement with lengths costs nothing now; UnconfirmedError with its price."""
+        price = self.statements.left_to_pay(self.name, statement, by=self.by)
+        if price is not None:
+            raise not_spending(statement, price_nano=price, remaining_nano=self._remaining_nano)
+
+    @property
+    def _remaining_nano(self) -> int:
+        return self.service.dataset(self.name).remaining_nano
+
+    def _as_known(self, questions: StatementQuestions, typed: Collection[int]) -> Workload | None:
+        """The questions as exactly as history knows them, or as asked; None where it lacks one."""
+        workload = workload_of(questions)
+        known = self.service.insight.as_known(self.name, workload)
+        asked = [
+            one
+            for i, one in enumerate(known)
+            if one is not None and (i not in typed or one == workload.questions[i])
+        ]
+        return replace(workload, questions=tuple(asked)) if len(asked) == len(known) else None
 
 
 def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
@@ -160,39 +173,6 @@ def _typed(statement: Statement, questions: StatementQuestions) -> set[int]:
     columns = range(len(statement.columns))
     said = {k for k in columns if statement.exactness_of(k).has_length}
     return {i for row in questions.cells for k in said for i in row[k].parts}
-
-
-def priced(
-    statements: AsksStatements,
-    service: Service,
-    name: str,
-    statement: Statement,
-    *,
-    by: str = "",
-    is_known: bool = False,
-) -> UnconfirmedError:
-    """The error of a statement that lacks a length: with its price at the stated ones.
-
-    Args:
-        is_known: whether history answers it as it is.
-    """
-    full = stated(statement, service.within(name))
-    price, left = statements.left_to_pay(name, full, by=by) or 0, _remaining(service, name)
-    return unconfirmed(statement, full, price_nano=price, remaining_nano=left, is_known=is_known)
-
-
-def refuse_unless_free(
-    statements: AsksStatements, service: Service, name: str, statement: Statement, *, by: str
-) -> None:
-    """Return if a statement with lengths costs nothing now; UnconfirmedError with its price."""
-    price = statements.left_to_pay(name, statement, by=by)
-    if price is not None:
-        left = _remaining(service, name)
-        raise not_spending(statement, price_nano=price, remaining_nano=left)
-
-
-def _remaining(service: Service, name: str) -> int:
-    return service.dataset(name).remaining_nano
 
 
 def not_spending(statement: Statement, *, price_nano: int, remaining_nano: int) -> UnconfirmedError:

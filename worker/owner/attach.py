@@ -16,6 +16,7 @@ from qserver.query.domain_file import domain_to_document
 from qserver.query.requirement import DEFAULT_PHI, Measure
 from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
+from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.people import check_together
 from qserver.records.privacy import Privacy
@@ -369,7 +370,7 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         records_per_person=meta.records_per_person,
         fingerprint=snapshot.fingerprint,
         person_column=request.person_column,
-        by_period=None if by_period is None else by_period.to_plain(),
+        by_period=None if by_period is None else plain(by_period),
         late=request.late or "drop",
         sealed=not request.to,
         spark=None if snapshot.spark is None else snapshot.spark.to_plain(),
