@@ -184,4 +184,4 @@ class Growing(Deployment):
     @property
     def n_shown(self) -> int | None:
         """How many weeks the online side shows as sealed."""
-        return self.service().version("people").n_sealed
+        return self.service().state("people").n_sealed

@@ -209,10 +209,6 @@ class Service:
         """
         return query_of(document, self.domain(name, at=at), dataset=name)
 
-    def version(self, name: str) -> Stamp:
-        """The version that every answer on a dataset depends on; one small round trip."""
-        return self._datasets.stamp(name)
-
     @property
     def slot_ms(self) -> int:
         """The publication slot, in milliseconds."""

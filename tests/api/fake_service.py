@@ -129,10 +129,6 @@ class FakeService:
         self._enter("dataset", name)
         return self._status(name)
 
-    def version(self, name: str) -> Stamp:
-        self._enter("version", name)
-        return Stamp(Budget(0, 0, 0), name, self.stamp, Standing(0, 0, 0, 0))
-
     @property
     def kept_statements(self) -> LastUsed[StatementKey, AnyStatement]:
         """Nothing is kept."""
@@ -145,7 +141,7 @@ class FakeService:
 
     def state(self, name: str) -> Stamp:
         self._enter("state", name)
-        return Stamp(Budget(0, 0, 0), name, -1, Standing(0, 0, 0, 0))
+        return Stamp(Budget(0, 0, 0), name, self.stamp, Standing(0, 0, 0, 0))
 
     def is_new(self, name: str, idempotency: Idempotency) -> bool:
         self._enter("is_new", name, idempotency=idempotency)

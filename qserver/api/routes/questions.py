@@ -125,7 +125,7 @@ class QuestionViews(_Keeping):
         read_parameters(request)
         body = read_body(request)
         # Read before the answer is computed: an answer kept under an older version is never used.
-        version = self._service.version(dataset)
+        version = self._service.state(dataset)
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         payload = self._kept(self._cache, dataset, body, version, terms)
         return self._ask(dataset, body, version, terms) if payload is None else bytes_reply(payload)
