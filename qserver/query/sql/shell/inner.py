@@ -21,9 +21,8 @@ from qserver.query.sql.shaping.units import COUNTS
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column
 from qserver.query.sql.shell.selects import Shell
-from qserver.query.sql.shell.table import Tables
+from qserver.query.sql.shell.table import Tables, is_whole
 from qserver.query.sql.statement import Cell, Statement, Sum
-from qserver.query.sql.tables.passing_groups import is_whole
 from qserver.query.sql.text import CHOOSES
 
 _JOINING = exp.And | exp.Or | exp.Paren
