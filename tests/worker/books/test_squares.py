@@ -119,8 +119,8 @@ def test_a_row_measured_again_adds_up_and_never_goes_on_from_an_answer(tmp_path:
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"meta": '{"privacy": "pure"}'}, "said otherwise"),
-        ({"meta": '{"privacy": "zcdp", "delta": "1/1000"}'}, "said otherwise"),
+        ({"meta": '{"privacy": "pure"}'}, "not that of its facts"),
+        ({"meta": '{"privacy": "zcdp", "delta": "1/1000"}'}, "not that of its facts"),
         ({"period_axis": 0, "records_per_period": 1, "keeps_period": 0}, "pure privacy alone"),
     ],
 )
