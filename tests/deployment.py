@@ -216,7 +216,9 @@ class Deployment:
         """Ask a question without waiting for its answer."""
         service = self.service()
         query = service.parse("people", {"where": where})
-        return service.ask("people", query, Requirement(length, confidence), wait_s=0, by=by)
+        return service.ask(
+            "people", Question(query, Requirement(length, confidence)), wait_s=0, by=by
+        )
 
     def ask(
         self,

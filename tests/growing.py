@@ -126,7 +126,15 @@ class Growing(Deployment):
         data = write_rows(
             self.settings.state_dir / "next.csv", rows_of(i) if rows is None else rows
         )
-        request = AppendRequest("people", data, week(i), empty, other_people, late, strict)
+        request = AppendRequest(
+            "people",
+            data,
+            week(i),
+            late,
+            strict,
+            empty=empty,
+            same_data_other_people=other_people,
+        )
         return append(
             request,
             settings=self.settings,
@@ -179,4 +187,4 @@ class Growing(Deployment):
     @property
     def n_shown(self) -> int | None:
         """How many weeks the online side shows as sealed."""
-        return self.service().version("people").n_sealed
+        return self.service().state("people").n_sealed

@@ -77,7 +77,7 @@ def test_a_worker_that_waits_and_an_attach_load_only_what_they_use() -> None:
 READING = """
 from pathlib import Path
 from qserver.cli.local.demo import adult_csv, adult_domain
-from qserver.query.files.faults import load_domain
+from qserver.query.files import load_domain
 from worker.private.snapshot import read_snapshot
 read_snapshot(adult_csv(), load_domain(adult_domain()), key=b"k" * 32, folder=Path("."))
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from qserver.query.question import Question
 from qserver.query.requirement import Measure, Requirement
 from qserver.records.answer import Explanation, JobStatus
 from tests.deployment import Deployment
@@ -24,14 +25,16 @@ def explained(
     """The price of a count at this length."""
     service = town.service()
     query = service.parse("people", {"where": where})
-    return service.explain("people", query, Requirement(length, 0.95), measure=measure)
+    return service.explain("people", Question(query, Requirement(length, 0.95), measure=measure))
 
 
 def asked(town: Deployment, where: Where, measure: Measure | None = None) -> int:
     """Ask it and work it off; what it cost, in nano-epsilon."""
     service = town.service()
     query, before = service.parse("people", {"where": where}), service.dataset("people").spent_nano
-    found = service.ask("people", query, Requirement(LENGTH, 0.95), wait_s=0, measure=measure)
+    found = service.ask(
+        "people", Question(query, Requirement(LENGTH, 0.95), measure=measure), wait_s=0
+    )
     if isinstance(found, JobStatus):
         town.work_off()
         assert service.job(found.id).state == "done"

@@ -245,7 +245,7 @@ def _domain_file(arguments: argparse.Namespace, _run: _Run) -> int:
 
 
 def _domain(arguments: argparse.Namespace, registry: Registry) -> Domain:
-    from qserver.query.files.faults import load_new_domain
+    from qserver.query.files import load_new_domain
     from worker.owner.domains.draft import domain_of_columns, infer_domain_document
 
     if arguments.infer_domain == (arguments.domain is not None):
@@ -344,8 +344,8 @@ def _measure(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.changes import set_measure
 
     done = set_measure(arguments.name, measure_of(arguments.measure), **run.owned)
-    words = f"Questions on {done.dataset} that do not say measured {done.before}, and now measure "
-    return _Done(done, f"{words}{done.after}.")
+    words = f"Questions on {done.dataset} that do not choose now measure {done.after}"
+    return _Done(done, f"{words}; before, they measured {done.before}.")
 
 
 def _expect(arguments: argparse.Namespace, run: _Run) -> _Done:
@@ -355,7 +355,7 @@ def _expect(arguments: argparse.Namespace, run: _Run) -> _Done:
     was = f"; it was {done.before:,}" if done.before else ""
     words = f"About {done.after:,} questions are expected on {done.dataset}{was}."
     if not done.after:
-        words = f"Nothing is said any more of how many questions are expected on {done.dataset}."
+        words = f"No number of questions is expected on {done.dataset} any more."
     return _Done(done, words)
 
 
@@ -421,7 +421,7 @@ def _audit_model(arguments: argparse.Namespace, run: _Run) -> _Done:
     request = run.asked(TracingRequest, model=id_ or arguments.model, relation=arguments.neighbours)
     audit_model(request, registry=run.registry, reader=reader)
     written = [str(p) for p in (request.out, request.plot) if p is not None]
-    words = f"Wrote {' and '.join(written)}. PRIVATE: it tells of single people."
+    words = f"Wrote {' and '.join(written)}. PRIVATE: it tells about single people."
     return _Done({"private_files": written}, words)
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import qserver
 from qserver.program import SHELLS
 from qserver.query.requirement import DEFAULT_PHI, MEASURES
-from qserver.records.privacy.kinds import PRIVACIES
+from qserver.records.privacy import PRIVACIES
 from qserver.records.unit import PROTECTS, REPLACED
 from worker.owner.arrivals.findings import LATE
 
 Arguments = Mapping[str, str | Mapping[str, str]]
-"""Help by argument; under a name alone the arguments of which one is typed."""
+"""Help by argument; a name alone stands for several arguments, of which people type one."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +80,22 @@ _NAME = {"name": "the dataset's name"}
 _EMPTY = {"--empty": "confirm that some periods have no records"}
 _AS_IT_IS = {
     "--as-it-is": """accept a column that is missing or outside the domain in more than 95 percent
-    of the records, which attach refuses otherwise; given at attach, it holds for later data too"""
+    of the records; otherwise it is refused. Given at attach, it holds for later data too"""
 }
 _OTHER_PEOPLE = {
     "--same-data-other-people": """declare that nobody in this file is in another population, though
-    one has the same file, records or people; otherwise such a file is refused, as the same people
-    would get a limit for each population"""
+    that has the same file, records or people. Otherwise such a file is refused: the same people
+    would get one limit in each population"""
 }
 _LATE = """how to treat records whose period is sealed: drop leaves them out, move counts them in
 the first open period"""
-_CLAIMS = """refuse answers after which a claim could be known too well; a JSON list of objects with
-`name`, `query` (as in HTTP), `width` and `p`: that the query lies within any interval of that width
-must not be known with a probability above p"""
+_CLAIMS = """refuse answers after which a claim could be known too well. The file is a JSON list of
+objects with `name`, `query` (as in HTTP), `width` and `p`: nobody may know with a probability above
+p that the query lies within some interval of that width"""
 _MEASURES = """auto: tables may be bought that later questions use too; only_this: rows for each
 question alone"""
-_EXPECTED = """Where that is far more than rows could answer, tables that later questions use are
-bought at once. It is public, and decides what is measured, never what a person may lose."""
+_EXPECTED = """If rows could answer far fewer, tables that later questions use are bought at once.
+The number is public. It decides what is measured, never what a person may lose."""
 _COMMON = {
     "--redis-url URL": """address of the store (default: QSERVER_REDIS_URL, or else whatever
     `qserver serve --state` or the demo runs on the state folder)""",
@@ -108,20 +108,20 @@ _COMMON = {
 _PEOPLE = {
     "--population NAME": """the people behind the data (default: the dataset's name); datasets about
     the same people must share it, so that they share the limit""",
-    "--records-per-person K": """most records one person owns (default 1); your declaration without
-    --person-id. It must be said for data with periods, where the same person may come again""",
-    "--records-per-period M": """most records one person owns in one period, for data with periods
+    "--records-per-person K": """most records of one person (default 1). Without --person-id it is
+    your declaration. Data with periods need it: there the same person may come again""",
+    "--records-per-period M": """most records of one person in one period, for data with periods
     (default: as many as in all; 1 for unit person-unbounded)""",
     "--unit": """what is protected, for data with periods. person (default): a person with K records
     in all, M of them in a period. person-period: what a person did in any one period, up to K
     records of it; what the periods tell together is not limited. person-unbounded: a person with M
     records in every period, without a bound in all; spending then grows with every period that is
     asked about""",
-    "--replaced": """with --neighbours replace-one and periods: any-period (default) protects in
-    which periods a person has records too; same-period only what those records say, and costs
-    less""",
-    "--person-id COLUMN": """column that tells whose record it is: of each person at most
-    --records-per-person records are kept, chosen by a secret key; records without a person are
+    "--replaced": """with --neighbours replace-one and periods: any-period (default) also protects
+    in which periods a person has records; same-period protects only what those records say, and
+    costs less""",
+    "--person-id COLUMN": """column that tells whose record it is. At most --records-per-person
+    records of each person are kept, chosen by a secret key. Records without a person are
     dropped""",
 }
 _ATTACH = {
@@ -139,12 +139,12 @@ _ATTACH = {
     distinct value of every column becomes public, with no noise and outside the ledger. Use it for
     data whose values are public anyway.""",
     "--limit EPSILON!": "the population's epsilon; only `top-up` raises it",
-    "--privacy": """what the limit bounds, for this population for ever: pure (default), epsilon
-    itself, with Laplace noise; zcdp, zero-concentrated privacy with Gaussian noise, of which the
-    limit is epsilon at --delta: better for many questions, worse for few. Counts and sums are
-    served, and no models""",
-    "--delta D": """with --privacy zcdp, at most 1e-6, such as 1e-9: with that probability somebody
-    may lose more than the limit. Choose far less than one over the number of people""",
+    "--privacy": """what the limit bounds, for this population for ever. pure (default): epsilon,
+    with Laplace noise. zcdp: zero-concentrated privacy, with Gaussian noise; the limit is epsilon
+    at --delta. zcdp is better for many questions and worse for few, and serves counts and sums, but
+    no models""",
+    "--delta D": """with --privacy zcdp, at most 1e-6, such as 1e-9: somebody may lose more than the
+    limit with this probability. Choose far less than one over the number of people""",
     "--neighbours": "what the guarantee compares: one record more or less, or one replaced",
     **_PEOPLE,
     "--disclosure-cap P": """refuse answers after which a cell's count could be known with a
@@ -162,15 +162,14 @@ _ATTACH = {
     "--to PERIOD": """data arrive over time, and this file has those up to this period of the
     domain's attribute of kind `period`; `append` brings the next. Only what has arrived is
     counted""",
-    "--time ATTRIBUTE": """call this ordered attribute the time, where all data are there: every
-    table tells its values apart, and a question may be measured value by value. That is cheaper
-    where people ask about single values and short recent spans again and again, and up to two and a
-    half times as dear where they ask about spans that never return""",
+    "--time ATTRIBUTE": """the ordered attribute that is the time, if all data are there. Every
+    table tells its values apart, and a question may be measured value by value. That is cheaper if
+    people ask about single values and short recent spans again and again, and up to two and a half
+    times as dear if they ask about spans that never return""",
     **_EMPTY,
     **_AS_IT_IS,
     "--late": f"{_LATE} in an append that does not say; with --to (default drop)",
-    "--measure": "what is measured where an asker does not choose (default %(default)s); "
-    + _MEASURES,
+    "--measure": "what is measured if an asker does not choose (default %(default)s); " + _MEASURES,
     "--phi SHARE": """what may be spent on rows as asked before tables are bought that answer later
     questions too, as a part of the tables' price (default %(default)g): 0.25 for data that will be
     asked for years, 1 or more where few questions are expected""",
@@ -262,8 +261,8 @@ COMMANDS: Mapping[str, Command] = {
         "erase the records of old periods; released answers about them stay",
         """Erase the records of old periods of a dataset that was attached with --to. What was
         released about them stays, and answers from it stay free; a question that needs fresh noise
-        about these periods is refused. Where a person is kept to K records in all, the number of
-        each person's records stays, under keyed digests, without the periods: else everybody would
+        about these periods is refused. If people are kept to K records in all, each person's number
+        of records stays, under keyed digests and without the periods: otherwise everybody would
         begin anew. The same command again does nothing. It cannot be taken back.""",
         {**_NAME, "--before PERIOD!": "the first period whose records stay"},
     ),
@@ -310,8 +309,8 @@ COMMANDS: Mapping[str, Command] = {
         {"population": "the people who own the limit", "--to EPSILON!": "the new limit, for ever"},
     ),
     "measure": Command(
-        "choose what questions measure that do not choose it themselves",
-        """Choose what is measured for questions on a dataset whose asker does not choose. It
+        "choose what is measured for questions that do not choose it",
+        """Choose what is measured for questions on a dataset if their asker does not choose. It
         decides which purchases are made, never what a person may lose.""",
         {**_NAME, "measure": _MEASURES},
     ),
@@ -324,7 +323,7 @@ COMMANDS: Mapping[str, Command] = {
     "claims": Command(
         "list or change the claims that a dataset must not reveal too well",
         """List the claims about a dataset, or put others in their place. They hold for every spend
-        that is planned from then on, with all that was charged before counted in.""",
+        that is planned from then on, and count all that was charged before.""",
         {**_NAME, "--set FILE": _CLAIMS},
     ),
     "declare-disjoint": Command(

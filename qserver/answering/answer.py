@@ -21,7 +21,7 @@ from qserver.query.linear import total_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question, Workload
 from qserver.query.requirement import MIN_DELTA
-from qserver.query.sealed import periods_of
+from qserver.query.sealed_periods import periods_of
 from qserver.records.answer import Answer, Offer, Source
 from qserver.records.claim import ClaimGuardError
 from qserver.records.plan import Planned, PlannedRow

@@ -39,9 +39,11 @@ from qserver.inference.order.quantile import Bracket, Quantile, Thresholds, cros
 from qserver.inference.order.search import State, state_of, step_of
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
+from qserver.query.sql.cells import CellValue
 from qserver.query.sql.functions.function import KnownPart, Order
 from qserver.query.sql.functions.group_count import LAST_LOOK, Passing
 from qserver.query.sql.functions.thresholds import Levels, QuantileOf
+from qserver.query.sql.tables.intervals import CellInterval
 from qserver.records.statement import EXACT, OF_ESTIMATOR, Statement, joined
 
 
@@ -133,15 +135,15 @@ class QuantileKnown:
         """
         of, known = self.of, self.thresholds
         if known is None:
-            return Ends(of.lows[0], None, of.highs[-1])
+            return Ends(of.bins.lows[0], None, of.bins.highs[-1])
         found = known.bracket(Levels.reached(float(of.p)))
-        low, high = of.lows[found.start], of.highs[found.stop - 1]
+        low, high = of.bins.lows[found.start], of.bins.highs[found.stop - 1]
         if of.is_extreme:
             reached = low if of.p else high
             return Ends(low, reached if self._reaches(found) else None, high)
         at = min(max(int(crossing(known, 0.0)), found.start), found.stop - 1)
         is_told = found.n_bins < of.n_bins
-        return Ends(low, (of.lows[at] + of.highs[at]) / 2 if is_told else None, high)
+        return Ends(low, (of.bins.lows[at] + of.bins.highs[at]) / 2 if is_told else None, high)
 
     def _reaches(self, found: Bracket) -> bool:
         """Whether some record surely reaches an extreme."""
@@ -502,12 +504,10 @@ class OrderKnown:
     """What is known of a sum, by each of its terms.
 
     Args:
-        estimate: None where nothing beyond what is public is known of a term.
+        value: without an estimate where nothing beyond what is public is known of a term.
     """
 
-    estimate: float | None
-    low: float
-    high: float
+    value: CellValue
     parts: tuple[TermKnown, ...]
 
     @classmethod
@@ -521,12 +521,11 @@ class OrderKnown:
             low, high, middle = low + least, high + most, middle + factor * (ends.middle or 0)
             is_told = is_told and ends.middle is not None
         rounded = float(low), float(high)
-        return cls(
-            float(middle) if is_told else None,
+        interval = CellInterval(
             math.nextafter(rounded[0], -math.inf) if rounded[0] > low else rounded[0],
             math.nextafter(rounded[1], math.inf) if rounded[1] < high else rounded[1],
-            tuple(parts),
         )
+        return cls(CellValue(float(middle) if is_told else None, interval), tuple(parts))
 
     @property
     def is_known(self) -> bool:

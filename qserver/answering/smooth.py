@@ -17,8 +17,8 @@ from qserver.inference.smooth.part_law import PartLaw
 from qserver.inference.smooth.search import State, size_at_most, state_of
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.sql.combined.smooth import kinds
 from qserver.query.sql.functions.function import FunctionOfSums, Smooth
+from qserver.query.sql.statistics.smooth import kinds
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR, Statement
 
 

@@ -129,7 +129,7 @@ class RepeatedQuestions:
         if kept is None:
             return None
         try:
-            version = self._service.version(dataset)
+            version = self._service.state(dataset)
         except Exception:  # noqa: BLE001 - the app meets it again, and reports it as a problem
             return None
         return kept.payload if kept.version == version else None

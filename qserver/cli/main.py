@@ -14,7 +14,7 @@ from dataclasses import replace
 from qserver import __version__
 from qserver.cli import datasets, jobs, models, plot, questions, sql, workloads
 from qserver.cli.console import Console, wants_colour
-from qserver.cli.local import accounts, audit, audit_structure
+from qserver.cli.local import accounts, audit
 from qserver.cli.local import commands as local
 from qserver.cli.runtime import EXIT_CODES_HELP, Commands, ExitCode, Programs, Runtime, exit_code_of
 from qserver.cli.server import in_flags
@@ -80,7 +80,7 @@ def build_parser(runtime: Runtime) -> argparse.ArgumentParser:
     workloads.register(commands, runtime)
     sql.register(commands, runtime)
     plot.register(commands, runtime)
-    audit_structure.register(commands, runtime)
+    audit.register_structure(commands, runtime)
     models.register(commands, runtime)
     accounts.register(commands, runtime)
     audit.register(commands, runtime)

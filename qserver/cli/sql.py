@@ -14,7 +14,7 @@ from qserver.cli.runtime import Commands, ExitCode, Runtime
 from qserver.cli.server import add_fields, add_server_options, given, url_of
 from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
-from qserver.query.sql.plain import MAX_CHARACTERS, explains
+from qserver.query.sql.text import MAX_CHARACTERS, explains
 from qserver.text import most_text, price_text
 
 if TYPE_CHECKING:

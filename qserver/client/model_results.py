@@ -17,20 +17,18 @@ from typing import Any
 from qserver.client.frames import MOST_SHOWN, Column, Framed, Listing
 from qserver.client.results import Answer, Cost, FromJson, Price
 from qserver.records.codec import at
+from qserver.records.statement import WantedError
 from qserver.text import cost_text, left_text
 
 
 @dataclass(frozen=True, repr=False)
-class LeakAudit(FromJson):
-    """How well anyone could tell whose records a network was learnt from.
+class StructureFacts(FromJson):
+    """What a structure says of leaks.
 
     Args:
         complexity: independent parameters of the model.
         table_complexity: independent numbers in the tables that would be released; an upper bound
             if `table_complexity_is_exact` is False.
-        bound, limit: areas under the curve of an attack: by the structure, and by the lesser of
-            that and the cap; 1/2 is guessing.
-        cap: the area that epsilon allows; None without an epsilon.
         passes: the decision of the gate, with its `reason`; None without a gate.
         document: the server's whole reply.
     """
@@ -38,12 +36,24 @@ class LeakAudit(FromJson):
     complexity: int
     table_complexity: int
     table_complexity_is_exact: bool
-    bound: float = field(metadata=at("auc", "bound"))
-    limit: float = field(metadata=at("auc", "limit"))
-    cap: float | None = field(metadata=at("auc", "cap"))
     passes: bool | None = field(metadata=at("decision", "passes"))
     reason: str = field(metadata=at("decision", "reason", by=lambda text: text or ""))
     document: Mapping[str, Any] = field(compare=False, metadata=at())
+
+
+@dataclass(frozen=True, repr=False)
+class LeakAudit(StructureFacts):
+    """How well anyone could tell whose records a network was learnt from.
+
+    Args:
+        bound, limit: areas under the curve of an attack: by the structure, and by the lesser of
+            that and the cap; 1/2 is guessing.
+        cap: the area that epsilon allows; None without an epsilon.
+    """
+
+    bound: float = field(metadata=at("auc", "bound"))
+    limit: float = field(metadata=at("auc", "limit"))
+    cap: float | None = field(metadata=at("auc", "cap"))
 
     def __repr__(self) -> str:
         verdict = {None: "", True: "; passes", False: "; refused"}[self.passes]
@@ -51,27 +61,16 @@ class LeakAudit(FromJson):
 
 
 @dataclass(frozen=True, repr=False)
-class StructureProposal(FromJson):
+class StructureProposal(StructureFacts):
     """A structure proposed under a cap on leaks.
 
     Args:
         network: as `learn_network` takes it; without edges if not even one edge passes.
         score: sum of the scores of its attributes' parents.
-        complexity: independent parameters of the model.
-        table_complexity: independent numbers in the tables that would be released; an upper bound
-            if `table_complexity_is_exact` is False.
-        passes: the decision of the gate, with its `reason`.
-        document: the server's whole reply.
     """
 
     network: Mapping[str, Any]
     score: float
-    complexity: int
-    table_complexity: int
-    table_complexity_is_exact: bool
-    passes: bool = field(metadata=at("decision", "passes"))
-    reason: str = field(metadata=at("decision", "reason"))
-    document: Mapping[str, Any] = field(compare=False, metadata=at())
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -92,8 +91,8 @@ def _flat(nested: Any) -> Iterator[float]:
 
 
 @dataclass(frozen=True, repr=False)
-class LearntModel(FromJson):
-    """A model that was learnt.
+class AnyModel(FromJson):
+    """A model.
 
     Args:
         tables: ids of the released tables that it is made from.
@@ -102,16 +101,26 @@ class LearntModel(FromJson):
 
     id: str
     kind: str
-    cost: Cost = field(metadata=at())
     tables: tuple[int, ...]
     version: int
 
-    def __repr__(self) -> str:
-        return f"<LearntModel {self.id}: {self.kind} from {len(self.tables)} tables; {self.cost}>"
+    def _shown(self, cost: object) -> str:
+        of = f"{self.id}: {self.kind} from {len(self.tables)} tables; {cost}"
+        return f"<{type(self).__name__} {of}>"
 
 
 @dataclass(frozen=True, repr=False)
-class ModelInfo(FromJson):
+class LearntModel(AnyModel):
+    """A model that was learnt."""
+
+    cost: Cost = field(metadata=at())
+
+    def __repr__(self) -> str:
+        return self._shown(self.cost)
+
+
+@dataclass(frozen=True, repr=False)
+class ModelInfo(AnyModel):
     """A model of a dataset.
 
     Args:
@@ -120,17 +129,12 @@ class ModelInfo(FromJson):
         facts: about the model itself; None in lists.
     """
 
-    id: str
-    kind: str
     charged: float = field(metadata=at("epsilon_charged"))
-    tables: tuple[int, ...]
-    version: int
     specification: Mapping[str, Any]
     facts: Mapping[str, Any] | None
 
     def __repr__(self) -> str:
-        cost = cost_text(self.charged)
-        return f"<ModelInfo {self.id}: {self.kind} from {len(self.tables)} tables; cost {cost}>"
+        return self._shown(f"cost {cost_text(self.charged)}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -280,23 +284,6 @@ class ErrorBounds(FromJson):
     term_upper: float = field(
         metadata=at("term_upper", by=lambda term: inf if term is None else term)
     )
-
-
-@dataclass(frozen=True)
-class WantedError(FromJson):
-    """How far off a count of a wanted marginal is expected to be, by the noise of all tables.
-
-    Args:
-        deviation: standard deviation of a count, in records.
-        as_wanted: the same if every wanted marginal itself was bought, for the same price.
-        tables: places, in the plan, of the tables that hold it.
-    """
-
-    attributes: tuple[str, ...]
-    n_cells: int
-    deviation: float
-    as_wanted: float
-    tables: tuple[int, ...]
 
 
 @dataclass(frozen=True, repr=False)

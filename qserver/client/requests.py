@@ -30,7 +30,7 @@ from qserver.query import request_fields as fields
 from qserver.query.asking.looking import Selection
 from qserver.query.asking.reading import Method
 from qserver.query.requirement import Measure
-from qserver.query.sql.plain import dataset_of, explains
+from qserver.query.sql.text import dataset_of, explains
 from qserver.records.codec import plain
 
 P = ParamSpec("P")
@@ -279,7 +279,7 @@ def budget(
 def history(dataset: str, *, after: int = -1, snapshot: str | None = None) -> Exchange[History]:
     """The rows and tables that were released, after that of an id; they are public.
 
-    With `snapshot` it is the history show an earlier snapshot.
+    With `snapshot` it is the history of an earlier snapshot.
     """
     query = {"after": str(after), "limit": str(_PAGE)} | _of(snapshot)
     return Exchange(Call(path_of(dataset, "history"), query=query), History.of, _all_pages)

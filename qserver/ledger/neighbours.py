@@ -29,7 +29,7 @@ from qserver.ledger.loss_tables import LossTable, SumTable
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
-from qserver.query.sealed import periods_of
+from qserver.query.sealed_periods import periods_of
 from qserver.records.charge import AnyCharge, Charge, OpaqueCharge, Relation, TableCharge
 from qserver.records.dataset import DatasetMeta
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw

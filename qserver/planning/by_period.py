@@ -22,7 +22,7 @@ from qserver.planning.holdings import Holdings, RowStart
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
-from qserver.query.sealed import on_periods, periods_of
+from qserver.query.sealed_periods import on_periods, periods_of
 from qserver.records.charge import NANO
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.plan import PlannedRow

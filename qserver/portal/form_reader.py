@@ -15,12 +15,13 @@ from qserver.answering.models.kinds import registry
 from qserver.api.json_reader import JsonFaultError, parse_json
 from qserver.errors import InputError, QueryError
 from qserver.portal.question import FormQuestion, mark_of, statement_of
-from qserver.query.asking.looking import NOTHING_SEEN, Looking
-from qserver.query.asking.reading import AS_EVER, Reading
+from qserver.query.asking.looking import NOTHING_SEEN
+from qserver.query.asking.reading import AS_EVER
 from qserver.query.linear import LinearQuery
 from qserver.query.numbers import exact_number
+from qserver.query.question import Question
 from qserver.query.request_fields import MAX_EPSILON
-from qserver.query.requirement import Measure, Requirement
+from qserver.query.requirement import Requirement
 from qserver.query.sql.clauses import Clauses, Exactness
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Statement, Sum
@@ -28,28 +29,17 @@ from qserver.query.sql.tables.unconfirmed import with_default
 from qserver.records.charge import NANO
 from qserver.service.service import Service
 from qserver.service.statements import Statements
-from qserver.service.unmeasured.without_spending import priced
+from qserver.service.without_spending import WithoutSpending
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN(?=\s)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class OneQuestion:
-    """A linear query with what is asked of its answer.
+    """One question; `has_length` tells whether its text says how long the interval may be."""
 
-    Args:
-        measure: what may be measured; None for the owner's choice.
-        has_length: whether a text says itself how long the interval may be.
-        looking: what was looked at.
-        reading: how the posterior is read.
-    """
-
-    query: LinearQuery
-    requirement: Requirement
-    measure: Measure | None = None
+    question: Question
     has_length: bool = False
-    looking: Looking = NOTHING_SEEN
-    reading: Reading = AS_EVER
 
 
 @dataclass(frozen=True)
@@ -116,21 +106,21 @@ def read_question(
     is_plain = is_plain and not statement.is_column_wise
     is_one = not statement.groups and len(cells) == 1 and is_plain
     if is_one and isinstance(cells[0], Sum):
-        query, measure = cells[0].query, clauses.measure
-        looking, reading = clauses.looking, clauses.reading
-        return OneQuestion(query, requirement, measure, has_length, looking, reading)
+        one = Question(
+            cells[0].query, requirement, clauses.measure, clauses.looking, clauses.reading
+        )
+        return OneQuestion(one, has_length)
     default = Exactness(Fraction(requirement.length) / 2, Fraction(str(requirement.confidence)))
     filled = with_default(statement, default)
     if not filled.has_lengths:
-        raise priced(Statements(service), service, dataset, filled)
+        raise WithoutSpending(Statements(service), service, dataset).priced(filled)
     return TableQuestion(filled, has_length)
 
 
 def _one(query: LinearQuery, question: FormQuestion) -> OneQuestion:
     """A question that has all but its query from the form's fields."""
     requirement, looking = question.requirement(), question.looking()
-    reading = question.reading()
-    return OneQuestion(query, requirement, question.chosen, looking=looking, reading=reading)
+    return OneQuestion(Question(query, requirement, question.chosen, looking, question.reading()))
 
 
 def _requirement(clauses: Clauses, question: FormQuestion) -> Requirement:

@@ -31,6 +31,7 @@ from werkzeug.datastructures import MultiDict
 from qserver.errors import InputError, QueryError, RequirementError
 from qserver.query.asking.looking import Looking, Rule, Selection
 from qserver.query.asking.reading import Method, Reading, prior_of
+from qserver.query.asking.structured import attribute_of
 from qserver.query.domain import Attribute, Domain, decimal_text
 from qserver.query.numbers import exact_number
 from qserver.query.request_fields import METHOD, PRIOR
@@ -43,7 +44,6 @@ from qserver.query.requirement import (
     measure_of,
 )
 from qserver.query.sql.tokens import written_name
-from qserver.query.structured import attribute_of
 
 MARK_FIELD = "priced"
 WITHIN_FIELD = "priced_within"

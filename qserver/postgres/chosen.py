@@ -15,8 +15,9 @@ from typing import Final
 
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.wire.faults import NOT_SUPPORTED, PostgresError
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import Column, values_of
+from qserver.query.sql.text import Piece
 
 _INNER: Final = re.compile(r"\bFROM\s*[(/-]", re.IGNORECASE)
 
@@ -81,7 +82,7 @@ def picked(
 
     def run(asked: Asked) -> Result:
         if len(set(asked.formats)) > 1:
-            raise PostgresError(NOT_SUPPORTED, "All columns must have one format here.")
+            raise PostgresError(NOT_SUPPORTED, "Here all columns have one format: text or binary.")
         found = of.run(replace(asked, formats=tuple(asked.formats[:1])))
         told = found.columns or ()
         places, rows = [k for k, _ in picks(told)], found.rows

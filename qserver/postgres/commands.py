@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from qserver.postgres.results import Asked, Plan, Result, given, nothing
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import READ_ONLY, SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import TEXT, Column
+from qserver.query.sql.text import Piece
 
 _WRITING = (
     "INSERT UPDATE DELETE MERGE CREATE ALTER DROP TRUNCATE GRANT REVOKE COMMENT VACUUM ANALYZE "
@@ -94,7 +95,7 @@ def _assigned(parts: Sequence[Piece]) -> tuple[str, str | None]:
         i = next((i for i, w in enumerate(words) if w in ("=", "TO")), -1)
         name, rest = _name(parts[:i]), parts[i + 1 :]
         if i < 1 or not rest:
-            raise PostgresError(SYNTAX, "SET must say a name, = and a value.")
+            raise PostgresError(SYNTAX, "SET needs a name, = and a value.")
     if len(rest) == 1 and rest[0].upper == "DEFAULT":
         return name, None
     return name, "".join(", " if p.text == "," else p.name for p in rest)
@@ -117,7 +118,7 @@ def _reset(text: Text, session: Session) -> Plan:
 def _show(text: Text, session: Session) -> Plan | None:
     words = [piece.upper for piece in text.pieces[1:]]
     if not words:
-        raise PostgresError(SYNTAX, "SHOW must name a setting.")
+        raise PostgresError(SYNTAX, "SHOW needs the name of a setting.")
     if words[0] in ("TABLES", "FULL", "COLUMNS"):
         return None
     if words == ["ALL"]:

@@ -29,7 +29,7 @@ from qserver.postgres.wire.faults import (
 )
 from qserver.postgres.wire.messages import Fields, GoneError, Stream
 from qserver.postgres.wire.texts import statements
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.text import MAX_CHARACTERS
 from qserver.records.account import Caller
 from qserver.service.service import Service
 
@@ -100,7 +100,7 @@ def _start_packet(stream: Stream, tls: ssl.SSLContext | None, deadline: float) -
                 stream.send(messages.message(b"v", struct.pack("!ii", 0, 0)))
             return fields
         else:
-            raise violation("Only version 3 of the protocol is spoken.")
+            raise violation("This server speaks version 3 of the protocol only.")
     raise violation("The startup does not come.")
 
 
@@ -134,7 +134,7 @@ def _caller(
         wrong = fault.state == "28000"
         raise PostgresError(
             WRONG_PASSWORD if wrong else fault.state,
-            "The password must be the token of an account." if wrong else fault.message,
+            "The password is not the token of an account." if wrong else fault.message,
             ends=True,
         ) from exc
     except QServerError as exc:
@@ -249,7 +249,7 @@ class _Connection:
             elif (answer := self._answers.get(letter)) is not None:
                 skips = not self._attempt(answer, body)
             elif letter not in (b"d", b"c", b"f"):  # of a COPY that was refused
-                raise violation("A message of a kind that is not known.")
+                raise violation("A message has an unknown kind.")
 
     def _ready(self) -> None:
         if self._session.status == "I":

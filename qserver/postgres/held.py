@@ -27,9 +27,9 @@ from qserver.postgres.wire.faults import (
     violation,
 )
 from qserver.postgres.wire.messages import Fields, Stream
-from qserver.postgres.wire.texts import Piece, Text, statements, type_named
+from qserver.postgres.wire.texts import Text, statements, type_named
 from qserver.postgres.wire.values import TEXT, Column, Literal, Parameter, formats_of
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.text import MAX_CHARACTERS, Piece
 
 _MOST: Final = 1000
 _COLUMN_BYTES: Final = 130
@@ -208,7 +208,7 @@ class Held:
         parts = text.pieces
         i = next((i for i, piece in enumerate(parts) if piece.upper == "AS"), 0)
         if i < 2 or i + 1 == len(parts):
-            raise PostgresError(SYNTAX, "PREPARE must say a name, AS and a statement.")
+            raise PostgresError(SYNTAX, "PREPARE needs a name, AS and a statement.")
         oids = [_oid(kind) for kind in _split(parts[3 : i - 1])] if i > 2 else []
         inner = text.part(parts[i].stop, len(text.text))
 
@@ -227,7 +227,7 @@ class Held:
     def _execute(self, text: Text, parts: Sequence[Piece] = ()) -> Plan:
         is_priced, parts = bool(parts), parts or text.pieces
         if len(parts) < 2:
-            raise PostgresError(SYNTAX, "EXECUTE must name a statement.")
+            raise PostgresError(SYNTAX, "EXECUTE needs the name of a statement.")
         given = [_literal(text, part) for part in _split(parts[3:-1])] if len(parts) > 2 else []
 
         def of() -> Prepared:
@@ -276,14 +276,14 @@ class Held:
         parts, words = text.pieces, [piece.upper for piece in text.pieces]
         i = words.index("FOR") if "FOR" in words else 0
         if i < 3 or "CURSOR" not in words[:i]:
-            raise PostgresError(SYNTAX, "DECLARE must say a name, CURSOR FOR and a SELECT.")
+            raise PostgresError(SYNTAX, "DECLARE needs a name, CURSOR FOR and a SELECT.")
         outlives = "HOLD" in words[:i] and "WITHOUT" not in words[:i]
         inner = text.part(parts[i].stop, len(text.text))
         of = self._plan_of(inner)
 
         def run(asked: Asked) -> Result:
             if self._session.status == "I" and not outlives:
-                raise PostgresError("25P01", "DECLARE is possible in a transaction alone.")
+                raise PostgresError("25P01", "DECLARE needs a transaction, or WITH HOLD.")
             of.columns()
             asks = Asked(asked.literals)
             self.open(parts[1].name, Portal(of, asks, outlives, of_bytes=inner.n_bytes))
@@ -301,7 +301,7 @@ class Held:
         elif len(words) == 1 and words[0].isdecimal() and len(words[0]) < _DIGITS:
             n = int(words[0])
         else:
-            raise PostgresError(NOT_SUPPORTED, "A cursor goes forward alone: FETCH n, or ALL.")
+            raise PostgresError(NOT_SUPPORTED, "A cursor only goes forward: FETCH n, or ALL.")
 
         def columns() -> tuple[Column, ...] | None:
             plan = self.portal(name).plan
@@ -348,7 +348,7 @@ class Held:
             if what != "ALL":
                 return Result(f"DISCARD {what}")
             if self._session.status != "I":
-                raise PostgresError("25001", "DISCARD ALL is not possible in a transaction.")
+                raise PostgresError("25001", "DISCARD ALL cannot run in a transaction.")
             self.statements.clear()
             self.portals.clear()
             self._session.spent_nano = 0
@@ -383,7 +383,7 @@ def _literal(text: Text, parts: Sequence[Piece]) -> tuple[Literal, Piece | None]
     """A value of EXECUTE, which is a literal; PostgresError."""
     signs = "".join("v" if p.kind in ("text", "number") else p.upper for p in parts)
     if not _LITERAL.fullmatch(signs):
-        raise PostgresError(SYNTAX, "A value of EXECUTE must be a literal.")
+        raise PostgresError(SYNTAX, "EXECUTE takes literals alone.")
     said = text.text[parts[0].start : parts[-1].stop]
     return Literal(said), parts[0] if len(parts) == 1 else None
 
@@ -418,7 +418,7 @@ class Extended:
             n = len(prepared.oids)
             raise _wrong(f"The statement has {n} parameters, and {len(values)} came.")
         if not {*forms, *results} <= {0, 1} or len(forms) not in (0, 1, len(values)):
-            raise _wrong("A format must be 0 or 1, for each value or for all.")
+            raise _wrong("Formats are 0 or 1: one for all values, or one for each.")
         triples = zip(prepared.oids, formats_of(forms, len(values)), values, strict=True)
         literals = tuple(Parameter(oid, form == 1, value).literal for oid, form, value in triples)
         asked = Asked(literals, tuple(results))
@@ -438,7 +438,7 @@ class Extended:
             self._held.described(portal, portal.plan.columns() if portal.plan else None)
             self._describe(portal.described, portal.asked.formats)
         else:
-            raise violation("Describe must name a statement or a portal.")
+            raise violation("Describe needs the name of a statement or a portal.")
 
     def _describe(self, columns: Sequence[Column] | None, formats: Sequence[int]) -> None:
         if columns is None:
@@ -477,7 +477,7 @@ class Extended:
         elif kind == b"P":
             self._held.portals.pop(name, None)
         else:
-            raise violation("Close must name a statement or a portal.")
+            raise violation("Close needs the name of a statement or a portal.")
         self._stream.send(messages.CLOSED)
 
 

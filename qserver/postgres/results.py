@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from qserver.postgres.session import Session
 from qserver.postgres.wire.faults import NOT_SUPPORTED, READ_ONLY, SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import (
     BOOL,
     DATE,
@@ -31,11 +31,12 @@ from qserver.postgres.wire.values import (
     formats_of,
     values_of,
 )
-from qserver.query.sealed import first_and_last
-from qserver.query.sql.functions.meaning import EPOCH
+from qserver.query.sealed_periods import first_and_last
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
+from qserver.query.sql.functions.thresholds import EPOCH
 from qserver.query.sql.shaping.rounding import rounded, rounded_down, rounded_up
 from qserver.query.sql.statement import GroupKind, Statement
+from qserver.query.sql.text import Piece
 from qserver.service.cache.statements import is_of_nobody
 from qserver.service.cells.remarks import said_beside
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer
@@ -336,7 +337,7 @@ def _to(parts: Sequence[Piece]) -> int:
             )
         if depth == 0 and words[i : i + 2] == ["TO", "STDOUT"]:
             return i
-    raise PostgresError(SYNTAX, "COPY must say TO STDOUT.", hint="COPY (SELECT ...) TO STDOUT.")
+    raise PostgresError(SYNTAX, "COPY writes TO STDOUT only.", hint="COPY (SELECT ...) TO STDOUT.")
 
 
 def _inner(text: Text, to: int) -> Text:
@@ -376,7 +377,7 @@ def _form(words: Sequence[Piece]) -> _Form:
         i += 1
     kind = said.get("FORMAT", "text").lower()
     if kind not in ("text", "csv", "binary"):
-        raise PostgresError(NOT_SUPPORTED, "The format of COPY must be text, csv or binary.")
+        raise PostgresError(NOT_SUPPORTED, "COPY writes text, csv or binary.")
     is_csv = kind == "csv"
     form = _Form(
         kind,
@@ -387,9 +388,11 @@ def _form(words: Sequence[Piece]) -> _Form:
         quotes,
     )
     if quotes and not is_csv:
-        raise PostgresError(NOT_SUPPORTED, "FORCE_QUOTE is of the format csv alone.")
+        raise PostgresError(NOT_SUPPORTED, "Only the format csv has FORCE_QUOTE.")
     if len(form.delimiter) != 1 or len(form.quote) != 1 or (form.header and kind == "binary"):
-        raise PostgresError(SYNTAX, "A delimiter and a quote of COPY must be one character.")
+        raise PostgresError(
+            SYNTAX, "COPY takes one character as delimiter and as quote; binary has no header."
+        )
     return form
 
 

@@ -23,9 +23,8 @@ from qserver.postgres.wire.faults import SYNTAX, PostgresError, fault_of
 from qserver.postgres.wire.messages import Stream
 from qserver.postgres.wire.texts import Text, pieces
 from qserver.postgres.wire.values import BY_NAME, TEXT, Column, Literal, Type
-from qserver.query.sql.plain import check_beginning, dataset_of
 from qserver.query.sql.tables.relations import Names, Table, column_types
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.text import SqlText, check_beginning, dataset_of
 
 _READS: Final = frozenset(
     ["SELECT", "WITH", "EXPLAIN", "VALUES", "TABLE", "DESCRIBE", "DESC", "SHOW", "("]
@@ -50,7 +49,7 @@ class Router:
     def plan(self, text: Text, *, is_copied: bool = False) -> Plan:
         """What a statement would do, by itself or within COPY; PostgresError."""
         if not text.words:
-            raise PostgresError(SYNTAX, "A statement must stand here.")
+            raise PostgresError(SYNTAX, "A statement is missing here.")
         text = _without_database(text, self._session.database)
         found = self.held.command(text) or command(text, self._session)
         if found is not None:

@@ -276,13 +276,13 @@ def _checked(name: str, value: str) -> str:
     if name in _SWITCHES and (value.strip() or name != ROUNDED):
         lowered = value.strip().lower()
         if lowered not in _TRUE + _FALSE:
-            raise PostgresError(WRONG_VALUE, f"`{name}` must be on or off.")
+            raise PostgresError(WRONG_VALUE, f"Set `{name}` to on or off.")
         return "on" if lowered in _TRUE else "off"
     if name in (WITHIN, CONFIDENCE, MOST) and value.strip():
         return _number(name, value.strip())
     if name == "client_encoding":
         if value.strip(" '").upper().replace("-", "").replace("_", "") not in ("UTF8", "UNICODE"):
-            raise PostgresError("22023", "`client_encoding` must be UTF8.")
+            raise PostgresError("22023", "Set `client_encoding` to UTF8: no other is sent.")
         return "UTF8"
     return value.strip() if name in _OWN else value
 
@@ -295,7 +295,7 @@ def _by_kind(value: str) -> tuple[tuple[str, Fraction], ...]:
         if kind.lower() not in KINDS:
             raise PostgresError(
                 WRONG_VALUE,
-                f"`{WITHIN}` must be a number, or one for each kind of numbers.",
+                f"Set `{WITHIN}` to a number, or to one for each kind of numbers.",
                 hint=f"Such as 'count=100, avg=1, share=.02'. Kinds: {', '.join(KINDS)}.",
             )
         found[kind.lower()] = Fraction(_number(WITHIN, length))
@@ -306,8 +306,8 @@ def _number(name: str, value: str) -> str:
     try:
         found = Fraction(value)
     except (ValueError, ZeroDivisionError) as exc:
-        raise PostgresError(WRONG_VALUE, f"`{name}` must be a number.") from exc
+        raise PostgresError(WRONG_VALUE, f"Set `{name}` to a number.") from exc
     if found <= 0 or (name == CONFIDENCE and found >= 1) or len(value) > 40:
         bounds = "between 0 and 1" if name == CONFIDENCE else "above 0"
-        raise PostgresError(WRONG_VALUE, f"`{name}` must be {bounds}.")
+        raise PostgresError(WRONG_VALUE, f"Set `{name}` to a number {bounds}.")
     return value

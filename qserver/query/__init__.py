@@ -4,6 +4,6 @@ Begin with `domain` and `linear`: a domain names the attributes and their values
 query gives every record a weight. `primitive` holds the normal form by which equal queries are
 found.
 
-Doors: `structured.parse_query` reads a question of JSON, `sql` reads a statement. Call
+Doors: `asking.structured.parse_query` reads a question of JSON, `sql` reads a statement. Call
 `linear.linear_query` only when the weights are at hand already.
 """

@@ -175,7 +175,7 @@ KEYS: tuple[Key, ...] = (
         "`drop` or `other`",
         "`drop`; `other` where `outside` is `other`",
         "The same for empty cells, for `missing_markers`, and for a text where a number belongs. "
-        "Only `drop` for kind `period`. Where it is said to be `other`, SQL calls that value NULL.",
+        "Only `drop` for kind `period`. With `other`, SQL calls that value NULL.",
         'missing = "other"',
     ),
     Key(

@@ -21,7 +21,7 @@ from qserver.query.asking.reading import (
     USUAL_ERROR,
 )
 from qserver.query.requirement import MAX_LENGTH, MIN_DELTA, MIN_LENGTH
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.text import MAX_CHARACTERS
 
 NEEDED: Final = ...
 """The default of a field that a request must have."""
@@ -169,7 +169,7 @@ RULE = Field(
 )
 FIRST = Field(
     "selected_from.first K",
-    "number of largest or least that are reported and hold at once",
+    "number of largest or least that are reported; their intervals hold at once",
     "whole",
     _AT_LEAST_1,
     1,
@@ -177,8 +177,8 @@ FIRST = Field(
 )
 INDEPENDENT = Field(
     "independent",
-    "measure with fresh noise, combined with nothing released before, and charged each time; not "
-    "together with `selected_from`",
+    "measure with fresh noise, apart from released answers, and charged each time; not together "
+    "with `selected_from`",
     "truth",
     default=False,
     label="measure anew, with fresh noise",
@@ -321,9 +321,9 @@ MARGINALS = Field(
 )
 SELECTION = Field(
     "selection",
-    "of `marginals`: `best` buys the tables that tell the marginals best beside history, `merged` "
-    "does so on values of which those that a first purchase finds rare are merged, `listed` buys "
-    "the marginals evenly",
+    "of `marginals`: `best` buys the tables that tell the marginals best, with history; `merged` "
+    "does so after a first purchase found rare values, and merges these; `listed` buys the "
+    "marginals evenly",
     "text",
     default="best",
 )
@@ -405,7 +405,9 @@ FPR = _needed(
     usual=0.05,
 )
 MAX_POWER = _needed(
-    "gate.max_power P", "most members that a test may find", schema={"minimum": 0, "maximum": 1}
+    "gate.max_power P",
+    "largest share of members that a test may find",
+    schema={"minimum": 0, "maximum": 1},
 )
 BASIS = Field(
     "gate.basis",
@@ -415,7 +417,7 @@ BASIS = Field(
 )
 LEARNT_FROM = _needed(
     "records N",
-    "number of records it is learnt from, as you state it",
+    "number of records that the model is learnt from, as you state it",
     schema={"exclusiveMinimum": 0},
 )
 COST = Field(

@@ -12,13 +12,13 @@ from qserver.errors import InputError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.requirement import DEFAULT_PHI, Measure, measure_of
-from qserver.query.sealed import sealed_domain
+from qserver.query.sealed_periods import sealed_domain
 from qserver.records.charge import Relation
 from qserver.records.claim import Claim, claims_from_plain, guard_nano
 from qserver.records.codec import ALWAYS, as_, plain, read
 from qserver.records.people import check_together
+from qserver.records.privacy import Privacy
 from qserver.records.privacy.conversion import Shown, check_privacy
-from qserver.records.privacy.kinds import Privacy
 from qserver.records.privacy.noise_law import NoiseLaw, law_of
 from qserver.records.unit import THE_PERSON, SealedPeriods, Unit, UnitStatus
 

@@ -275,44 +275,42 @@ def place_measurement(rows: list[AnyMeasurement], event: AnyMeasurement) -> AnyM
     return old
 
 
-@dataclass(frozen=True)
-class HistoryRow:
-    """A released row: its terms, its noisy answer, its noise scale.
+@dataclass(frozen=True, kw_only=True)
+class ReleasedFacts:
+    """What is shown of a released row or table.
 
     Args:
-        value: the noisy answer that was released, in records.
-        scale: b of its Laplace noise, in records; of Gaussian noise its half-width at 95 percent
-            over ln 20, which is b for a Laplace noise.
+        scale: b of the Laplace noise of each number, in records; of Gaussian noise its half-width
+            at 95 percent over ln 20, which is b for a Laplace noise.
         step: lattice step of the noise, an exact fraction.
     """
 
     id: int
-    terms: list[list[object]]
     key: str
-    value: float
     scale: float
     alpha_nano: int
     step: str
 
 
-@dataclass(frozen=True)
-class HistoryTable:
+@dataclass(frozen=True, kw_only=True)
+class HistoryRow(ReleasedFacts):
+    """A released row: its terms, and its noisy answer in records."""
+
+    terms: list[list[object]]
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryTable(ReleasedFacts):
     """A released table: every cell of a product of partitions, at one noise scale.
 
     Args:
         axes: [axis, stops, part of each run] per attribute that it splits.
-        scale: of each cell's noise, as of a row.
-        step: lattice step of the noise, an exact fraction.
         values: the noisy answers that were released, in records, cells in row-major order.
     """
 
-    id: int
     axes: list[list[Any]]
     n_cells: int
-    key: str
-    scale: float
-    alpha_nano: int
-    step: str
     values: tuple[float, ...] | None
 
 

@@ -103,3 +103,22 @@ class ClaimStatus:
     width: float
     p: float
     known: float
+
+
+@dataclass(frozen=True)
+class WantedError:
+    """How far off a count of a wanted marginal is expected to be once its tables are bought.
+
+    Args:
+        attributes: their names.
+        deviation: standard deviation of a count, in records: noise of all tables, and the assumed
+            error of pairs on a wider marginal that no table holds.
+        as_wanted: the same if every wanted marginal itself was bought, for the same price.
+        tables: places, in the plan, of the tables that hold it; empty if other tables tell it.
+    """
+
+    attributes: tuple[str, ...]
+    n_cells: int
+    deviation: float
+    as_wanted: float
+    tables: tuple[int, ...]

@@ -18,12 +18,11 @@ from qserver.answering.workload import KnownNumber, as_known, known_numbers
 from qserver.errors import NotEstimableError
 from qserver.inference.posterior.by_method import AsRead, read
 from qserver.inference.posterior.curve import DensityPoint, posterior_curve
-from qserver.query.asking.looking import NOTHING_SEEN, Looking
+from qserver.query.asking.looking import NOTHING_SEEN
 from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import primitive
 from qserver.query.question import AnyAsked, Question, Workload
-from qserver.query.requirement import Requirement
 from qserver.records.account import Caller
 from qserver.records.answer import Answer, JobStatus, Offer, Probability
 from qserver.records.statement import EXACT
@@ -75,26 +74,14 @@ class Insight:
         self._datasets = datasets
         self._workloads = workloads
 
-    def known(
-        self,
-        name: str,
-        query: LinearQuery,
-        requirement: Requirement,
-        *,
-        looking: Looking = NOTHING_SEEN,
-        reading: Reading = AS_EVER,
-    ) -> Known:
-        """The answer that history gives to the query now, after what was looked at.
-
-        Args:
-            reading: how the posterior is read.
+    def known(self, name: str, question: Question) -> Known:
+        """The answer that history gives to the question now.
 
         Raises:
             NotEstimableError: history has no estimate of it.
             InputError: the prior says nothing of this query or dataset, or leaves next to nothing.
         """
-        question = Question(query, requirement, looking=looking, reading=reading)
-        row = question.row
+        row, reading = question.row, question.reading
         opened = self._datasets.refresh(name)
         with opened.lock:
             present = opened.replica.present
@@ -104,7 +91,7 @@ class Insight:
                 )
                 return Known(answer, ())
             engine = opened.replica.engine
-            estimate = engine.estimate(row, confidence=requirement.confidence)
+            estimate = engine.estimate(row, confidence=question.confidence)
             if estimate is None:
                 raise NotEstimableError
             question = replace(question, reading=reading_on(opened.replica, row, reading))
@@ -124,7 +111,7 @@ class Insight:
             answer = told(opened.replica, question, answer, is_met=is_met)
         # A choice among many lengthens the interval, and leaves the law.
         found = as_read(replace(question, looking=NOTHING_SEEN), estimate, law.stated())
-        return Known(answer, _curve(found, requirement.confidence))
+        return Known(answer, _curve(found, question.confidence))
 
     def asked(self, job_id: str, reader: Caller) -> AskedJob:
         """A job's state, result or problem, with what it asks; NotFoundError as `Service.job`."""

@@ -24,8 +24,8 @@ from qserver.ledger.account_ledger import (
     follow_metas,
 )
 from qserver.ledger.forecast import DAY_S, BurnDown, SpendPoint, forecast, thinned
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain import Domain
-from qserver.query.structured import parse_query
 from qserver.records.account import Account, Allowance, payers_of
 from qserver.records.answer import LedgerReport, OwnPrice
 from qserver.records.audit_chain import GENESIS, check_links, digest_of

@@ -18,13 +18,10 @@ from qserver.answering.explain import (
 from qserver.answering.workload import KnownNumber
 from qserver.config import Settings
 from qserver.errors import NotFoundError
-from qserver.query.asking.looking import NOTHING_SEEN, Looking
-from qserver.query.asking.reading import AS_EVER, Reading
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Question, Workload
-from qserver.query.requirement import Measure, Requirement
-from qserver.query.sealed import as_of
+from qserver.query.sealed_periods import as_of
 from qserver.query.sql.parser import query_of
 from qserver.records.account import HERE, Caller
 from qserver.records.answer import (
@@ -212,10 +209,6 @@ class Service:
         """
         return query_of(document, self.domain(name, at=at), dataset=name)
 
-    def version(self, name: str) -> Stamp:
-        """The version that every answer on a dataset depends on; one small round trip."""
-        return self._datasets.stamp(name)
-
     @property
     def slot_ms(self) -> int:
         """The publication slot, in milliseconds."""
@@ -234,13 +227,9 @@ class Service:
     def ask(
         self,
         name: str,
-        query: LinearQuery,
-        requirement: Requirement,
+        question: Question,
         *,
         wait_s: float,
-        measure: Measure | None = None,
-        looking: Looking = NOTHING_SEEN,
-        reading: Reading = AS_EVER,
         idempotency: Idempotency | None = None,
         by: str = "",
         most_nano: int | None = None,
@@ -248,9 +237,6 @@ class Service:
         """The answer, or after `wait_s` seconds the job that is finding it.
 
         Args:
-            measure: what may be measured; None leaves that to the dataset's owner.
-            looking: what the asker had looked at.
-            reading: how the posterior is read.
             by: account that asks, and pays where nobody asked the same before.
             most_nano: most that the answer may be charged for; None for its price.
 
@@ -264,7 +250,6 @@ class Service:
             IdempotencyError: the key came with another body before.
             MeasurementError: the measurement failed.
         """
-        question = Question(query, requirement, measure, looking, reading)
         found = self._asking.ask(
             name, question, wait_s=wait_s, idempotency=idempotency, by=by, most_nano=most_nano
         )
@@ -348,26 +333,14 @@ class Service:
         """
         return self._asking.job(job_id, reader=reader, wait_s=wait_s)
 
-    def explain(
-        self,
-        name: str,
-        query: LinearQuery,
-        requirement: Requirement,
-        *,
-        measure: Measure | None = None,
-        looking: Looking = NOTHING_SEEN,
-        by: str = "",
-    ) -> Explanation:
+    def explain(self, name: str, question: Question, *, by: str = "") -> Explanation:
         """The plan, the price, the free interval and a price curve; spends nothing.
 
         Args:
-            measure: what may be measured; None leaves that to the dataset's owner.
-            looking: what the asker had looked at.
             by: account that asks, whose own allowance is shown.
         """
         opened = self._prices.refresh(name)
         with opened.lock:
-            question = Question(query, requirement, measure, looking)
             explained = explain_question(opened.replica, question)
         own = self._own_price(by, opened.meta, explained.charges)
         return replace(explained.explanation, own=own)

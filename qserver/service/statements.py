@@ -65,8 +65,8 @@ from qserver.service.statement_answers import (
 from qserver.service.steps.quote_cap import CappedSteps, at_most_nano
 from qserver.service.steps.statement import StatementSteps
 from qserver.service.steps.taken import TakenSteps, with_earlier
-from qserver.service.unmeasured.without_spending import from_history, refuse_unless_free
 from qserver.service.visits import hold_thread, present_visit, read_once, visiting
+from qserver.service.without_spending import WithoutSpending
 
 
 class Statements:
@@ -168,21 +168,13 @@ class Statements:
             return job
         wait_s = max(wait_s - (self._clock() - begun), 0.0)
         # The owner's lengths are as if typed, but what may not spend need not be as exact.
-        may_spend = spends or is_explained
+        may_spend, free = spends or is_explained, WithoutSpending(self, self._questions, name, by)
         if not statement.has_lengths or (not may_spend and says_none(said)):
-            return from_history(
-                self,
-                self._questions,
-                name,
-                said,
-                is_priced=is_explained,
-                wait_s=wait_s,
-                by=by,
-            )
+            return free.answer(said, is_priced=is_explained, wait_s=wait_s)
         if is_explained:
             return self.explain(name, statement, by=by)
         if not spends:
-            refuse_unless_free(self, self._questions, name, statement, by=by)
+            free.refuse_unless_free(statement)
         return self.answer(name, statement, wait_s=wait_s, idempotency=idempotency, by=by)
 
     def answer(
@@ -450,13 +442,10 @@ class Statements:
         most_nano: int | None,
     ) -> Answer | WorkloadAnswer | JobStatus:
         if (only := only_question(questions)) is not None:
+            clauses = questions.statement.clauses
             return self._questions.ask(
                 name,
-                only.query,
-                only.requirement,
-                measure=only.measure,
-                looking=questions.statement.clauses.looking,
-                reading=questions.statement.clauses.reading,
+                replace(only, looking=clauses.looking, reading=clauses.reading),
                 wait_s=wait_s,
                 idempotency=idempotency,
                 by=by,
@@ -476,9 +465,7 @@ class Statements:
         searched = SearchedCells(self._questions, name, questions)
         if (only := only_question(questions)) is not None:
             looking = questions.statement.clauses.looking
-            found = self._questions.explain(
-                name, only.query, only.requirement, measure=only.measure, looking=looking, by=by
-            )
+            found = self._questions.explain(name, replace(only, looking=looking), by=by)
             free: Sequence[Answer | Offer | None] = (found.free,)
             apart, length = None, only.requirement.length
             curve = tuple(FactorPoint(p.length / length, p.price_nano) for p in found.curve)

@@ -2,7 +2,8 @@
 
 Begin with `store`, for the online side, or with `spend`, for the worker. Each operation that must
 be atomic is one Lua script in `scripts`. `server` has the connection, the check that writes
-survive, and the embedded server; `encoding` the JSON forms; `operation` backups and gauges.
+survive, the embedded server and its copies for backups; `encoding` the JSON forms; `facts` the
+gauges.
 
 Storage knows records only. It never imports inference, planning, the service or HTTP.
 """

@@ -83,7 +83,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ("expect",),
             "Say how many questions are expected",
             "Plan for about {number} questions on {name} until its limit.",
-            (_DATASET, _needed("number", "Questions, or 0 to say nothing", flag="N")),
+            (_DATASET, _needed("number", "Questions, or 0 for no number", flag="N")),
         ),
         "append": Command(
             "qserver-worker",
@@ -146,7 +146,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "qserver",
             ("account", "allow"),
             "Bound what an account spends",
-            "Set what {name} may spend of population {population}; what is not given is unbounded.",
+            "Set what {name} may spend of population {population}; an empty field sets no bound.",
             (
                 _ACCOUNT,
                 _POPULATION,

@@ -23,7 +23,7 @@ from qserver.inference.order.search import next_table, raised
 from qserver.query.linear import linear_query, total_query
 from qserver.query.primitive import primitive
 from qserver.query.sql.functions.group_count import Passing
-from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.shape import Compare
 from qserver.query.weights import interval
 from qserver.records.charge import Relation
@@ -37,7 +37,7 @@ _RECORDS = 64_000.0
 LEAST_AGE, N_AGES = 17, 74
 SIZES = (N_AGES, 2)
 _AGES = tuple(Fraction(LEAST_AGE + i) for i in range(N_AGES))
-_OF = QuantileOf(Fraction(1, 2), 0, N_AGES, _AGES, _AGES)
+_OF = QuantileOf(Fraction(1, 2), Bins(0, N_AGES, _AGES, _AGES))
 BASE = linear_query(SIZES, [(1, {1: interval(2, 0, 1)})])
 _CONFIDENCE = 0.95
 

@@ -18,8 +18,8 @@ from qserver.inference.smooth.search import next_widths, rough_widths
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
 from qserver.query.primitive import Primitive, primitive
-from qserver.query.sql.combined.smooth import smooth_asked
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statistics.smooth import smooth_asked
 from qserver.records.charge import Relation
 from qserver.records.history import Measurement
 from worker.noise.mechanism import release, release_refined

@@ -18,6 +18,7 @@ from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
 from qserver.planning.planner import Plan, plan_answer, proven
 from qserver.query.primitive import primitive
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import CurvePoint, FactorPoint
 from qserver.storage.store import Store
@@ -58,9 +59,9 @@ def test_no_length_costs_more_than_a_shorter_one_so_all_are_on_the_curve(
     query = service.parse("people", {"where": {"age": {"between": [23, 28]}}})
 
     def price_nano(length: float) -> int:
-        return service.explain("people", query, Requirement(length, 0.95)).price_nano
+        return service.explain("people", Question(query, Requirement(length, 0.95))).price_nano
 
-    found = service.explain("people", query, Requirement(20, 0.95))
+    found = service.explain("people", Question(query, Requirement(20, 0.95)))
     lengths = [5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 80.0]
     prices = [price_nano(length) for length in lengths]
     assert prices == sorted(prices, reverse=True)
@@ -104,7 +105,7 @@ def test_a_question_is_planned_once_per_length_and_as_if_it_had_not_been_planned
     assert found is not None
     assert (n_plans, found[0], twice.done) == (0, found[1], 2 * alone.done)
     assert alone.done > 0
-    town.service().explain("people", query.row, Requirement(20, 0.95))
+    town.service().explain("people", Question(query.row, Requirement(20, 0.95)))
     assert n_plans == 7 + 2
     town.ask({"age": 29})
     n_plans = 0

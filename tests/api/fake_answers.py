@@ -55,6 +55,23 @@ MEASURED = replace(FREE, source="measured", charged_nano=60_000_001)
 def released(number: int) -> HistoryRow | HistoryTable:
     """A released table for the last id, a row for any other."""
     if number == 4:
-        return HistoryTable(4, [[1, [1, 2], [0, 1]]], 2, "table:k", 200.0, 5_000_000, "1/4", None)
+        return HistoryTable(
+            id=4,
+            axes=[[1, [1, 2], [0, 1]]],
+            n_cells=2,
+            key="table:k",
+            scale=200.0,
+            alpha_nano=5_000_000,
+            step="1/4",
+            values=None,
+        )
     terms: list[list[object]] = [["2/3", [[0, [5, 10], [1, 0]]]]]
-    return HistoryRow(number, terms, f"k{number}", 41.5, 16.6, 60_000_001, "1/4")
+    return HistoryRow(
+        id=number,
+        terms=terms,
+        key=f"k{number}",
+        value=41.5,
+        scale=16.6,
+        alpha_nano=60_000_001,
+        step="1/4",
+    )

@@ -12,15 +12,13 @@ from qserver.answering.answer import public_total
 from qserver.answering.smooth import SmoothKnown, SmoothOf
 from qserver.api.access import Credentials
 from qserver.errors import IdempotencyError, NotFoundError, QServerError, QueryError
-from qserver.query.asking.looking import NOTHING_SEEN, Looking
 from qserver.query.asking.reading import AS_EVER, Reading
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_to_document
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Question, Workload
-from qserver.query.requirement import Measure, Requirement
 from qserver.query.sql.parser import query_of
-from qserver.query.structured import parse_query
 from qserver.records.account import HERE, Allowance, Caller, Role
 from qserver.records.answer import (
     Answer,
@@ -131,10 +129,6 @@ class FakeService:
         self._enter("dataset", name)
         return self._status(name)
 
-    def version(self, name: str) -> Stamp:
-        self._enter("version", name)
-        return Stamp(Budget(0, 0, 0), name, self.stamp, Standing(0, 0, 0, 0))
-
     @property
     def kept_statements(self) -> LastUsed[StatementKey, AnyStatement]:
         """Nothing is kept."""
@@ -147,7 +141,7 @@ class FakeService:
 
     def state(self, name: str) -> Stamp:
         self._enter("state", name)
-        return Stamp(Budget(0, 0, 0), name, -1, Standing(0, 0, 0, 0))
+        return Stamp(Budget(0, 0, 0), name, self.stamp, Standing(0, 0, 0, 0))
 
     def is_new(self, name: str, idempotency: Idempotency) -> bool:
         self._enter("is_new", name, idempotency=idempotency)
@@ -189,13 +183,9 @@ class FakeService:
     def ask(
         self,
         name: str,
-        query: LinearQuery,
-        requirement: Requirement,
+        question: Question,
         *,
         wait_s: float,
-        measure: Measure | None = None,
-        looking: Looking = NOTHING_SEEN,
-        reading: Reading = AS_EVER,
         idempotency: Idempotency | None = None,
         by: str = "",
         most_nano: int | None = None,
@@ -203,12 +193,12 @@ class FakeService:
         self._enter(
             "ask",
             name,
-            query=query,
-            requirement=requirement,
+            query=question.query,
+            requirement=question.requirement,
             wait_s=wait_s,
-            measure=measure,
-            looking=looking,
-            reading=reading,
+            measure=question.measure,
+            looking=question.looking,
+            reading=question.reading,
             key=idempotency,
             by=by,
         )
@@ -286,23 +276,14 @@ class FakeService:
     def keep(self, name: str, digest: str, note: StatementNote) -> None:
         self._enter("keep", name, digest=digest, note=note)
 
-    def explain(
-        self,
-        name: str,
-        query: LinearQuery,
-        requirement: Requirement,
-        *,
-        measure: Measure | None = None,
-        looking: Looking = NOTHING_SEEN,
-        by: str = "",
-    ) -> Explanation:
+    def explain(self, name: str, question: Question, *, by: str = "") -> Explanation:
         self._enter(
             "explain",
             name,
-            query=query,
-            requirement=requirement,
-            measure=measure,
-            looking=looking,
+            query=question.query,
+            requirement=question.requirement,
+            measure=question.measure,
+            looking=question.looking,
             by=by,
         )
         return Explanation(
@@ -311,7 +292,7 @@ class FakeService:
             most_nano=60_000_001,
             remaining_nano=1_234_567,
             affordable=False,
-            rows=(PlannedRow(query, "k", 60_000_001, Fraction(1, 4)),),
+            rows=(PlannedRow(question.query, "k", 60_000_001, Fraction(1, 4)),),
             tables=(PLANNED,),
             free=Offer(-3.5, 300.25, 0.95),
             curve=(CurvePoint(50.0, None), CurvePoint(100.0, 60_000_001)),

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from qserver.api.wire import epsilon
 from qserver.errors import BudgetExhaustedError
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain_file import domain_from_document
 from qserver.query.requirement import Requirement
-from qserver.query.structured import parse_query
 from qserver.records.answer import Answer, JobState, JobStatus
 from qserver.records.problem import problem_from_error
 from tests.api.calls import ASK, QUERY, QUESTION, Caller

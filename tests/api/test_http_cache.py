@@ -18,7 +18,7 @@ def test_a_repeated_free_question_is_computed_once(caller: Caller, service: Fake
     first = caller.post(ASK, QUESTION)
     service.calls.clear()
     assert [caller.post(ASK, QUESTION).body for _ in range(2)] == [first.body] * 2
-    assert [method for method, _ in service.calls] == ["version", "version"]
+    assert [method for method, _ in service.calls] == ["state", "state"]
 
 
 def test_a_repeated_answer_has_the_headers_of_the_first(caller: Caller) -> None:
@@ -47,7 +47,7 @@ def test_an_unforeseen_fault_behind_a_kept_answer_is_still_a_problem(
     caller: Caller, service: FakeService
 ) -> None:
     caller.post(ASK, QUESTION)
-    service.fail("version", RuntimeError("private"))
+    service.fail("state", RuntimeError("private"))
     assert_problem(caller.post(ASK, QUESTION), 500, "internal")
 
 
@@ -106,7 +106,7 @@ def test_a_kept_answer_is_not_shown_when_the_store_cannot_be_asked(
     caller: Caller, service: FakeService
 ) -> None:
     caller.post(ASK, QUESTION)
-    service.fail("version", StoreUnavailableError("redis://secret@host"))
+    service.fail("state", StoreUnavailableError("redis://secret@host"))
     assert_problem(caller.post(ASK, QUESTION), 503, "store_unavailable")
 
 

@@ -91,6 +91,14 @@ def test_a_wrong_field_is_named(
     assert subject in problem["errors"][0]["message"]
 
 
+@pytest.mark.parametrize("path", ["query", "explain"])
+def test_a_question_that_could_not_be_asked_has_no_price(caller: Caller, path: str) -> None:
+    """What holds after looking is said of the estimate's error alone, so it has no other method."""
+    asked = {**QUESTION, "selected_from": {"m": 4}, "method": "convolution"}
+    problem = assert_problem(caller.post(f"{D}/{path}", asked), 422, "invalid_input")
+    assert problem["errors"][0]["field"] == "method"
+
+
 @pytest.mark.parametrize("path", ["query", "explain", "workload", "workload/explain", "sql"])
 def test_an_unknown_choice_of_what_is_measured_is_refused_with_those_that_there_are(
     caller: Caller, path: str

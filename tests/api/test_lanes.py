@@ -17,8 +17,8 @@ from qserver.api.app import create_app
 from qserver.errors import CapacityError
 from qserver.portal.blueprint import Portal
 from qserver.query import linear
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain import Attribute, Domain
-from qserver.query.structured import parse_query
 
 
 def the_app() -> Flask:

@@ -71,7 +71,7 @@ def _explains(service: Service, shape: Shape, paid: object) -> Mapping[str, Expl
     statements = Statements(service)
 
     def single(query: object) -> Explain:
-        return lambda length: service.explain("long", query, Requirement(length, 0.95))  # type: ignore[arg-type]
+        return lambda length: service.explain("long", Question(query, Requirement(length, 0.95)))  # type: ignore[arg-type]
 
     def workload(n: int, *, simultaneous: bool = False) -> Explain:
         return lambda length: service.explain_workload(
@@ -96,7 +96,7 @@ def _explains(service: Service, shape: Shape, paid: object) -> Mapping[str, Expl
         "new": single(new[0]),
         "another new one": single(new[1]),
         "new, only these": lambda length: service.explain(
-            "long", new[2], Requirement(length, 0.95), measure="only_this"
+            "long", Question(new[2], Requirement(length, 0.95), measure="only_this")
         ),
         "group by 1": grouped("a0"),
         **({"group by 3": grouped("a0", "a1", "a2")} if shape.n_values <= 10 else {}),

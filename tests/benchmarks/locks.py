@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from qserver.query.question import Question
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from qserver.config import Settings
@@ -81,10 +83,10 @@ def _measured(shape: Shape, n: int) -> Iterator[tuple[str, list[float]]]:
         new = list(islice(shape.queries(_NEW_SEED), _N + 1))
 
         def ask(query: LinearQuery) -> None:
-            service.ask("long", query, _LONG, wait_s=0)
+            service.ask("long", Question(query, _LONG), wait_s=0)
 
         def price(query: LinearQuery) -> None:
-            service.explain("long", query, Requirement(90.0, 0.95))
+            service.explain("long", Question(query, Requirement(90.0, 0.95)))
 
         first: tuple[tuple[str, Callable[[LinearQuery], None], list[LinearQuery]], ...] = (
             ("first known", ask, paid[:1]),

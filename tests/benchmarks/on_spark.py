@@ -17,7 +17,7 @@ from pathlib import Path
 
 from qserver.query.grid import product_partition
 from tests.benchmarks.reading import DOMAIN, made, measured
-from worker.private.read import read_where_it_stays
+from worker.private.entry import read_where_it_stays
 from worker.private.spark_place import SparkPlace
 from worker.private.tables import Tables
 from worker.private.truncation import PersonRule

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from qserver.errors import CapacityError
 from qserver.inference.law.evaluator import Evaluator
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.paper_methods import Convolution, MonteCarlo
+from qserver.inference.law.paper_methods import MonteCarlo
+from tests.reference.convolution import Convolution
 
 from .machine import times_of
 from .tables import Report, Value

@@ -18,7 +18,7 @@ from qserver.storage.accounts import AccountBook
 from qserver.storage.store import Store
 from tests.client.serving import by_token, serving
 from tests.deployment import Deployment
-from tests.query.files.documents import DATE, LABELS, LEVELS, PERIOD, REAL, WAVES, WHOLE
+from tests.query.domain_documents import DATE, LABELS, LEVELS, PERIOD, REAL, WAVES, WHOLE
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_a_price_is_the_one_that_explain_gives_and_nothing_is_spent(browser: Bro
     part = browser.post(f"{PEOPLE}/price", AGE, headers=HTMX)
     service = browser.town.service()
     query = service.parse("people", {"where": {"age": {"between": [22, 24]}}})
-    found = service.explain("people", query, Requirement(40, 0.95))
+    found = service.explain("people", Question(query, Requirement(40, 0.95)))
     assert part.status_code == 200
     assert words.price(found.price_nano) in part.text
     assert "<html" not in part.text
@@ -334,11 +334,11 @@ def test_lengths_that_a_shorter_one_beats_are_left_out_but_for_the_asked_one() -
 def test_a_shorter_interval_that_costs_less_is_pointed_out(browser: Browser) -> None:
     service = browser.town.service()
     query = service.parse("people", {"where": {}})
-    found = service.explain("people", query, Requirement(100, 0.95))
+    found = service.explain("people", Question(query, Requirement(100, 0.95)))
     stops = tuple(
         Stop(length, str(length), price, f"{price} ε", affordable=True)
         for length, price in ((25.0, 0.4), (50.0, 0.2), (100.0, 0.3))
     )
-    quote = Quote(Heading("", "all"), Requirement(100, 0.95), found, stops, chosen=2, query_part="")
+    quote = Quote(stops, 2, "", Heading("", "all"), Requirement(100, 0.95), found)
     assert quote.better == stops[1]
     assert replace(quote, chosen=1).better is None

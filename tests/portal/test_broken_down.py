@@ -14,15 +14,15 @@ from werkzeug.datastructures import MultiDict
 from qserver.portal.describe import question_of_row
 from qserver.portal.pages.tables import _note
 from qserver.portal.question import FormQuestion, examples, statement_of
+from qserver.query.asking.structured import parse_query
 from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.labels import Level
 from qserver.query.linear import query_from_document
-from qserver.query.sealed import sealed_domain
+from qserver.query.sealed_periods import sealed_domain
 from qserver.query.sql.functions.function import Binning
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Ratio
-from qserver.query.structured import parse_query
 from qserver.records.history import HistoryRow
 from tests import deployment
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
@@ -130,7 +130,15 @@ def test_dates_are_named_in_quotes_and_their_rows_lead_to_their_questions() -> N
     found = parse_statement(text, domain, dataset="people")
     assert found.course is not None
     assert [row.group for row in found.rows] == [("2024-02",), ("2024-03",), ("2024-04",)]
-    row = HistoryRow(0, [["1", [[0, [1, 4, 6], [0, 1, 0]]]]], "k", 1.0, 1.0, 1, "1")
+    row = HistoryRow(
+        id=0,
+        terms=[["1", [[0, [1, 4, 6], [0, 1, 0]]]]],
+        key="k",
+        value=1.0,
+        scale=1.0,
+        alpha_nano=1,
+        step="1",
+    )
     document = question_of_row(row, domain)
     assert document == {"where": {"born": {"between": ["2024-02", "2024-04"]}}}
     assert parse_query(document, domain).to_document() == row.terms
@@ -144,7 +152,7 @@ def test_a_row_of_any_values_and_weights_leads_to_its_question(are_sets: bool) -
         stops = list(range(1, attribute.size + 1))
         terms: list[list[object]]
         terms = [["-2/73", [[axis, stops, weights]]], ["1", []]]
-        row = HistoryRow(0, terms, "k", 1.0, 1.0, 1, "1")
+        row = HistoryRow(id=0, terms=terms, key="k", value=1.0, scale=1.0, alpha_nano=1, step="1")
         wanted = query_from_document(DOMAIN.sizes, terms)
         assert parse_query(question_of_row(row, DOMAIN), DOMAIN) == wanted
 

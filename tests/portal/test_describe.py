@@ -8,8 +8,8 @@ import pytest
 
 from qserver.portal.describe import describe_released, describe_terms
 from qserver.portal.drawing import heat_cells, heat_map
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain_file import domain_from_document
-from qserver.query.structured import parse_query
 from qserver.records.history import HistoryRow, HistoryTable
 
 DOMAIN = domain_from_document(
@@ -67,9 +67,26 @@ def test_a_combination_names_its_coefficients_and_counts_what_it_hides() -> None
 
 
 def test_what_was_released_is_named() -> None:
-    row = HistoryRow(0, [["1", [[1, [1, 3], [1, 0]]]]], "k", 1.0, 1.0, 1, "1")
+    row = HistoryRow(
+        id=0,
+        terms=[["1", [[1, [1, 3], [1, 0]]]]],
+        key="k",
+        value=1.0,
+        scale=1.0,
+        alpha_nano=1,
+        step="1",
+    )
     assert describe_released(row, DOMAIN) == "sex Female"
-    table = HistoryTable(1, [[0, [5, 11], [0, 1]], [1, [1, 3], [0, 1]]], 4, "k", 1.0, 1, "1", None)
+    table = HistoryTable(
+        id=1,
+        axes=[[0, [5, 11], [0, 1]], [1, [1, 3], [0, 1]]],
+        n_cells=4,
+        key="k",
+        scale=1.0,
+        alpha_nano=1,
+        step="1",
+        values=None,
+    )
     assert describe_released(table, DOMAIN) == "every cell of age (2 parts) by sex (2 parts)"
 
 

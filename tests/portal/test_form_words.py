@@ -21,8 +21,8 @@ from qserver.portal.faults import (
 )
 from qserver.portal.question import FormQuestion
 from qserver.query import request_fields as table
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain_file import domain_from_document
-from qserver.query.structured import parse_query
 from tests.portal.portal_site import HTMX, PEOPLE, Browser
 
 MODELS = f"{PEOPLE}/models"

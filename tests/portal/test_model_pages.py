@@ -208,7 +208,7 @@ def test_a_model_of_merged_values_says_which_on_its_pages(browser: Browser) -> N
     wish = {**MARGINALS, "selection": "merged"}
     part = browser.post(f"{MODELS}/price", wish, headers=HTMX).text
     assert "Buys 1 table<" in part
-    assert "Then, for 0.07 ε of it, tables on values of which those are merged" in part
+    assert "0.07 ε of it then buys tables that merge the values" in part
     assert "rare values merged" in part
     assert browser.spent_nano() == 0
     whole = browser.text(f"{MODELS}?kind=marginals&marginals=age,sex&selection=merged")

@@ -14,8 +14,8 @@ from werkzeug.datastructures import MultiDict
 
 from qserver.errors import QueryError, RequirementError
 from qserver.portal.question import FormQuestion, bin_hint
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain_file import domain_from_document
-from qserver.query.structured import parse_query
 
 DOMAIN = domain_from_document(
     {

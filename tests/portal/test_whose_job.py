@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from werkzeug.test import TestResponse
 
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.account import Caller
 from qserver.records.answer import JobStatus
@@ -111,7 +112,7 @@ def test_the_same_question_of_two_accounts_is_a_job_of_each(town: Town) -> None:
 def test_what_was_asked_before_there_were_accounts_is_for_owners(town: Town) -> None:
     service = town.browser.town.service()
     query = service.parse("people", QUESTION["query"])
-    job = service.ask("people", query, Requirement(60, 0.9), wait_s=0)
+    job = service.ask("people", Question(query, Requirement(60, 0.9)), wait_s=0)
     assert isinstance(job, JobStatus)
     town.browser.town.work_off()
     assert town.replies("ann", job.id)["/v1/jobs/<job_id>"].status_code == 404

@@ -103,7 +103,7 @@ def test_an_end_stands_alone_in_an_item_of_select(named: RawClient) -> None:
         (f"SELECT *, n_low FROM ({BY_SEX}) AS t", "*"),
     ):
         error = named.query(text).error
-        assert (error["C"], "must be the end of one number" in error["M"]) == ("42601", True), text
+        assert (error["C"], "is an end of one number" in error["M"]) == ("42601", True), text
         assert text[int(error["P"]) - 1 :].startswith(place), text
     assert named.query("SELECT age_low, COUNT(*) FROM people GROUP BY age").error["C"] == "42601"
 

@@ -143,7 +143,7 @@ def test_psql_comes_in_by_tls_and_by_no_other_password(port: Port) -> None:
     assert "people" in said
     assert "TLSv1.3" in said
     wrong = Port(port.town, port.number, "qs_wrong", port.ca)
-    assert "FATAL:  The password must be the token" in wrong.psql("SHOW TABLES")
+    assert "FATAL:  The password is not the token" in wrong.psql("SHOW TABLES")
 
 
 def test_psycopg_asks_with_values_as_texts_and_in_binary(known: Port) -> None:

@@ -25,7 +25,7 @@ from qserver.query.calendar import (
     why_none,
 )
 from qserver.query.domain import Attribute
-from qserver.query.sealed import range_between, range_from, range_up_to
+from qserver.query.sealed_periods import range_between, range_from, range_up_to
 
 DAYS = [date(1995, 1, 1) + timedelta(days=i) for i in range(365 * 40 + 10)]
 units = st.sampled_from(UNITS)

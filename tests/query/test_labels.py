@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from qserver.errors import DomainError, QueryError, SqlError
+from qserver.query.asking.structured import parse_query
 from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document, domain_to_document
-from qserver.query.sealed import sealed_domain
+from qserver.query.sealed_periods import sealed_domain
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.plain import dataset_of
-from qserver.query.structured import parse_query
+from qserver.query.sql.text import dataset_of
 
 OTHER = {"outside": "other", "missing": "other"}
 SMOKER = {"name": "smoker", "labels": ["no", "yes"], "codes": [False, True], **OTHER}

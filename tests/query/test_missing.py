@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qserver.query.asking.missing import kept_missing, remarks_on_missing
+from qserver.query.asking.structured import parse_query
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import linear_query
-from qserver.query.structured import parse_query
 from qserver.query.weights import from_points
 
 KNOWN = Attribute("sex", "labels", ("f", "m"), outside="other", missing="other", other="unknown")
@@ -21,7 +21,7 @@ LISTED = Attribute("town", "labels", ("a", "b"), outside="other", missing="drop"
 FULL = Attribute("kind", "labels", ("x", "y"))
 DOMAIN = Domain((KNOWN, LISTED, FULL))
 SAID = (
-    "Records without a value of `sex` count, too: as `unknown`, which what is asked does not leave "
+    "Records without a value of `sex` count, too, as `unknown`: the question does not leave them "
     "out."
 )
 

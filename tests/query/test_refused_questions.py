@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qserver.errors import InputError, QueryError
+from qserver.query.asking.structured import MAX_DEPTH, condition_weights, parse_query
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import MAX_TERMS, LinearQuery
 from qserver.query.primitive import primitive
-from qserver.query.structured import MAX_DEPTH, condition_weights, parse_query
 from tests.sweeps import examples
 
 SEX = Attribute(name="sex", kind="labels", labels=("F", "M"), missing="other", other="unknown")

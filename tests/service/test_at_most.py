@@ -102,7 +102,7 @@ def test_nothing_is_bought_for_later_where_that_would_pass_what_may_be_charged(
     where = next_that_buys(town)
     service = town.service()
     question = Question(service.parse("people", {"where": where}), Requirement(40, 0.95))
-    wide = service.explain("people", question.query, question.requirement)
+    wide = service.explain("people", Question(question.query, question.requirement))
     alone = wide.measure.only_this_nano
     assert alone < wide.price_nano
     found = service.ask_workload("people", Workload((question,)), wait_s=0, most_nano=alone)

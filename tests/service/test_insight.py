@@ -34,7 +34,7 @@ def ledger_at(town: Deployment, now: int) -> LedgerViews:
 def known(town: Deployment, where: Mapping[str, object], *, length: float = 40) -> Known:
     service = town.service()
     query = service.parse("people", {"where": where})
-    return service.insight.known("people", query, Requirement(length, 0.95))
+    return service.insight.known("people", Question(query, Requirement(length, 0.95)))
 
 
 def test_what_is_known_is_what_asking_again_answers_and_its_curve_fits(town: Deployment) -> None:
@@ -62,7 +62,9 @@ def test_with_more_rows_than_needed_the_posterior_is_that_of_all(
         town.ask(where, length=length)
     query = town.service().parse("people", {"where": both})
     found = {
-        confidence: town.service().insight.known("people", query, Requirement(90, confidence))
+        confidence: town.service().insight.known(
+            "people", Question(query, Requirement(90, confidence))
+        )
         for confidence in (0.3, 0.95)
     }
     # Asking takes the first weights that suffice; looking takes the best. The posterior given all
@@ -89,7 +91,7 @@ def test_of_what_was_never_asked_nothing_is_known(town: Deployment) -> None:
 def test_a_question_that_is_zero_is_exact_and_has_no_curve(town: Deployment) -> None:
     service = town.service()
     query = service.parse("people", {"terms": [{"coefficient": 0, "where": {}}]})
-    found = service.insight.known("people", query, Requirement(1, 0.95))
+    found = service.insight.known("people", Question(query, Requirement(1, 0.95)))
     assert (found.answer.source, found.curve) == ("exact", ())
 
 

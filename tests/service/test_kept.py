@@ -114,18 +114,20 @@ def test_what_is_free_binds_no_key_and_what_may_be_charged_does(
     query, requirement = service.parse("people", {"where": {}}), Requirement(40.0, 0.95)
     bound = Keys("town").idempotency("people", "k")
     town.ask({}, length=40)
-    free = service.ask("people", query, requirement, wait_s=0, idempotency=key)
+    free = service.ask("people", Question(query, requirement), wait_s=0, idempotency=key)
     assert isinstance(free, Answer)
     assert not redis_client.exists(bound)
     shorter = Requirement(30.0, 0.95)
-    job = service.ask("people", query, shorter, wait_s=0, idempotency=key)
+    job = service.ask("people", Question(query, shorter), wait_s=0, idempotency=key)
     assert isinstance(job, JobStatus)
     town.work_off()
-    paid = service.ask("people", query, shorter, wait_s=0, idempotency=key)
+    paid = service.ask("people", Question(query, shorter), wait_s=0, idempotency=key)
     assert isinstance(paid, Answer)
     assert paid.charged_nano > 0
     with pytest.raises(IdempotencyError):
-        service.ask("people", query, shorter, wait_s=0, idempotency=Idempotency("k", "other"))
+        service.ask(
+            "people", Question(query, shorter), wait_s=0, idempotency=Idempotency("k", "other")
+        )
 
 
 def test_a_price_is_kept_for_nobody_in_particular(service: Service, computed: list[str]) -> None:

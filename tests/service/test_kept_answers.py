@@ -57,7 +57,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[Question | Workload]:
 
 def known(service: Service, where: Where, *, length: float = 80) -> Answer:
     query = service.parse("people", {"where": where})
-    found = service.ask("people", query, Requirement(length, 0.95), wait_s=0)
+    found = service.ask("people", Question(query, Requirement(length, 0.95)), wait_s=0)
     assert isinstance(found, Answer)
     return found
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer
 from qserver.service.statement_answers import StatementAnswer
@@ -28,7 +29,7 @@ def count(town: Deployment, where: dict[str, object], length: float) -> Answer |
     """The answer if it is free; else None, and its job waits."""
     service = town.service()
     query = service.parse("people", {"where": where})
-    found = service.ask("people", query, Requirement(length, CONFIDENCE), wait_s=0)
+    found = service.ask("people", Question(query, Requirement(length, CONFIDENCE)), wait_s=0)
     return found if isinstance(found, Answer) else None
 
 

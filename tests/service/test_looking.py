@@ -10,6 +10,7 @@ import pytest
 
 from qserver.answering.replica import Replica
 from qserver.query.asking.looking import Looking, Rule, Selection
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Explanation, JobStatus
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
@@ -45,7 +46,7 @@ def asked(
     service = town.service()
     query = service.parse("people", {"where": where})
     requirement = Requirement(length, CONFIDENCE)
-    found = service.ask("people", query, requirement, wait_s=0, looking=looking)
+    found = service.ask("people", Question(query, requirement, looking=looking), wait_s=0)
     if isinstance(found, JobStatus):
         town.work_off()
         result = town.service().job(found.id).result
@@ -57,7 +58,9 @@ def asked(
 def explained(town: Deployment, looking: Looking) -> Explanation:
     service = town.service()
     query = service.parse("people", {"where": WOMEN})
-    return service.explain("people", query, Requirement(LENGTH, CONFIDENCE), looking=looking)
+    return service.explain(
+        "people", Question(query, Requirement(LENGTH, CONFIDENCE), looking=looking)
+    )
 
 
 def test_a_choice_lengthens_the_interval_for_the_same_price(town: Deployment) -> None:

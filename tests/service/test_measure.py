@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from qserver.query.question import Question
 from qserver.query.requirement import MEASURES, Requirement
 from qserver.records.answer import JobStatus
 from qserver.storage.histories import Cursor
@@ -101,7 +102,9 @@ def test_the_same_question_under_another_choice_is_another_job(town: Deployment)
     service = town.service()
     query = service.parse("people", {"where": {"age": 25}})
     jobs = {
-        measure: service.ask("people", query, Requirement(LENGTH, 0.95), wait_s=0, measure=measure)
+        measure: service.ask(
+            "people", Question(query, Requirement(LENGTH, 0.95), measure=measure), wait_s=0
+        )
         for measure in ("auto", "only_this", None)
     }
     ids = [job.id for job in jobs.values() if isinstance(job, JobStatus)]

@@ -43,7 +43,9 @@ def asked(
 ) -> Answer:
     service = town.service()
     query, requirement = service.parse("people", document), Requirement(length, CONFIDENCE)
-    found = service.ask("people", query, requirement, wait_s=0, looking=looking, reading=reading)
+    found = service.ask(
+        "people", Question(query, requirement, looking=looking, reading=reading), wait_s=0
+    )
     if isinstance(found, JobStatus):
         town.work_off()
         result = town.service().job(found.id).result
@@ -54,7 +56,11 @@ def asked(
 
 def test_the_worker_reads_as_was_asked_and_charges_the_same(town: Deployment) -> None:
     query = town.service().parse("people", WOMEN)
-    price = town.service().explain("people", query, Requirement(LENGTH, CONFIDENCE)).price_nano
+    price = (
+        town.service()
+        .explain("people", Question(query, Requirement(LENGTH, CONFIDENCE)))
+        .price_nano
+    )
     paid = asked(town, BY_DRAWS)
     assert (paid.source, paid.charged_nano) == ("measured", price)
     told = paid.statement
@@ -144,10 +150,10 @@ def test_what_history_knows_is_drawn_as_it_is_read(town: Deployment) -> None:
     asked(town, AS_EVER, FEW, length=LONG)
     service, requirement = town.service(), Requirement(LENGTH, CONFIDENCE)
     query = service.parse("people", FEW)
-    known = service.insight.known("people", query, requirement, reading=NON_NEGATIVE)
+    known = service.insight.known("people", Question(query, requirement, reading=NON_NEGATIVE))
     assert known.answer.statement.prior == Prior("non-negative", 0.0)
     assert min(point.x for point in known.curve) >= 0.0
-    by_draws = service.insight.known("people", query, requirement, reading=BY_DRAWS)
+    by_draws = service.insight.known("people", Question(query, requirement, reading=BY_DRAWS))
     assert len(by_draws.curve) == len(known.curve)
 
 

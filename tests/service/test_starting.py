@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NoWorkerError
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.service.service import Service
@@ -36,7 +37,7 @@ def test_a_question_waits_for_a_worker_that_may_be_starting_and_later_is_refused
 
     def ask(age: int) -> object:
         query = service.parse("people", {"where": {"age": age}})
-        return service.ask("people", query, Requirement(20, 0.95), wait_s=5.0)
+        return service.ask("people", Question(query, Requirement(20, 0.95)), wait_s=5.0)
 
     waiting = ask(21)
     assert isinstance(waiting, JobStatus)
@@ -52,4 +53,4 @@ def test_unless_it_says_so_a_service_does_not_wait_for_one(town: Deployment) -> 
     service = Service(Store.open(town.settings), town.settings)
     query = service.parse("people", {"where": {"age": 21}})
     with pytest.raises(NoWorkerError):
-        service.ask("people", query, Requirement(20, 0.95), wait_s=5.0)
+        service.ask("people", Question(query, Requirement(20, 0.95)), wait_s=5.0)

@@ -18,7 +18,7 @@ from qserver.inference.given.table_of_law import TableOfLaw
 from qserver.query.asking.reading import USUAL_ERROR
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement
-from qserver.query.sql.combined.smooth import QuotientOf
+from qserver.query.sql.statistics.smooth import QuotientOf
 from qserver.query.sql.tables.intervals import PublicBounds
 from qserver.records.answer import Answer, Explanation
 from qserver.service.ask import Asking
@@ -60,7 +60,9 @@ def test_no_question_waits_while_the_law_of_another_is_computed(
     found = asking.ask("people", Question(first, requirement), wait_s=0, idempotency=None)
     assert isinstance(found, Answer)
     assert found.statement.law == "posterior"
-    assert insight.known("people", second, requirement).answer.statement.disagreements == 1
+    assert (
+        insight.known("people", Question(second, requirement)).answer.statement.disagreements == 1
+    )
     assert insight.probability("people", whole, low=0, high=100).statement.disagreements == 1
     assert locked == [False] * 3
 
@@ -72,9 +74,9 @@ def test_a_law_is_computed_once_for_all_that_ask(
     datasets = OpenDatasets(store, town.settings)
     insight = Insight(store, datasets, datasets)
     query = town.service().parse("people", {"where": WHOLE})
-    first = insight.known("people", query, Requirement(90, 0.95)).answer
+    first = insight.known("people", Question(query, Requirement(90, 0.95))).answer
     monkeypatch.setattr("qserver.inference.posterior.by_rows.law_given", None)
-    assert insight.known("people", query, Requirement(90, 0.95)).answer == first
+    assert insight.known("people", Question(query, Requirement(90, 0.95))).answer == first
 
 
 @pytest.mark.slow
@@ -91,7 +93,7 @@ def test_no_question_waits_while_another_is_priced(
 
     monkeypatch.setattr("qserver.service.service.explain_question", explain)
     query = service.parse("people", {"where": WHOLE})
-    found = service.explain("people", query, Requirement(90, 0.95))
+    found = service.explain("people", Question(query, Requirement(90, 0.95)))
     assert locked == [False]
     assert found.price_nano == 0
 

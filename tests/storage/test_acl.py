@@ -12,6 +12,7 @@ import pytest
 
 from qserver.config import Settings
 from qserver.errors import StoreError, StoreUnavailableError, StoreUnsupportedError
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus
@@ -20,10 +21,10 @@ from qserver.service.quote_notes import StatementNote
 from qserver.service.service import Service
 from qserver.storage.accounts import AccountBook, RateLimiter
 from qserver.storage.audit import AuditLog
+from qserver.storage.facts import forbidden_powers
 from qserver.storage.keys import ACCOUNTS, AUDIT, DATASETS, SCHEMA, TOKENS, Keys, rate_key
-from qserver.storage.operation.facts import forbidden_powers
-from qserver.storage.operation.store_snapshot import snapshot_of_server
 from qserver.storage.server.connection import Scripts, StoreClient, connect
+from qserver.storage.server.store_snapshot import snapshot_of_server
 from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.until_tables import ranges
@@ -155,7 +156,7 @@ def test_each_user_can_do_its_work(town: Town) -> None:
     assert service.ledger.spending("people").accounts[0].account == "ann"
     assert len(service.ledger.charges("people", after=-1, limit=9).entries) == 2
     query = service.parse("people", {"where": {"age": 22}})
-    assert service.explain("people", query, Requirement(60, 0.9)).affordable
+    assert service.explain("people", Question(query, Requirement(60, 0.9))).affordable
     client = town.web_client
     record = AccountBook(client).token_record(token.id)
     assert record is not None

@@ -89,7 +89,7 @@ def misfit(details: Mapping[str, Any], relation: str) -> str:
     """What the numbers of an attach have otherwise than its unit; '' if they go together."""
     facts = json.loads(str(details.get("meta") or "{}"))
     if facts and _privacy(facts) != _privacy(details):
-        return "its privacy is said otherwise than its facts have it"
+        return "its privacy is not that of its facts"
     kinds = [one.get("kind") for one in facts.get("domain", {}).get("attributes", ())]
     if "period" not in kinds or not {"sizes", "records_per_person"} <= details.keys():
         return ""

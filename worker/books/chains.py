@@ -170,7 +170,7 @@ class Chains:
         origins = {} if self.are_anew else self._origins(number, old)
         for place, _, paid in plain.get("sources", ()):
             if place not in origins or origins[place][1].alpha < min(int(paid), alpha):
-                raise BookFaultError("a cell goes on from a row that paid less than is said")
+                raise BookFaultError("a cell goes on from a row that paid less than the cell says")
         cells = {
             place: self._draw(origin, row, alpha, indices[place] if indices else None)
             for place, (row, origin) in origins.items()
@@ -213,7 +213,7 @@ class Chains:
                 raise BookFaultError("an answer was released once more as another one")
             return replace(origin, alpha=alpha)
         if origin.drawn != origin.alpha:
-            raise BookFaultError("a draw goes on from an answer whose noise is less than it says")
+            raise BookFaultError("a draw goes on from an answer with less noise than the draw says")
         if self.ends[origin.chain] != (row, origin.alpha):
             raise BookFaultError("an answer is drawn from twice")
         self.ends[origin.chain] = (row, alpha)

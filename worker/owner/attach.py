@@ -16,10 +16,11 @@ from qserver.query.domain_file import domain_to_document
 from qserver.query.requirement import DEFAULT_PHI, Measure
 from qserver.records.charge import NANO, Relation, epsilon_text
 from qserver.records.claim import Claim, guard_nano
+from qserver.records.codec import plain
 from qserver.records.dataset import DatasetMeta, Growth, expected_of
 from qserver.records.people import check_together
+from qserver.records.privacy import Privacy
 from qserver.records.privacy.conversion import check_privacy, limit_nano
-from qserver.records.privacy.kinds import Privacy
 from qserver.records.unit import THE_PERSON, Unit
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -36,9 +37,9 @@ from worker.owner.checks.population import (
     check_store_remembers,
     snapshots_so_far,
 )
-from worker.owner.same_data import ask_for_other_people
+from worker.owner.same_data import NewData, ask_for_other_people
 from worker.owner.witness import begin_for_new_population
-from worker.private.read import read_where_it_stays
+from worker.private.entry import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import Snapshot, empty_snapshot
 from worker.private.spark_place import SparkPlace
@@ -49,11 +50,10 @@ MIN_PHI, MAX_PHI = 0.05, 20.0
 
 
 @dataclass(frozen=True)
-class AttachRequest:
+class AttachRequest(NewData):
     """The options of an attach.
 
     Args:
-        name: the dataset's public name.
         population: the people behind it; datasets about the same people share one.
         limit: the population's epsilon.
         records_per_person: most records that one person owns, as declared.
@@ -63,8 +63,6 @@ class AttachRequest:
         disclosure_cap: most probability at which a cell's count may be known; None for no guard.
         disjoint_from: datasets of the population. The owner declares that nobody in this file is in
             any file that they have or had.
-        same_data_other_people: the owner's word that nobody in this file is in another population
-            that has the same data. Without it such a file is refused.
         capacity: most records that the dataset may ever have, public; None declares nothing.
         measure: what is measured for a question whose asker does not choose.
         demand_of: a dataset of the population and domain whose questions are planned for; '' for
@@ -73,11 +71,9 @@ class AttachRequest:
         unit: which records of a person count together, for a domain with periods.
         to: the last period that this file seals, where data arrive over time; '' where all are
             there. Then `capacity` is that of one period.
-        empty: the owner's word that a period without records is meant.
         place: where on Spark its codes stay and are counted; None for the worker's own folder.
         late: what an append does with records of sealed periods unless it says otherwise; None to
             drop them.
-        as_it_is: the owner's word that a column may be lost, also in appends and rotations to come.
         time: the ordered attribute that tables tell apart value by value, where all data are there;
             '' for none.
         expect: about how many questions are expected until the limit; 0 says nothing.
@@ -89,7 +85,6 @@ class AttachRequest:
         QueryError, CapacityError: a claim is no question on the domain.
     """
 
-    name: str
     data: Path | Address
     domain: Domain
     limit: Fraction
@@ -100,19 +95,16 @@ class AttachRequest:
     person_column: str = ""
     disclosure_cap: float | None = None
     disjoint_from: tuple[str, ...] = ()
-    same_data_other_people: bool = False
     capacity: int | None = None
     measure: Measure = "auto"
     demand_of: str = ""
     claims: tuple[Claim, ...] = ()
     unit: Unit = THE_PERSON
     to: str = ""
-    empty: bool = False
     late: Late | None = None
     time: str = ""
     place: SparkPlace | None = None
     expect: int = 0
-    as_it_is: bool = False
     privacy: Privacy = "pure"
     delta: Fraction | None = None
 
@@ -369,7 +361,7 @@ def _entry(request: AttachRequest, meta: DatasetMeta, snapshot: Snapshot) -> Reg
         records_per_person=meta.records_per_person,
         fingerprint=snapshot.fingerprint,
         person_column=request.person_column,
-        by_period=None if by_period is None else by_period.to_plain(),
+        by_period=None if by_period is None else plain(by_period),
         late=request.late or "drop",
         sealed=not request.to,
         spark=None if snapshot.spark is None else snapshot.spark.to_plain(),

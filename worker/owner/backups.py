@@ -44,14 +44,14 @@ from qserver.config import Settings
 from qserver.errors import ConfigError, JournalError, StoreCorruptError
 from qserver.records.charge import epsilon_text
 from qserver.storage.keys import Keys
-from qserver.storage.operation.store_snapshot import (
+from qserver.storage.server.connection import connect
+from qserver.storage.server.embedded_store import EmbeddedServer
+from qserver.storage.server.store_snapshot import (
     FOLDER,
     Piece,
     files_of_embedded,
     snapshot_of_server,
 )
-from qserver.storage.server.connection import connect
-from qserver.storage.server.embedded_store import EmbeddedServer
 from worker.journal.files import sync_folder
 from worker.journal.journal import Journal
 from worker.journal.records import Restored

@@ -31,7 +31,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.privacy.conversion import Shown
 from qserver.storage.charging import Charging, Lease
 from qserver.storage.encoding.sealed import ADVICE, reading
-from qserver.storage.operation.facts import StoredFacts, shown_of
+from qserver.storage.facts import StoredFacts, shown_of
 from qserver.storage.owner import Forgotten
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store

@@ -42,9 +42,9 @@ from worker.owner.attached_line import attached_record, demand_of, public_row
 from worker.owner.changes import claims_in_force
 from worker.owner.checks.capacity import check_capacity
 from worker.owner.checks.population import check_store_remembers, holding, snapshots_so_far
-from worker.owner.same_data import ask_for_other_people
+from worker.owner.same_data import NewData, ask_for_other_people
+from worker.private.entry import read_where_it_stays
 from worker.private.people import other_type
-from worker.private.read import read_where_it_stays
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.snapshot import empty_snapshot
 from worker.private.spark_place import SparkCodes
@@ -119,31 +119,24 @@ class Correction:
 
 
 @dataclass(frozen=True)
-class RotateRequest:
+class RotateRequest(NewData):
     """The options of a rotation.
 
+    Domain, neighbours, records per person, guard and what is measured by default stay as they are.
+
     Args:
-        name: the dataset; domain, neighbours, records per person, guard and what is measured by
-            default stay as they are.
         data: the new file, or another source.
         disjoint_people: the owner's word that nobody in the new file is in any file that the
             dataset has or had. Without it nothing is declared, whatever the old snapshot had.
-        same_data_other_people: as for an attach.
         without_demand: plan as if nothing had been asked of the old data.
         correct: the owner's word, where data arrive over time, that the new data hold all sealed
             periods anew.
-        empty: their word that a period without records is meant.
-        as_it_is: their word that a column may be lost; as attach said where it is False.
     """
 
-    name: str
     data: Path | Address
     disjoint_people: bool = False
-    same_data_other_people: bool = False
     without_demand: bool = False
     correct: bool = False
-    empty: bool = False
-    as_it_is: bool = False
 
 
 def rotate(

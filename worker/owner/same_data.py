@@ -7,13 +7,32 @@ the same people, so an equal file is refused until the owner has said that they 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qserver.errors import ConfigError
 from worker.journal.records import Attached, Sealed
 from worker.private.content import Content
 from worker.private.entry import content_now
 from worker.private.registry import Registry
+
+
+@dataclass(frozen=True)
+class NewData:
+    """What an owner says of the data that a command brings.
+
+    Args:
+        name: of the dataset.
+        same_data_other_people: the owner's word that nobody in this file is in another population
+            that has the same data. Without it such a file is refused.
+        empty: the owner's word that a period without records is meant.
+        as_it_is: the owner's word that a column may be lost, also in appends and rotations to come;
+            of these, as attach said where it is False.
+    """
+
+    name: str
+    same_data_other_people: bool = field(default=False, kw_only=True)
+    empty: bool = field(default=False, kw_only=True)
+    as_it_is: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

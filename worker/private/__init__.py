@@ -2,5 +2,5 @@
 
 Begin with `tables`, the codes in memory and their counts. `snapshot` reads a source and seals
 its codes by `seal_file`, `truncation` keeps at most k records of each person, and `registry` is the
-private folder. `spark` leaves the codes on the owner's Spark, and `read` chooses between the two.
+private folder. `spark` leaves the codes on the owner's Spark, and `entry` chooses between the two.
 """

@@ -10,21 +10,23 @@ records of the first cell, whose number is taken off again.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from secrets import compare_digest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.errors import BusyError, MeasurementError, PrivateDataError
+from qserver.errors import BusyError, ConfigError, MeasurementError, PrivateDataError
+from qserver.query.domain import Domain
 from qserver.query.domain_file import domain_from_document
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
-from qserver.query.sealed import periods_of
+from qserver.query.sealed_periods import periods_of
 from qserver.records.dataset import DatasetMeta
 from worker.journal.journal import Journal
 from worker.journal.records import Retired, Sealed
@@ -32,8 +34,10 @@ from worker.private.content import Content
 from worker.private.parts import Part, PartFolder
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.seal_file import fingerprint_of, fingerprint_of_table, open_seal
-from worker.private.spark_place import SparkCodes
+from worker.private.snapshot import Snapshot, read_snapshot
+from worker.private.spark_place import SparkCodes, SparkPlace
 from worker.private.tables import RecordTable, table_from_columns
+from worker.private.truncation import PersonRule
 from worker.sources.address import Address
 
 if TYPE_CHECKING:
@@ -299,3 +303,49 @@ def _parts_now(snapshot: str, journal: Journal) -> tuple[tuple[Sealed, ...], Ret
     with journal.exclusive():
         state = journal.state
         return tuple(state.parts.get(snapshot, ())), state.retired.get(snapshot)
+
+
+def read_where_it_stays(
+    data: Path | Address,
+    domain: Domain,
+    place: SparkPlace | None,
+    *,
+    key: bytes,
+    folder: Path,
+    person: PersonRule | None,
+    say: Callable[[str], None],
+    empty: bool,
+    as_it_is: bool,
+) -> Snapshot:
+    """A snapshot of a source; arguments and errors as `read_snapshot`.
+
+    Args:
+        place: where on Spark the codes stay and are counted; None for the worker's folder.
+    """
+    if place is None:
+        return read_snapshot(
+            data,
+            domain,
+            key=key,
+            folder=folder,
+            person=person,
+            say=say,
+            empty=empty,
+            as_it_is=as_it_is,
+        )
+    address = Address.of(data)
+    if not address.is_spark:
+        raise ConfigError("source", "be spark:// or spark-connect:// where the codes are on Spark")
+    # Loaded only here: a worker that answers questions codes nothing.
+    from worker.private.spark.coding import snapshot_on_spark
+
+    return snapshot_on_spark(
+        address,
+        domain,
+        place,
+        key=key,
+        person=person,
+        say=say,
+        empty=empty,
+        as_it_is=as_it_is,
+    )

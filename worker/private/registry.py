@@ -20,7 +20,7 @@ from typing import Literal
 from qserver.answering.checkpoint import CheckpointFolder
 from qserver.errors import ConfigError, NotFoundError
 from qserver.query.domain_file import domain_from_document
-from qserver.records.codec import ALWAYS, plain
+from qserver.records.codec import ALWAYS, plain, read
 from worker.journal.journal import Journal
 from worker.journal.witness import Witness, WitnessSettings
 from worker.private.parts import PartFolder, sweep_folders
@@ -77,7 +77,7 @@ class RegistryEntry:
         """The rule for the records of one person; None keeps all."""
         if not self.person_column:
             return None
-        by_period = None if self.by_period is None else PeriodRule.of(self.by_period)
+        by_period = None if self.by_period is None else read(PeriodRule, self.by_period)
         return PersonRule(self.person_column, self.records_per_person, by_period)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import ConfigError
+from qserver.records.codec import ALWAYS
 from worker.constants import WORKER
 
 if TYPE_CHECKING:
@@ -104,22 +105,13 @@ class PeriodRule:
 
     axis: int
     most: int
-    in_all: int | None = None
+    in_all: int | None = field(default=None, metadata=ALWAYS)
 
     def __post_init__(self) -> None:
         if self.most < 1:
             raise ConfigError("records_per_period", "be 1 or more", self.most)
         if self.in_all is not None and self.in_all < 1:
             raise ConfigError("records_per_person", "be 1 or more", self.in_all)
-
-    @classmethod
-    def of(cls, plain: Mapping[str, int | None]) -> PeriodRule:
-        """The rule that `to_plain` wrote."""
-        return cls(**plain)  # type: ignore[arg-type]
-
-    def to_plain(self) -> dict[str, int | None]:
-        """Plain JSON values."""
-        return {"axis": self.axis, "most": self.most, "in_all": self.in_all}
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,7 +22,7 @@ from qserver.ledger.population import pair
 from qserver.records.dataset import DatasetMeta
 from qserver.storage.encoding.requests import Reservation
 from qserver.storage.encoding.sealed import PAID, read_meta, sealed, unsealed
-from qserver.storage.operation.facts import StoredFacts
+from qserver.storage.facts import StoredFacts
 from qserver.storage.standings import (
     claims_field,
     expected_field,

@@ -50,7 +50,7 @@ class Live:
         """
         raised = [p.refines for p in planned if p.refines is not None]
         if any(number >= len(self._found) for number in raised):
-            raise StaleVersionError("The plan refines what is not in force.")
+            raise StaleVersionError("The plan refines a measurement that is not in force.")
         if len(raised) != len(set(raised)):
             raise MeasurementError from InputError("plan", "refine each measurement once")
         then = Live(self._found)

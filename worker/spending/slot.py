@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from qserver.query.grid import class_grid
-from qserver.query.sealed import periods_of
+from qserver.query.sealed_periods import periods_of
 from qserver.records.dataset import DatasetMeta
 from qserver.records.plan import Planned, PlannedRow
 from qserver.storage.encoding.requests import Reservation

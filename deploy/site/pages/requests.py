@@ -18,7 +18,7 @@ from qserver.portal import guard
 from qserver.query import domain, grid, linear, question
 from qserver.query import request_fields as fields
 from qserver.query.sql import parser, tokens
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.text import MAX_CHARACTERS
 from qserver.service import history, ledger, models
 from qserver.service.steps.statement import MOST_STEPS
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qserver.answering.models.kinds.kind import ModelWork, WantedError
+from qserver.answering.models.kinds.kind import ModelWork
 from qserver.models.network.error_bounds import ErrorBounds
 from qserver.records.answer import OwnPrice, PlanKind
 from qserver.records.plan import PlannedTable
+from qserver.records.statement import WantedError
 
 Verdict = Literal["confirmed", "contradicted"]
 Would = Literal["tell", "confirm", "contradict", "check"]

@@ -16,7 +16,6 @@ from qserver.answering.models.kinds.kind import (
     MergingKind,
     SampledKind,
     TwoStages,
-    WantedError,
     WantedTable,
 )
 from qserver.answering.models.kinds.marginal_tables import (
@@ -40,6 +39,7 @@ from qserver.records.dataset import DatasetMeta
 from qserver.records.history import TableMeasurement
 from qserver.records.plan import PlannedTable, Sampled, Second
 from qserver.records.privacy.noise_law import NoiseLaw
+from qserver.records.statement import WantedError
 
 if TYPE_CHECKING:
     from qserver.models.network.error_bounds import ErrorBounds

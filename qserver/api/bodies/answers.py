@@ -294,7 +294,7 @@ class DatasetSummary(
     zcdp: ZcdpBody | None = Field(
         exclude_if=lambda found: found is None,
         description="of a population under zcdp: its limit and prices are epsilon at `delta`, and "
-        "what is charged is rho. Absent under pure privacy",
+        "its charges are rho. Absent under pure privacy",
     )
 
     n_cells: WideInteger

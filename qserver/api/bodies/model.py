@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
-from qserver.answering.models.kinds.kind import ModelKind, ModelWork, WantedError
+from qserver.answering.models.kinds.kind import ModelKind, ModelWork
 from qserver.answering.models.kinds.registry import KINDS
 from qserver.answering.models.price import ModelExplanation, Verdict, Would
 from qserver.api.bodies.answers import AnswerBody, ExplanationBody
@@ -33,6 +33,7 @@ from qserver.query.domain import MAX_ATTRIBUTES
 from qserver.query.requirement import Requirement
 from qserver.records.answer import ModelAnswer
 from qserver.records.charge import NANO
+from qserver.records.statement import WantedError
 from qserver.service.models import ModelStatus
 
 Names = list[str]
@@ -185,12 +186,15 @@ class ModelQuestion(RequestBody):
         return {"most_probable": self.most_probable or None, "given": self.given}
 
 
-class ModelReplyBody(BaseModel):
-    """What a model says. It has no guarantee, but for the intervals beside it."""
-
+class _OfModel(BaseModel):
     source: Literal["model"] = "model"
     model: str = Field(description="id of the model")
     version: int = Field(description="version of the history that the model stands on")
+
+
+class ModelReplyBody(_OfModel):
+    """What a model says. It has no guarantee, but for the intervals beside it."""
+
     answer: dict[str, Any] | None = Field(
         description="`variables`, `labels`, `probabilities`; or `labels`, `probability`; for "
         "`marginals` also `n_records`, in `is_held` whether one table of the model holds it, and "
@@ -258,12 +262,9 @@ class ModelExplanationBody(
     """What learning a model would cost and which tables it would buy; nothing was spent."""
 
 
-class ModelQuestionPriceBody(BaseModel):
+class ModelQuestionPriceBody(_OfModel):
     """What a question to a model would cost, and what would happen; nothing was spent."""
 
-    source: Literal["model"] = "model"
-    model: str = Field(description="id of the model")
-    version: int = Field(description="version of the history that the model stands on")
     estimate: float | None = Field(description="what the model expects of the count")
     would: Would = Field(
         description="`tell`: the model's answer, without a guarantee, at no cost; `confirm` or "

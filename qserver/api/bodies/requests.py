@@ -326,14 +326,12 @@ class QueryRequest(_Read):
     prior: ChosenPrior = of(fields.PRIOR)
     as_of: StrictStr | None = of(fields.AS_OF)
 
-    def looking(self) -> Looking:
-        """What the asker had looked at; InputError where that means nothing."""
-        chosen = selection_of(self.selected_from)
-        return Looking(chosen, independent=self.independent)
-
-    def requirement(self) -> Requirement:
-        """Length and confidence; RequirementError where they are out of range."""
-        return Requirement(length=self.length, confidence=self.confidence)
+    def question(self, parse: Callable[[], LinearQuery]) -> Question:
+        """The question, whose query is parsed last; RequirementError, InputError and of `parse`."""
+        requirement = Requirement(length=self.length, confidence=self.confidence)
+        looking = Looking(selection_of(self.selected_from), independent=self.independent)
+        reading = self.reading()
+        return Question(parse(), requirement, self.measure, looking, reading)
 
 
 def without_defaults(*names: str, one_of: tuple[str, ...] = ()) -> ConfigDict:

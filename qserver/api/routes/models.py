@@ -47,6 +47,7 @@ from qserver.models.tracing.structure_proposal import proposed_structure
 from qserver.query import request_fields as fields
 from qserver.query.domain_file import domain_from_document
 from qserver.query.linear import LinearQuery
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, Explanation, JobStatus
 from qserver.service.models import csv_lines
@@ -212,8 +213,7 @@ class ModelViews(Views):
     ) -> Answer | JobStatus:
         return self._service.ask(
             dataset,
-            query,
-            requirement,
+            Question(query, requirement),
             wait_s=terms.wait_s,
             idempotency=terms.idempotency,
             by=terms.by,
@@ -267,11 +267,11 @@ class ModelPriceViews(Views):
             return json_reply(reply)
         by = caller_of_request().account
         requirement, fallback = asked.check.requirement(), asked.check.fallback()
-        check = self._service.explain(dataset, query, requirement, by=by)
+        check = self._service.explain(dataset, Question(query, requirement), by=by)
         reply.check = ExplanationBody.of(check)
         reply.would = would(estimate, known=_known(check))
         if fallback is not None:
-            found = self._service.explain(dataset, query, fallback, by=by)
+            found = self._service.explain(dataset, Question(query, fallback), by=by)
             reply.fallback = ExplanationBody.of(found)
         return json_reply(reply)
 

@@ -125,7 +125,7 @@ class QuestionViews(_Keeping):
         read_parameters(request)
         body = read_body(request)
         # Read before the answer is computed: an answer kept under an older version is never used.
-        version = self._service.version(dataset)
+        version = self._service.state(dataset)
         terms = terms_of_request(dataset, body, wait_s=self._wait_s)
         payload = self._kept(self._cache, dataset, body, version, terms)
         return self._ask(dataset, body, version, terms) if payload is None else bytes_reply(payload)
@@ -142,17 +142,9 @@ class QuestionViews(_Keeping):
     def explain(self, dataset: str) -> Response:
         """Show the price of an answer, how it is found, and the free interval. Spends nothing."""
         asked = read_request(QueryRequest)
-        requirement, looking = asked.requirement(), asked.looking()
-        asked.reading()  # changes no price, but what is wrong in it is wrong here too
-        query = self._service.parse(dataset, asked.query, at=asked.as_of or "")
-        found = self._service.explain(
-            dataset,
-            query,
-            requirement,
-            measure=asked.measure,
-            looking=looking,
-            by=caller_of_request().account,
-        )
+        parse = partial(self._service.parse, dataset, asked.query, at=asked.as_of or "")
+        by = caller_of_request().account
+        found = self._service.explain(dataset, asked.question(parse), by=by)
         return json_reply(ExplanationBody.of(found))
 
     @operation(
@@ -175,16 +167,10 @@ class QuestionViews(_Keeping):
 
     def _ask(self, dataset: str, body: bytes, version: Stamp, terms: Terms) -> Response:
         asked = QueryRequest.read(parse_object(body))
-        requirement, looking = asked.requirement(), asked.looking()
-        reading = asked.reading()
         parse = partial(self._service.parse, dataset, asked.query, at=asked.as_of or "")
         found = self._service.ask(
             dataset,
-            read_once("query", LinearQuery, parse),
-            requirement,
-            measure=asked.measure,
-            looking=looking,
-            reading=reading,
+            asked.question(partial(read_once, "query", LinearQuery, parse)),
             wait_s=terms.wait_s,
             idempotency=terms.idempotency,
             by=terms.by,

@@ -30,8 +30,7 @@ from qserver.client.results import Price
 from qserver.client.tables import Table
 from qserver.errors import SqlError
 from qserver.query.requirement import Measure
-from qserver.query.sql.plain import dataset_of, explains, pieces
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.text import SqlText, dataset_of, explains, pieces
 
 STRING: Final = "string"
 NUMBER: Final = "number"

@@ -39,7 +39,7 @@ from qserver.inference.tables.blocks.placement import (
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
 from qserver.query.primitive import Primitive
-from qserver.query.sealed import periods_of
+from qserver.query.sealed_periods import periods_of
 from qserver.records.history import Measurement, TableMeasurement, WeighedTable
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 

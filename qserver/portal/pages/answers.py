@@ -229,20 +229,33 @@ class AnyQuote:
 
 
 @dataclass(frozen=True)
-class Quote(AnyQuote):
-    """The price of a question, before anything is spent.
+class SliderQuote(AnyQuote):
+    """The price of what a form asks, at each length that its slider offers.
 
     Args:
-        heading: what is asked.
-        stops: lengths in rising order with their prices; `chosen` is the place of the asked one.
+        stops: lengths in rising order with their prices; empty where the text itself says how long
+            intervals may be.
+        chosen: the place of the asked one.
+        query_part: the form's fields as the query part of an address.
     """
+
+    stops: tuple[Stop, ...]
+    chosen: int
+    query_part: str
+
+    @property
+    def stops_json(self) -> str:
+        """The slider's places, for its script."""
+        return json.dumps([asdict(stop) for stop in self.stops])
+
+
+@dataclass(frozen=True)
+class Quote(SliderQuote):
+    """The price of a question, before anything is spent; `heading` says what is asked."""
 
     heading: Heading
     requirement: Requirement
     found: Explanation
-    stops: tuple[Stop, ...]
-    chosen: int
-    query_part: str
 
     @property
     def better(self) -> Stop | None:
@@ -250,11 +263,6 @@ class Quote(AnyQuote):
         asked = self.stops[self.chosen]
         found = [s for s in self.stops[: self.chosen] if _costs_no_more(s.price, asked.price)]
         return min(found, key=lambda s: s.price or 0.0, default=None)
-
-    @property
-    def stops_json(self) -> str:
-        """The slider's places, for its script."""
-        return stops_json(self.stops)
 
     @property
     def how(self) -> str:
@@ -279,11 +287,6 @@ def worthwhile(curve: Iterable[CurvePoint], asked: CurvePoint) -> list[CurvePoin
 
 def _costs_no_more(price: float | None, other: float | None) -> bool:
     return price is not None and other is not None and price <= other
-
-
-def stops_json(stops: Iterable[Stop]) -> str:
-    """The slider's places as its script reads them."""
-    return json.dumps([asdict(stop) for stop in stops])
 
 
 def stop_of(

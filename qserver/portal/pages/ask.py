@@ -237,16 +237,8 @@ class AskPages:
         """
         asked, by = read_question(self._service, dataset, question), g.caller.account
         if isinstance(asked, OneQuestion):
-            found = self._service.ask(
-                dataset,
-                asked.query,
-                asked.requirement,
-                measure=asked.measure,
-                looking=asked.looking,
-                reading=asked.reading,
-                wait_s=NO_TIME_S,
-                by=by,
-            )
+            one = asked.question
+            found = self._service.ask(dataset, one, wait_s=NO_TIME_S, by=by)
             return found, ""
         statements, statement = Statements(self._service), asked.statement
         if not statements.goes_on(dataset, statement):
@@ -413,13 +405,8 @@ def view_of(
         if key.keeps(table.answer):
             service.kept_statements.keep(key, table.answer)
         return table
-    known = service.insight.known(
-        dataset,
-        asked.query,
-        asked.requirement,
-        looking=asked.looking,
-        reading=asked.reading,
-    )
+    one = asked.question
+    known = service.insight.known(dataset, one)
     view = AnswerView(
         heading=_heading(service.domain(dataset), question, asked),
         answer=known.answer,
@@ -427,7 +414,7 @@ def view_of(
         query_part=fields,
         files=f"/portal/datasets/{dataset}/answer",
     )
-    return with_threshold(view, service, dataset, asked.query, asked.reading)
+    return with_threshold(view, service, dataset, one.query, one.reading)
 
 
 def quote_of(service: Service, dataset: str, question: FormQuestion) -> Quote | TableQuote:
@@ -450,15 +437,8 @@ def quote_of(service: Service, dataset: str, question: FormQuestion) -> Quote | 
 def _quote_of_one(
     service: Service, dataset: str, asked: OneQuestion, heading: Heading, fields: str
 ) -> Quote:
-    query, length = asked.query, asked.requirement.length
-    found = service.explain(
-        dataset,
-        query,
-        asked.requirement,
-        measure=asked.measure,
-        looking=asked.looking,
-        by=g.caller.account,
-    )
+    one, length = asked.question, asked.question.requirement.length
+    found = service.explain(dataset, one, by=g.caller.account)
     curve = worthwhile(found.curve, CurvePoint(length, found.price_nano))
     if asked.has_length:
         # The slider sets the form's length, which does not count here.
@@ -470,7 +450,7 @@ def _quote_of_one(
     )
     return Quote(
         heading=heading,
-        requirement=asked.requirement,
+        requirement=one.requirement,
         found=found,
         stops=stops,
         chosen=min(range(len(stops)), key=lambda i: abs(2 * stops[i].within - length)),
@@ -491,7 +471,7 @@ def words_of(service: Service, dataset: str, question: FormQuestion) -> str:
 
 
 def _heading(domain: Domain, question: FormQuestion, asked: OneQuestion) -> Heading:
-    words = describe_terms(asked.query.to_document(), domain, whole=True)
+    words = describe_terms(asked.question.query.to_document(), domain, whole=True)
     return Heading(question.text.strip(), words)
 
 

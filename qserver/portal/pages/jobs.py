@@ -166,7 +166,7 @@ class JobPages:
                 return read if asks(read.statement, asked.asked) else None
         except QServerError:
             return None
-        return read if [read.query] == [q.query for q in asked.asked.questions] else None
+        return read if [read.question.query] == [q.query for q in asked.asked.questions] else None
 
     def _words(self, asked: AskedJob, *, whole: bool = False) -> str:
         """A job in words: a question, the first questions of a workload, or a model."""
@@ -255,10 +255,7 @@ class JobPages:
         try:
             return self._service.insight.known(
                 status.name,
-                question.query,
-                question.requirement,
-                looking=question.looking,
-                reading=_reading_of(question, answer),
+                replace(question, reading=_reading_of(question, answer)),
             )
         except (NotEstimableError, ContradictedPriorError):
             return None

@@ -268,8 +268,9 @@ class ModelPages:
         asked = read_question(self._service, dataset, question)
         if not isinstance(asked, OneQuestion):
             raise InputError("count", "ask for one count or sum, without GROUP BY")
-        number = self._service.models.count(dataset, model, asked.query)
-        terms = asked.query.to_document()
+        query = asked.question.query
+        number = self._service.models.count(dataset, model, query)
+        terms = query.to_document()
         said = describe_terms(terms, self._service.domain(dataset), whole=True)
         return Expected(Heading(text, said), words.number(number, 1 if abs(number) < 100 else 0))
 

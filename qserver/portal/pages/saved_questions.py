@@ -27,7 +27,7 @@ from qserver.portal.question import FormQuestion
 from qserver.portal.render import page
 from qserver.query.domain import Domain
 from qserver.query.question import Question, Workload
-from qserver.query.sealed import growing
+from qserver.query.sealed_periods import growing
 from qserver.records.answer import DatasetStatus
 from qserver.service.cells.answer_cells import workload_of
 from qserver.service.saved_questions import SavedQuestion
@@ -174,7 +174,7 @@ class SavedPages:
         read = read_question(self._service, dataset, question, at=at)
         asked: Question | Workload
         if isinstance(read, OneQuestion):
-            asked = Question(read.query, read.requirement, looking=read.looking)
+            asked = read.question
         else:
             asked = workload_of(Statements(self._service).asked(dataset, read.statement))
         return self._service.insight.is_free(dataset, asked)

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from qserver.portal import words
 from qserver.portal.describe import Heading
 from qserver.portal.drawing import MOST_PANELS, OverTime, Scale, Whisker, over_time, whiskers
-from qserver.portal.pages.answers import KINDS, AnyQuote, Stop, stop_of, stops_json, worthwhile
+from qserver.portal.pages.answers import KINDS, SliderQuote, stop_of, worthwhile
 from qserver.portal.render import csv_text
 from qserver.query.asking.looking import chosen_text
 from qserver.query.question import AnyAsked, ModelAsked, Question, Workload
 from qserver.query.sql.cells import StatementQuestions, asked, has_steps
 from qserver.query.sql.clauses import Exactness
-from qserver.query.sql.combined.smooth import are_counts, function_cells
 from qserver.query.sql.functions.function import Binning
 from qserver.query.sql.statement import Course, Statement, Sum
+from qserver.query.sql.statistics.smooth import are_counts, function_cells
 from qserver.query.sql.tables.relative import confidence_of
 from qserver.records.answer import Answer, CurvePoint, JobStatus, WorkloadAnswer
 from qserver.service.ask import Idempotency
@@ -300,18 +300,10 @@ class TableView:
 
 
 @dataclass(frozen=True)
-class TableQuote(AnyQuote):
-    """The price of a table, before anything is spent.
-
-    Args:
-        stops: lengths in rising order with their prices; `chosen` is the place of the asked one.
-            Empty where the text itself says how long intervals may be.
-    """
+class TableQuote(SliderQuote):
+    """The price of a table, before anything is spent."""
 
     found: StatementExplanation
-    stops: tuple[Stop, ...]
-    chosen: int
-    query_part: str
 
     @property
     def heading(self) -> Heading:
@@ -345,11 +337,6 @@ class TableQuote(AnyQuote):
         """How many numbers have a free interval."""
         return sum(i is not None for row in self.found.known for i in row)
 
-    @property
-    def stops_json(self) -> str:
-        """The slider's places, for its script."""
-        return stops_json(self.stops)
-
 
 def _length(exactness: Exactness) -> str:
     """Half the length of intervals, in units or as a part of the number."""
@@ -380,7 +367,7 @@ def table_quote(
     """
     found = Statements(service).explain(dataset, statement, by=by)
     if length is None:
-        return TableQuote(found, (), 0, query)
+        return TableQuote((), 0, query, found)
     curve = [CurvePoint(length * p.factor, p.price_nano) for p in found.curve]
     points = worthwhile(curve, CurvePoint(length, found.price_nano))
     is_free = found.kind in ("free", "exact")
@@ -391,7 +378,7 @@ def table_quote(
         for p in points
     )
     chosen = min(range(len(stops)), key=lambda i: abs(2 * stops[i].within - length))
-    return TableQuote(found, stops, chosen, query)
+    return TableQuote(stops, chosen, query, found)
 
 
 def known_view(

@@ -73,7 +73,7 @@ def parsed(text: str) -> exp.Expr:
         raise PostgresError(SYNTAX, "Only one SELECT can be asked here.", hint=_NEAREST)
     first = found[0]
     if isinstance(first, exp.Select) and not (first.expressions or first.args.get("from_")):
-        raise PostgresError(SYNTAX, "A SELECT must select something.", hint=_NEAREST)
+        raise PostgresError(SYNTAX, "This SELECT selects nothing: name a column.", hint=_NEAREST)
     return first
 
 

@@ -17,12 +17,12 @@ from qserver.postgres.results import Asked, Result, columns_of, encoded, table
 from qserver.postgres.session import Session
 from qserver.postgres.statements.places import array_edits, day_of, days_of, truncated
 from qserver.postgres.wire.faults import BUDGET, PostgresError, fault_of
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import BOOL, FLOAT8, TEXT, Column, Literal, quoted
 from qserver.query.domain import Domain
-from qserver.query.sql.plain import explains
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError
+from qserver.query.sql.text import Piece, explains
 from qserver.records.answer import JobStatus
 from qserver.service.ask import Idempotency
 from qserver.service.service import Service

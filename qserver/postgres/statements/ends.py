@@ -15,11 +15,11 @@ from typing import Final
 from qserver.postgres.chosen import Sort, picked
 from qserver.postgres.results import Plan
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Piece, Text
+from qserver.postgres.wire.texts import Text
 from qserver.postgres.wire.values import Column
 from qserver.query.domain import Domain
-from qserver.query.sql.plain import explains
 from qserver.query.sql.statement import MAX_CELLS
+from qserver.query.sql.text import Piece, explains
 
 ENDS: Final = ("_low", "_high")
 
@@ -203,7 +203,7 @@ def _misplaced(text: Text, piece: Piece) -> PostgresError:
     name = piece.name[:60]
     return PostgresError(
         SYNTAX,
-        f"`{name}` must be the end of one number, in an item of SELECT alone.",
+        f"`{name}` is an end of one number: only the items of SELECT may name it.",
         hint="Such as AVG(x), AVG(x_low), AVG(x_high); order and choose by AVG(x).",
         position=text.start + piece.start + 1,
     )
@@ -264,6 +264,6 @@ def _picks(
         if item.end:
             at += 1 + ENDS.index(item.end)
             if at >= len(told) or told[at].name != told[places[id(one)]].name + item.end:
-                raise PostgresError(SYNTAX, f"`{item.name[:60]}` must be the end of a number.")
+                raise PostgresError(SYNTAX, f"`{item.name[:60]}` is the end of no number here.")
         found.append((at, item.name if item.end else told[at].name))
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from qserver.postgres.wire.faults import SYNTAX, PostgresError
-from qserver.postgres.wire.texts import Edit, Piece, Text, type_named
+from qserver.postgres.wire.texts import Edit, Text, type_named
 from qserver.postgres.wire.values import (
     ARRAY_OF,
     DATE,
@@ -26,7 +26,8 @@ from qserver.postgres.wire.values import (
     quoted,
 )
 from qserver.query.domain import Domain
-from qserver.query.sealed import first_and_last, last_sealed
+from qserver.query.sealed_periods import first_and_last, last_sealed
+from qserver.query.sql.text import Piece
 
 _COMPARES: Final = frozenset(["=", "<", ">", "!", "(", ",", "IN", "NOT", "ANY", "ALL", "SOME"])
 _BETWEEN: Final = frozenset(["BETWEEN", "AND", "SYMMETRIC"])

@@ -259,7 +259,7 @@ class Stream:
     def _body(self, length: bytes, deadline: float, *, most: int) -> bytes:
         n = struct.unpack("!i", length)[0] - 4
         if n < 0:
-            raise violation("A message must say its length.")
+            raise violation("A message says no length.")
         if n > most:
             raise PostgresError(TOO_LARGE, f"A message has at most {most:,} bytes.", ends=True)
         return self._exactly(n, deadline)

@@ -25,6 +25,7 @@ from qserver.postgres.wire.values import (
     Literal,
     Type,
 )
+from qserver.query.sql.text import Piece
 
 _PIECE = re.compile(
     r"(?P<blank>\s+|--[^\n\r]*)"
@@ -63,29 +64,6 @@ _COUNTED = re.compile(
 )
 """As many as there are parts, or more."""
 _COMMENT = re.compile(r"/\*|\*/")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a text, from `start` up to, not including, `stop`."""
-
-    kind: str
-    text: str
-    start: int
-    stop: int
-
-    @property
-    def upper(self) -> str:
-        """The word in capital letters; of a quoted name its own letters."""
-        return self.text.upper() if self.kind == "word" else self.text
-
-    @property
-    def name(self) -> str:
-        """What is in its quotes, of a text or a name; else the text itself."""
-        if self.kind in ("text", "name") and self.text[0] in "'\"":
-            quote = self.text[0]
-            return self.text[1:-1].replace(quote * 2, quote)
-        return self.text
 
 
 def pieces(text: str) -> Iterator[Piece]:

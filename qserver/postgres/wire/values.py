@@ -164,7 +164,7 @@ class Parameter:
             return quoted(_decoded(value))
         raise PostgresError(
             NOT_SUPPORTED,
-            f"A parameter of type {self.oid} must be sent as text, or cast to text.",
+            f"Send the parameter of type {self.oid} as text, or cast it to text.",
         )
 
 
@@ -191,14 +191,14 @@ def _day(n_days: int) -> date:
     try:
         return _EPOCH + timedelta(days=n_days)
     except OverflowError as exc:
-        raise PostgresError(WRONG_VALUE, "A date must be from year 1 to year 9999.") from exc
+        raise PostgresError(WRONG_VALUE, "Dates go from year 1 to year 9999.") from exc
 
 
 def _time(n_micros: int) -> datetime:
     try:
         return _EPOCH_TIME + timedelta(microseconds=n_micros)
     except OverflowError as exc:
-        raise PostgresError(WRONG_VALUE, "A time must be from year 1 to year 9999.") from exc
+        raise PostgresError(WRONG_VALUE, "Times go from year 1 to year 9999.") from exc
 
 
 def _number(number: float, text: str) -> str:
@@ -225,7 +225,7 @@ def _unpacked(form: str, value: bytes) -> Any:
     try:
         found = struct.unpack(form, value)
     except struct.error as exc:
-        raise violation("A parameter has another length than its type.") from exc
+        raise violation("A parameter's length does not fit its type.") from exc
     return found[0] if len(form) == len("!i") else found
 
 
@@ -243,7 +243,7 @@ def _array_parts(value: bytes) -> Iterable[bytes | None]:
         return
     n, _ = _unpacked("!ii", value[12:20])
     if n_dimensions != 1 or n < 0:
-        raise PostgresError(NOT_SUPPORTED, "An array must have one dimension.")
+        raise PostgresError(NOT_SUPPORTED, "Only arrays of one dimension are read.")
     at = 20
     for _ in range(n):
         size = _unpacked("!i", value[at : at + 4])
@@ -320,7 +320,7 @@ def _array(values: Sequence[Any], kind: Type) -> bytes:
 def formats_of(formats: Sequence[int], n: int) -> list[int]:
     """The format of each column, 0 for text or 1 for binary: each its own, one for all, or text."""
     if len(formats) not in (0, 1, n):
-        raise PostgresError("08P01", "A format must come for each column, or one for all.")
+        raise PostgresError("08P01", "Give one format for all columns, or one for each.")
     return list(formats) * n if len(formats) == 1 else list(formats) or [0] * n
 
 

@@ -26,8 +26,8 @@ def remarks_on_missing(domain: Domain, axes: Iterable[int]) -> tuple[str, ...]:
     """That missing values of these attributes count; a sentence each."""
     attributes = [domain.attributes[axis] for axis in sorted(set(axes))]
     return tuple(
-        f"Records without a value of `{one.name}` count, too: as `{one.other}`, which what is "
-        "asked does not leave out."
+        f"Records without a value of `{one.name}` count, too, as `{one.other}`: the question does "
+        "not leave them out."
         for one in attributes
     )
 
@@ -37,11 +37,11 @@ def _keeps(query: LinearQuery, axis: int, missing: int) -> bool:
         return False  # the missing ones are what is asked for
     if all(_is_without(term.by_axis.get(axis), missing) for term in query.terms):
         return False
-    among = linear_query(query.sizes, (at_value(term, axis, missing) for term in query.terms))
+    among = linear_query(query.sizes, (_at_value(term, axis, missing) for term in query.terms))
     return not among.is_zero
 
 
-def at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Weights]]:
+def _at_value(term: Term, axis: int, value: int) -> tuple[Fraction, dict[int, Weights]]:
     """A term on the records with one value of an attribute."""
     others = dict(term.by_axis)
     own = others.pop(axis, None)

@@ -17,7 +17,6 @@ from sqlglot import exp
 from qserver.errors import CapacityError, InputError, SqlError
 from qserver.query.grid import Box
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.combined.function_reader import SeveralReader
 from qserver.query.sql.conditions import Predicates
 from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.logic import (
@@ -42,6 +41,7 @@ from qserver.query.sql.regions import (
     Regions,
     constant_function,
 )
+from qserver.query.sql.statistics.function_reader import SeveralReader
 from qserver.query.sql.values.grid import is_point
 from qserver.query.sql.values.record_functions import derived
 
@@ -244,17 +244,13 @@ class RecordExpressions(Predicates):
         """The records on which a label, or what follows from one, is not NULL; None for others."""
         names = self._names
         if (found := derived(node, names, self._regions, near="round")) is not None:
-            if found.null:
-                names.noted.update(axis for axis in found.axes if names.null(axis))
             return self._regions.either([*found.regions.values()])
         if not isinstance(node, exp.Column):
             return None
         axis = names.axis(node)
         if names.domain.attributes[axis].is_numeric:
             return None
-        if null := names.null(axis):
-            names.noted.add(axis)
-        return self._regions.of_mask(axis, self._mask({}, axis) & ~null)
+        return self._regions.of_mask(axis, self._mask({}, axis) & ~names.null(axis))
 
     def _chosen(self, node: Branching, *, counts_only: bool) -> RecordFunction:
         """The first branch whose condition is true."""

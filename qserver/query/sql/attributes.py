@@ -35,15 +35,11 @@ class Names:
 
     Args:
         tables: the dataset's names before a dot: its name and its alias.
-        as_before: read missing values as one more value, as earlier versions did.
-        noted: the attributes whose missing values may be left out, and were not before.
     """
 
     domain: Domain
     source: SqlText
     tables: tuple[str, ...] = ()
-    as_before: bool = False
-    noted: set[int] = field(default_factory=set, compare=False)
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False)
 
     def remembered(self, what: str, node: exp.Expr, make: Callable[[], Made]) -> Made:
@@ -56,7 +52,7 @@ class Names:
 
     def null(self, axis: int) -> int:
         """Mask of the value of an attribute that is NULL; 0 for none."""
-        return 0 if self.as_before else self.domain.attributes[axis].null
+        return self.domain.attributes[axis].null
 
     def axis(self, node: exp.Column) -> int:
         """Index of the attribute that a column names.

@@ -16,9 +16,9 @@ from fractions import Fraction
 from qserver.query.linear import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Measure, Requirement
-from qserver.query.sql.combined.smooth import OfSeveral, function_cells, several_confidence
 from qserver.query.sql.functions.function import Combined, FunctionOfSums, KnownPart, public_range
 from qserver.query.sql.statement import Statement, Sum
+from qserver.query.sql.statistics.smooth import OfSeveral, function_cells, several_confidence
 from qserver.query.sql.tables.intervals import CellInterval, moved
 from qserver.query.sql.tables.relative import Relative, confidence_of, relative_of, relatives
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from qserver.errors import QueryError, SqlError
 from qserver.query.calendar import EXAMPLES
 from qserver.query.domain import Attribute
-from qserver.query.sealed import (
+from qserver.query.sealed_periods import (
     check_sealed,
     first_and_last,
     index_of_period,
@@ -48,9 +48,8 @@ from qserver.query.sql.logic import (
     made,
     of_two,
 )
-from qserver.query.sql.plain import ASK_FIRST, CHOOSES, NO_SELECT, NO_TEST
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.text import ASK_FIRST, CHOOSES, NO_SELECT, NO_TEST, SqlText
 from qserver.query.sql.values.expression_values import Derived
 from qserver.query.sql.values.ranges import compared_on_bins, is_of_bins
 from qserver.query.sql.values.record_functions import called, derived, is_derived, truth_of
@@ -197,7 +196,7 @@ class Predicates:
         asked = asked.of_opposite if kind is exp.NEQ else asked
         if (found := derived(left, self._names, self._regions)) is not None:
             true = compared_values(found, left, kind, right, self._names)
-            return found.where(true, asked, self._names, self._regions)
+            return found.where(true, asked, self._regions)
         if not isinstance(left, exp.Column):
             raise self._no_condition(node)
         return self._of_attribute(self._names.axis(left), right, node, asked)
@@ -229,7 +228,7 @@ class Predicates:
         if isinstance(node, exp.EQ) and (mask := self._bin_of(node)) is not None:
             return self._of_mask(self._names.axis(node.this.unnest()), mask, asked)
         found = compared_on_bins(node, self._names, self._regions)
-        return found.where({"true"}, asked, self._names, self._regions)
+        return found.where({"true"}, asked, self._regions)
 
     def _bin_of(self, node: exp.EQ) -> int | None:
         """The mask of the bin that is a number: many are in lists; None for other questions."""
@@ -308,7 +307,7 @@ class Predicates:
         if texts and "true" not in found.regions:
             wrong = f"fit a label of `{called(node, self._names)}`"
             raise self._source.refuse(wrong, pattern, hint=f"Values: {listed(texts)}.")
-        return found.where({"true"}, asked, self._names, self._regions)
+        return found.where({"true"}, asked, self._regions)
 
     def _texts(self, subject: exp.Expr, node: exp.Expr) -> tuple[str, ...]:
         """The texts that a subject may have; none for a constant."""
@@ -343,7 +342,7 @@ class Predicates:
         # What is no number is different from any.
         differs = isinstance(node, exp.NEQ | exp.NullSafeNEQ)
         true = found.regions.keys() - {"false"} if differs else {"true"}
-        return found.where(true, asked, self._names, self._regions)
+        return found.where(true, asked, self._regions)
 
     def _truth_of(self, node: exp.Expr) -> Derived:
         found = truth_of(node, self._names, self._regions)
@@ -412,11 +411,7 @@ class Predicates:
         size = self._domain.sizes[axis]
         self._regions.take(1, size)
         null = self._names.null(axis) if unknown is None else unknown
-        everything = (1 << size) - 1
-        found = asked.mask(mask, null & ~mask, everything)
-        if found != asked.mask(mask, 0, everything):
-            self._names.noted.add(axis)
-        return self._regions.of_mask(axis, found)
+        return self._regions.of_mask(axis, asked.mask(mask, null & ~mask, (1 << size) - 1))
 
     def _no_condition(self, node: exp.Expr) -> SqlError:
         self._check_names(node)

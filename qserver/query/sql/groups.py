@@ -25,7 +25,7 @@ from qserver.query.sql.logic import (
     is_branching,
 )
 from qserver.query.sql.regions import ALL, Region, Regions
-from qserver.query.sql.select.items import Item, Items, check_parts, written
+from qserver.query.sql.select import Item, Items, check_parts, written
 from qserver.query.sql.values.expression_values import Derived
 from qserver.query.sql.values.record_functions import derived, is_of_calendar
 

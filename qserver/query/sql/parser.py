@@ -11,27 +11,25 @@ from typing import Final
 from sqlglot import ParseError, TokenType, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
+from qserver.query.asking.structured import parse_query
 from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
-from qserver.query.sealed import as_of, clipped
+from qserver.query.sealed_periods import as_of, clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses, read_clauses
 from qserver.query.sql.clauses import chosen as as_chosen
-from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.select.columns import note_items
+from qserver.query.sql.select import note_items
 from qserver.query.sql.shape import PLAIN
 from qserver.query.sql.shaping.choosing import Values
 from qserver.query.sql.shell.inner import written_out
 from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import table_of
-from qserver.query.sql.statement import MAX_CELLS, Row, Statement
-from qserver.query.sql.tables.missing import left_out
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.statement import MAX_CELLS, Statement
+from qserver.query.sql.text import SqlText, dataset_of
 from qserver.query.sql.tokens import TokenizedSql, Words, tokenize
 from qserver.query.sql.words import check_functions, misplaced, nearest_word
-from qserver.query.structured import parse_query
 
 _NO_ROWS = re.compile(r"(.*\S)\s+LIMIT\s+0\s*;?\s*", re.IGNORECASE | re.DOTALL)
 
@@ -150,16 +148,7 @@ def _statement(
     note_items(sql, root)
     names = Names(domain, source)
     inner = written_out(root, names, dataset, clauses, chosen)
-    written = root.copy()
     found = table_of(Shell(names, dataset, Regions(domain.sizes)), root, {})
-
-    def before() -> Sequence[Row]:
-        shell = Shell(replace(names, as_before=True, noted=set()), dataset, Regions(domain.sizes))
-        return table_of(shell, written, {}).rows
-
-    if names.noted:
-        remarks = left_out(found.rows, before, domain, names.noted)
-        found = replace(found, remarks=(*found.remarks, *remarks))
     said = as_chosen(clauses, found.shape.selection(len(found.rows)), source)
     return replace(found, explains=sql.explains, clauses=said, inner=() if chosen else inner)
 

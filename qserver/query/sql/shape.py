@@ -85,22 +85,19 @@ class Top:
     """That rows are the first of their parties by a number.
 
     Args:
-        column: the index of the column of numbers.
-        descending: whether the greatest comes first.
+        key: the order, by a column of numbers.
         parties: per row of the whole table which rows it is ranked among; None for none.
         n: how many of each party stay.
     """
 
-    column: int
-    descending: bool
+    key: SortKey
     parties: tuple[int | None, ...]
     n: int
 
     def kept(self, places: Sequence[int], table: Sequence[Numbers]) -> list[int]:
         """The places of rows that stay, in the order in which they stand."""
-        key = SortKey(self.column, descending=self.descending)
         seen, found = Counter[int](), set[int]()
-        for i in key.sort([i for i in places if self.parties[i] is not None], table):
+        for i in self.key.sort([i for i in places if self.parties[i] is not None], table):
             party = self.parties[i]
             if party is not None and seen[party] < self.n:
                 seen[party] += 1

@@ -16,8 +16,7 @@ from sqlglot import Tokenizer as StandardTokenizer
 
 from qserver.errors import CapacityError, SqlError
 from qserver.query.calendar import unit_of
-from qserver.query.sql.plain import EXPLAIN, bounded, check_beginning, explains
-from qserver.query.sql.text import SqlText, TextPlace
+from qserver.query.sql.text import EXPLAIN, SqlText, TextPlace, bounded, check_beginning, explains
 from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK, call_of
 
 # It would log what it cannot read, with the text; refusals say it.

@@ -14,7 +14,7 @@ from sqlglot import Token, TokenType, exp
 from qserver.errors import QueryError
 from qserver.query.calendar import UNITS
 from qserver.query.domain import Domain
-from qserver.query.sealed import range_of_last
+from qserver.query.sealed_periods import range_of_last
 from qserver.query.sql.text import SqlText
 
 NO_CLOCK = "compare with fixed days: an answer must not depend on the clock"

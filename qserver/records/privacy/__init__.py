@@ -2,3 +2,9 @@
 
 Begin with `noise_law`.
 """
+
+from typing import Final, Literal, get_args
+
+Privacy = Literal["pure", "zcdp"]
+"""What a population's limit bounds: epsilon, or rho that is shown as epsilon at a delta."""
+PRIVACIES: Final = get_args(Privacy)

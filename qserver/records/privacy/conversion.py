@@ -17,7 +17,7 @@ import numpy as np
 
 from qserver.errors import ConfigError, InputError
 from qserver.records.charge import NANO
-from qserver.records.privacy.kinds import PRIVACIES, Privacy
+from qserver.records.privacy import PRIVACIES, Privacy
 
 MOST_DELTA = Fraction(1, 10**6)
 _DIGITS = 60

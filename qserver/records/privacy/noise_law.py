@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from qserver.query.grid import IntegerGrid
 from qserver.records.charge import NANO
-from qserver.records.privacy.kinds import Privacy
+from qserver.records.privacy import Privacy
 
 Floats = npt.NDArray[np.float64]
 Charges = TypeVar("Charges", float, Floats)

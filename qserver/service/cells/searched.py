@@ -72,11 +72,13 @@ class OrderCells:
         if among > 1:
             missed = (1.0 - cell.confidence) / among
             reading = self._service.order.of(self._name, one, missed=missed)
-        at_once = CellInterval(reading.low, reading.high)
+        at_once = reading.value.interval
         return replace(
             found,
-            value=CellValue(known.estimate, CellInterval(known.low, known.high)),
-            consistent=known.estimate if self._questions.statement.clauses.consistent else None,
+            value=known.value,
+            consistent=known.value.estimate
+            if self._questions.statement.clauses.consistent
+            else None,
             after_looking=CellReading(at_once, at_once, at_once),
             statement=known.statement,
         )

@@ -22,8 +22,7 @@ from qserver.query.sql.tables.unconfirmed import (
 )
 from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Price, Service
-from qserver.service.unmeasured.asks import AsksStatements
-from qserver.service.unmeasured.without_spending import not_spending
+from qserver.service.without_spending import AsksStatements, not_spending
 
 _OF_CHOICE = Fraction(3, 20)
 """Part of what an interval may miss with that the choice of groups has."""

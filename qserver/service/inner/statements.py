@@ -23,7 +23,7 @@ from qserver.service.statement_answers import (
     StatementAnswer,
     StatementExplanation,
 )
-from qserver.service.unmeasured.without_spending import known_now
+from qserver.service.without_spending import WithoutSpending
 
 _ONE_CHOICE = (
     "The price is for the groups that the inner SELECT gives; where some of them are in doubt, the "
@@ -184,14 +184,10 @@ class InnerSelects:
             return None
         if not outer.rows:
             return self._unknown(outer)
-        return known_now(
-            parts.statements,
-            parts.service,
-            parts.asked.name,
-            parts.statements.asked(parts.asked.name, self._stated(outer)),
-            wait_s=parts.statements.left_s(self.deadline),
-            by=parts.asked.by,
-        )
+        asked = parts.asked
+        free = WithoutSpending(parts.statements, parts.service, asked.name, asked.by)
+        questions = parts.statements.asked(asked.name, self._stated(outer))
+        return free.known(questions, wait_s=parts.statements.left_s(self.deadline))
 
     def _unknown(self, statement: Statement) -> StatementAnswer:
         """The table of which nothing is known."""

@@ -14,8 +14,8 @@ from qserver.query.linear import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Requirement
 from qserver.query.sql.clauses import least_base
-from qserver.query.sql.combined.smooth import OfSeveral, Place, order_asked
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.statistics.smooth import OfSeveral, Place, order_asked
 from qserver.service.cache.order import Counts
 from qserver.service.steps.search import ROOM, SearchSteps
 

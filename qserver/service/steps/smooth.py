@@ -18,8 +18,8 @@ from qserver.inference.smooth.search import (
 )
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import least_base
-from qserver.query.sql.combined.smooth import OfSeveral, Place, smooth_asked
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.statistics.smooth import OfSeveral, Place, smooth_asked
 from qserver.service.steps.search import ROOM, SearchSteps
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from qserver.query.question import Question
 from qserver.query.sql.cells import StatementQuestions, asked
-from qserver.query.sql.combined.smooth import OfSeveral, Place, order_at_once
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.statistics.smooth import OfSeveral, Place, order_at_once
 from qserver.query.sql.tables.relative import KnownSum, Relative, relatives
 from qserver.service.service import Service
 from qserver.service.steps.order import OrderSteps

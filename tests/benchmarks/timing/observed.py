@@ -30,6 +30,7 @@ import numpy as np
 
 from qserver.config import Settings
 from qserver.query.domain import Attribute, Domain
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer
 from qserver.service.service import Service
@@ -212,7 +213,7 @@ class _Site:
     def spend(self, name: str, bound: int) -> list[float] | None:
         """Ask how many values are below `bound`, and work it off; None if the answer was free."""
         query = self.service.parse(name, {"where": {"value": {"below": bound}}})
-        if isinstance(self.service.ask(name, query, _ASKED, wait_s=0), Answer):
+        if isinstance(self.service.ask(name, Question(query, _ASKED), wait_s=0), Answer):
             return None
         taken = self.writer.queue.take([name], consumer="benchmark", block_ms=None)
         lease = self.writer.acquire(name)

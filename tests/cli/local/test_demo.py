@@ -18,6 +18,7 @@ import pytest
 from qserver.cli.runtime import ExitCode
 from qserver.client.errors import ServerProblemError, ServerUnreachableError
 from tests.cli.local.running_program import (
+    READER,
     TIMEOUT_S,
     Program,
     command,
@@ -108,7 +109,7 @@ def test_the_demo_answers_the_question_it_prints_and_finds_all_again_after_a_sto
 ) -> None:
     # Its own folder: the first start on one decides the limit.
     state = tmp_path / "state"
-    with demo(state, "--limit", "0.5") as first:
+    with running(state, *arguments(state), "--limit", "0.5", **READER) as first:
         first.read_until("qserver query")
         printed = first.printed.split("-d '", 1)[1].split("'\n", 1)[0]
         assert json.loads(printed) == _QUESTION
@@ -121,8 +122,7 @@ def test_the_demo_answers_the_question_it_prints_and_finds_all_again_after_a_sto
         hint = re.search(r"(?m)^  (\S*qserver query .*) --url", first.printed)
         assert hint
         pasted = f"{hint[1]} --url {first.url}"
-        bare = {"PATH": "/usr/bin:/bin"}
-        shown = subprocess.run(["sh", "-c", pasted], env=bare, capture_output=True, text=True)
+        shown = subprocess.run(["sh", "-c", pasted], env=READER, capture_output=True, text=True)
         assert shown.stdout.startswith("between "), shown.stderr
         assert first.stop(signal.SIGINT) == ExitCode.OK
         assert first.processes() == {}

@@ -13,10 +13,9 @@ import pytest
 
 from qserver.cli.local.demo import SEALED_AT_FIRST, next_week
 from qserver.cli.runtime import ExitCode
-from tests.cli.local.running_program import Program, running
+from tests.cli.local.running_program import READER, Program, running
 
 _NEXT = "2013-W10"
-_BARE = {"PATH": "/usr/bin:/bin"}
 
 
 def _asked(program: Program) -> dict[str, Any]:
@@ -34,7 +33,7 @@ def _values(table: dict[str, Any]) -> dict[str, float]:
 def test_the_next_week_is_pasted_and_what_was_known_costs_nothing(tmp_path: Path) -> None:
     state = tmp_path / "state"
     arguments = ("demo", "--weekly", "--port", "0", "--state", str(state))
-    with running(state, *arguments) as program:
+    with running(state, *arguments, **READER) as program:
         program.read_until(f"--to {_NEXT}")
         program.read_until("\n")
         before = _asked(program)
@@ -44,7 +43,7 @@ def test_the_next_week_is_pasted_and_what_was_known_costs_nothing(tmp_path: Path
         assert pasted
         append = f"{pasted[1]} --state {state}" if "--state" not in pasted[1] else pasted[1]
         for said in ("is sealed", "was sealed before"):
-            done = subprocess.run(["sh", "-c", append], env=_BARE, capture_output=True, text=True)
+            done = subprocess.run(["sh", "-c", append], env=READER, capture_output=True, text=True)
             assert (done.returncode, said in done.stdout) == (0, True), done.stderr
         after = _asked(program)
         assert after["as_of"] == _NEXT

@@ -14,7 +14,8 @@ from qserver.errors import RequirementError
 from qserver.inference.law.contour import Contour
 from qserver.inference.law.evaluator import CertifiedProbability, Evaluator
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.paper_methods import Convolution, MonteCarlo
+from qserver.inference.law.paper_methods import MonteCarlo
+from tests.reference.convolution import Convolution
 
 SEED = 20240611
 N_DRAWS = 100_000

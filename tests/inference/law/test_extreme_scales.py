@@ -27,7 +27,7 @@ from qserver.inference.law.evaluator import (
 from qserver.inference.law.joint import JointErrors
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.moments import Moments
-from qserver.inference.law.paper_methods import Convolution
+from tests.reference.convolution import Convolution
 from tests.sweeps import examples
 
 SCALES: dict[str, list[float]] = {

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from qserver.inference.law.contour import ContourLaw
 from qserver.inference.law.laplace_sum import LaplaceSum
-from qserver.inference.law.paper_methods import Convolution
+from tests.reference.convolution import Convolution
 from tests.sweeps import examples
 
 DIGITS = 120

@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose
 from qserver.errors import CapacityError, RequirementError
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.paper_methods import (
-    Convolution,
     LatticeMasses,
     MonteCarlo,
     lattice_error,
     mean_rounding,
     mean_square_rounding,
 )
+from tests.reference.convolution import Convolution
 
 
 def laplace_cdf(x: float) -> float:

@@ -9,8 +9,8 @@ from qserver.answering.smooth import SmoothOf
 from qserver.inference.smooth.search import widths_at_most
 from qserver.query.sql.cells import StatementQuestions, asked
 from qserver.query.sql.clauses import least_base
-from qserver.query.sql.combined.smooth import Place, order_asked, order_at_once, smooth_asked
 from qserver.query.sql.statement import Statement
+from qserver.query.sql.statistics.smooth import Place, order_asked, order_at_once, smooth_asked
 
 
 def at_most(statement: Statement, *, fewest: float = 0.0) -> StatementQuestions:

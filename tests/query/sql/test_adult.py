@@ -14,7 +14,7 @@ import pytest
 
 from qserver.cli.local.demo import adult_csv, adult_domain
 from qserver.query.domain import Attribute
-from qserver.query.files.faults import load_domain
+from qserver.query.files import load_domain
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.functions.function import KnownPart
 from qserver.query.sql.parser import parse_statement

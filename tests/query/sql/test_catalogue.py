@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from qserver.errors import SqlError
-from qserver.query.sql.plain import dataset_of
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.catalogue import catalogue_statement
+from qserver.query.sql.text import dataset_of
 from tests.query.sql.people import DOMAIN, read
 
 COLUMNS = "FROM information_schema.columns"

@@ -10,7 +10,7 @@ import pytest
 
 from qserver.errors import SqlError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.sealed import sealed_domain
+from qserver.query.sealed_periods import sealed_domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Sum
 from tests.query.sql.people import read

@@ -12,7 +12,7 @@ import pytest
 from qserver.errors import SqlError
 from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.sealed import sealed_domain
+from qserver.query.sealed_periods import sealed_domain
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Sum
 
@@ -428,9 +428,7 @@ def test_a_group_of_longer_periods_is_named_by_its_first_day_where_it_is_a_date(
         ("SELECT MONTH(one), COUNT(*) FROM v GROUP BY 1", False),
     ],
 )
-def test_months_of_all_years_are_told_where_earlier_versions_told_years_apart(
-    text: str, *, said: bool
-) -> None:
+def test_months_of_all_years_are_told_to_be_such(text: str, *, said: bool) -> None:
     dates = [
         {"name": name, "kind": "date", "every": "month", "first": "2024-01", "count": n}
         for name, n in (("d", 24), ("one", 12))
@@ -438,8 +436,8 @@ def test_months_of_all_years_are_told_where_earlier_versions_told_years_apart(
     domain = domain_from_document({"attributes": dates})
     found = parse_statement(text, domain, dataset="v").remarks
     remark = (
-        "MONTH(d) is a number of all years together, as in SQL; earlier versions told years "
-        "apart, as DATE_TRUNC('month', d) does."
+        "MONTH(d) is a number of all years together, as in SQL; DATE_TRUNC('month', d) tells "
+        "years apart."
     )
     assert found == ((remark,) if said else ())
 

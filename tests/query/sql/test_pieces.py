@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sqlglot import TokenError, TokenType
 
 from qserver.errors import SqlError
-from qserver.query.sql.plain import pieces
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.text import SqlText, pieces
 from qserver.query.sql.tokens import Words
 
 SIGNS = r"""SELECT a ' '' " "" ` `` -- /* */ / * {# #} # \ N' E' x 5 . $ é = : % %% @"""

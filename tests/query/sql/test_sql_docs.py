@@ -10,9 +10,9 @@ import pytest
 from qserver.cli.local.demo import adult_domain
 from qserver.errors import SqlError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files.faults import load_domain
+from qserver.query.files import load_domain
 from qserver.query.sql.parser import MAX_CELLS, parse_statement
-from qserver.query.sql.plain import MAX_CHARACTERS
+from qserver.query.sql.text import MAX_CHARACTERS
 from qserver.query.sql.tokens import MAX_NESTING, MAX_TOKENS
 from tests.query.sql.at_most import at_most
 

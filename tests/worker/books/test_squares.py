@@ -18,7 +18,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.query.grid import product_partition
 from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
-from qserver.query.sealed import on_periods
+from qserver.query.sealed_periods import on_periods
 from qserver.records.charge import Charge, TableCharge
 from qserver.records.plan import CellSource, PlannedRow, PlannedTable
 from qserver.records.privacy.noise_law import GAUSSIAN
@@ -270,8 +270,8 @@ def test_a_second_purchase_costs_the_squares_of_whatever_tables_it_is_of(
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"meta": '{"privacy": "pure"}'}, "said otherwise"),
-        ({"meta": '{"privacy": "zcdp", "delta": "1/1000"}'}, "said otherwise"),
+        ({"meta": '{"privacy": "pure"}'}, "not that of its facts"),
+        ({"meta": '{"privacy": "zcdp", "delta": "1/1000"}'}, "not that of its facts"),
     ],
 )
 def test_facts_that_do_not_go_together_are_refused(

@@ -10,6 +10,7 @@ import pytest
 from qserver.client import DatasetInfo
 from qserver.errors import BooksError, ConfigError
 from qserver.portal.faults import fault_of
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.claim import MAX_CLAIMS, ClaimGuardError, claims_from_plain
@@ -167,7 +168,7 @@ def test_processes_that_run_follow_claims_that_are_set_later(plain: Deployment) 
     query = service.parse("people", {"where": YOUNG})
 
     def ask(length: float) -> JobStatus:
-        found = service.ask("people", query, Requirement(length, 0.95), wait_s=0)
+        found = service.ask("people", Question(query, Requirement(length, 0.95)), wait_s=0)
         assert isinstance(found, JobStatus)
         plain.work_off(spender)
         return service.job(found.id)

@@ -14,6 +14,7 @@ import pytest
 from qserver.errors import ConfigError, NotFoundError
 from qserver.planning.constants import PLANNER
 from qserver.query.domain import Attribute, Domain
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
@@ -57,7 +58,7 @@ def week(town: Deployment) -> int:
     before = service.dataset("people").spent_nano
     for where in RANGES:
         query = service.parse("people", {"where": where})
-        found = service.ask("people", query, Requirement(40, 0.95), wait_s=0)
+        found = service.ask("people", Question(query, Requirement(40, 0.95)), wait_s=0)
         if isinstance(found, JobStatus):
             town.work_off(spender)
     return service.dataset("people").spent_nano - before
@@ -66,7 +67,7 @@ def week(town: Deployment) -> int:
 def price(town: Deployment, where: Mapping[str, object]) -> int:
     service = town.service()
     query = service.parse("people", {"where": where})
-    return service.explain("people", query, Requirement(40, 0.95)).price_nano
+    return service.explain("people", Question(query, Requirement(40, 0.95))).price_nano
 
 
 def faults(town: Deployment) -> list[str]:

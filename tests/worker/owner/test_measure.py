@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import NotFoundError
+from qserver.query.question import Question
 from qserver.query.requirement import Measure, Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.dataset import DatasetMeta
@@ -96,14 +97,19 @@ def test_a_process_that_runs_follows_a_later_choice_and_the_asker_goes_before_it
     query = service.parse("people", {"where": {"age": 25}})
 
     def ask(length: float, measure: Measure | None = None) -> None:
-        found = service.ask("people", query, Requirement(length, 0.95), wait_s=0, measure=measure)
+        found = service.ask(
+            "people", Question(query, Requirement(length, 0.95), measure=measure), wait_s=0
+        )
         assert isinstance(found, JobStatus)
         town.work_off(spender)
 
     ask(80)
     choose(town, "only_this")
     assert service.dataset("people").measure == "only_this"
-    assert service.explain("people", query, Requirement(60, 0.95)).measure.chosen == "only_this"
+    assert (
+        service.explain("people", Question(query, Requirement(60, 0.95))).measure.chosen
+        == "only_this"
+    )
     ask(60)
     ask(50, "auto")
     choose(town, "auto")

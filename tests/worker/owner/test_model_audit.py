@@ -135,7 +135,7 @@ def test_the_command_says_where_and_nothing_of_what(
     if as_json:
         assert json.loads(output.out) == {"private_files": [path]}
     else:
-        assert output.out == f"Wrote {path}. PRIVATE: it tells of single people.\n"
+        assert output.out == f"Wrote {path}. PRIVATE: it tells about single people.\n"
     assert {p for p in registry.folder.rglob("*") if p.is_file()} == kept
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from qserver.errors import BudgetExhaustedError, ConfigError, QServerError
 from qserver.query.linear import total_query
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
@@ -63,7 +64,7 @@ def declare(town: Deployment, one: str, other: str) -> Declared:
 def ask(town: Deployment, name: str, length: float) -> Answer:
     service = town.service()
     query = service.parse(name, {"where": YOUNG})
-    found = service.ask(name, query, Requirement(length, 0.95), wait_s=0)
+    found = service.ask(name, Question(query, Requirement(length, 0.95)), wait_s=0)
     if isinstance(found, JobStatus):
         town.work_off()
         status = service.job(found.id)
@@ -221,7 +222,7 @@ def test_workers_of_two_datasets_never_pass_the_common_limit(
     for age in range(20, 30):
         for name in ("people", "more"):
             query = service.parse(name, {"where": {"age": {"below": age + 1}}})
-            found = service.ask(name, query, Requirement(50, 0.95), wait_s=0)
+            found = service.ask(name, Question(query, Requirement(50, 0.95)), wait_s=0)
             assert isinstance(found, JobStatus)
             jobs.append(found.id)
     _in_parallel(lambda: _work_off_all(town))

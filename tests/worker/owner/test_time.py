@@ -97,7 +97,7 @@ def counted(town: Deployment, where: dict[str, object], *, length: float = 200) 
     service = town.service()
     query, requirement = service.parse("people", {"where": where}), Requirement(length, SURE)
     before = town.service().dataset("people").spent_nano
-    found = settled(town, lambda: service.ask("people", query, requirement, wait_s=0))
+    found = settled(town, lambda: service.ask("people", Question(query, requirement), wait_s=0))
     assert isinstance(found, Answer)
     charged = town.service().dataset("people").spent_nano - before
     return replace(found, charged_nano=charged)

@@ -11,6 +11,7 @@ import pytest
 
 from qserver.errors import AllowanceExhaustedError, PaceExceededError, QServerError
 from qserver.ledger.forecast import DAY_S
+from qserver.query.question import Question
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus
 from qserver.records.problem import error_from_problem
@@ -111,7 +112,7 @@ def test_an_allowance_of_just_the_price_suffices_and_one_nano_less_does_not(town
     parsed = query.parse("people", {"where": YOUNG})
     from qserver.query.requirement import Requirement
 
-    price = query.explain("people", parsed, Requirement(40, 0.95)).price_nano
+    price = query.explain("people", Question(parsed, Requirement(40, 0.95))).price_nano
     town.allow("ann", limit_nano=price - 1)
     error = town.refusal(YOUNG, by="ann")
     assert isinstance(error, AllowanceExhaustedError)
@@ -166,7 +167,7 @@ def test_the_price_that_is_shown_is_that_of_the_ledger_which_binds(town: Town, p
         town.book.allow(name, "town", Allowance(limit_nano=limit_nano))
     service = town.deployment.service()
     query = service.parse("people", {"where": YOUNG})
-    own = service.explain("people", query, Requirement(40, 0.95), by="analysts/ann").own
+    own = service.explain("people", Question(query, Requirement(40, 0.95)), by="analysts/ann").own
     assert own is not None
     assert (own.affordable, own.limit_nano) == (False, 5)
 

@@ -10,6 +10,7 @@ import pytest
 
 from qserver.answering.checkpoint import shared_folder
 from qserver.answering.replica import Replica
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State
@@ -156,7 +157,7 @@ def test_a_folder_that_cannot_be_written_stops_no_job(
 
 def _price(service: Service) -> object:
     query = service.parse("people", {"where": {"age": {"below": 27}}})
-    found = service.explain("people", query, Requirement(10, 0.95))
+    found = service.explain("people", Question(query, Requirement(10, 0.95)))
     return found.price_nano, found.plan
 
 

@@ -26,6 +26,7 @@ from qserver.errors import (
 )
 from qserver.ledger.noise_step import lattice_step
 from qserver.query.asking.reading import Reading
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import Answer, JobStatus, WorkloadAnswer, Zcdp
@@ -78,7 +79,7 @@ def epsilon(rho: float) -> float:
 
 def test_a_question_is_priced_measured_kept_and_asked_more_exactly(town: Deployment) -> None:
     query = town.service().parse("people", {"where": {"sex": "Male"}})
-    price = town.service().explain("people", query, Requirement(60, 0.95)).price_nano
+    price = town.service().explain("people", Question(query, Requirement(60, 0.95))).price_nano
     first = town.ask({"sex": "Male"}, length=60)
     assert (first.source, first.charged_nano) == ("measured", price)
     assert first.high - first.low <= 60 * (1 + 1e-9)
@@ -130,10 +131,10 @@ def test_every_face_tells_epsilon_at_delta_of_the_rho_that_is_kept(town: Deploym
 
 def test_a_price_is_the_rise_from_where_the_population_stands(town: Deployment) -> None:
     service, where = town.service(), {"where": {"age": 22}}
-    first = service.explain("people", service.parse("people", where), AT_40)
+    first = service.explain("people", Question(service.parse("people", where), AT_40))
     town.ask({"age": {"between": [20, 24]}}, length=20)
     now = town.service()
-    then = now.explain("people", now.parse("people", where), AT_40)
+    then = now.explain("people", Question(now.parse("people", where), AT_40))
     # The same rho, on top of what was spent: the converted limit rises by less.
     assert [r.charge_nano for r in then.rows] == [r.charge_nano for r in first.rows]
     assert 0 < then.price_nano < first.price_nano
@@ -204,7 +205,7 @@ def test_an_allowance_is_of_epsilon_at_delta(town: Deployment, redis_client: Sto
     book = AccountBook(redis_client)
     book.create("ada", "analyst")
     price = town.service().explain(
-        "people", town.service().parse("people", {"where": {"sex": "Male"}}), AT_40
+        "people", Question(town.service().parse("people", {"where": {"sex": "Male"}}), AT_40)
     )
     book.allow("ada", "town", Allowance(limit_nano=price.price_nano - 1))
     with pytest.raises(AllowanceExhaustedError) as caught:
@@ -345,7 +346,9 @@ def test_other_methods_are_refused_with_the_reason(town: Deployment) -> None:
     service = town.service()
     query = service.parse("people", {"where": {"sex": "Male"}})
     with pytest.raises(InputError, match="Gaussian") as caught:
-        service.ask("people", query, AT_40, wait_s=0, reading=Reading(method="monte-carlo"))
+        service.ask(
+            "people", Question(query, AT_40, reading=Reading(method="monte-carlo")), wait_s=0
+        )
     assert caught.value.code == "invalid_input"
     assert zcdp(town).spent_rho_nano == 0
     assert "by Monte Carlo" not in town.web().get("/portal/datasets/people").text
@@ -468,7 +471,7 @@ def test_a_claim_holds_until_its_people_lose_elsewhere(tmp_path: Path, store_url
     attach(request(), settings=town.settings, registry=town.registry, progress=lambda _: None)
     service = town.service()
     query = service.parse("second", {"where": {"sex": "Male"}})
-    found = service.ask("second", query, Requirement(60, 0.95), wait_s=0)
+    found = service.ask("second", Question(query, Requirement(60, 0.95)), wait_s=0)
     town.work_off()
     assert isinstance(found, JobStatus)
     [known] = town.service().dataset("people").claims

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from qserver.errors import BudgetExhaustedError, DisclosureGuardError
+from qserver.query.question import Question
 from qserver.records.answer import Guard, JobStatus
 from qserver.records.claim import known_at_most
 from qserver.storage.keys import Keys
@@ -103,8 +104,8 @@ def test_explain_says_that_a_guarded_answer_cannot_be_had(town: Deployment) -> N
 
     service = town.service()
     query = service.parse("people", {"where": YOUNG})
-    assert service.explain("people", query, Requirement(40, 0.95)).affordable
-    found = service.explain("people", query, Requirement(20, 0.95))
+    assert service.explain("people", Question(query, Requirement(40, 0.95))).affordable
+    found = service.explain("people", Question(query, Requirement(20, 0.95)))
     assert not found.affordable
     assert found.price_nano < found.remaining_nano
 

@@ -11,6 +11,7 @@ import pytest
 
 from qserver.answering.decide import decide
 from qserver.errors import StoreBehindError, StoreNotDurableError, StoreUnavailableError
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.storage.keys import Keys
@@ -143,7 +144,7 @@ def attach_others(town: Deployment, *, population: str = "village") -> None:
 def submit_to(town: Deployment, dataset: str, age: int = 20) -> str:
     service = town.service()
     query = service.parse(dataset, {"where": {"age": age}})
-    found = service.ask(dataset, query, Requirement(40, 0.95), wait_s=0)
+    found = service.ask(dataset, Question(query, Requirement(40, 0.95)), wait_s=0)
     assert isinstance(found, JobStatus)
     return found.id
 

@@ -13,6 +13,7 @@ from qserver.answering.replica import Replica
 from qserver.errors import StaleVersionError
 from qserver.planning.allocation import fresh_alpha_nano
 from qserver.planning.planner import Plan
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import JobStatus
 from qserver.records.history import Measurement
@@ -106,7 +107,7 @@ def test_the_quote_of_a_refinement_is_its_price(town: Deployment) -> None:
     town.ask(YOUNG)
     service = town.service()
     query = service.parse("people", {"where": YOUNG})
-    quote = service.explain("people", query, Requirement(15, 0.95))
+    quote = service.explain("people", Question(query, Requirement(15, 0.95)))
     assert quote.kind == "refined"
     assert [row.refines for row in quote.rows] == [0]
     answer = town.ask(YOUNG, length=15)
@@ -239,9 +240,9 @@ def test_a_reader_that_was_there_before_and_one_that_comes_later_agree(town: Dep
     early = town.service()
     query = early.parse("people", {"where": YOUNG})
     town.ask(YOUNG)
-    early.ask("people", query, SURE, wait_s=0)
+    early.ask("people", Question(query, SURE), wait_s=0)
     town.ask(YOUNG, length=10)
-    one = early.ask("people", query, SURE, wait_s=0)
-    other = town.service().ask("people", query, SURE, wait_s=0)
+    one = early.ask("people", Question(query, SURE), wait_s=0)
+    other = town.service().ask("people", Question(query, SURE), wait_s=0)
     assert one == other
     assert town.ask(YOUNG).estimate == float(live(town)[0].value)

@@ -79,7 +79,7 @@ def asked(town: Deployment) -> str:
 def explained(town: Deployment) -> Explanation:
     service = town.service()
     query = service.parse("people", {"where": SOME})
-    return service.explain("people", query, Requirement(LENGTH, 0.95))
+    return service.explain("people", Question(query, Requirement(LENGTH, 0.95)))
 
 
 def own(town: Deployment, job: str) -> JobRecord | None:
@@ -154,10 +154,10 @@ def test_a_request_sent_again_under_its_key_gets_the_refined_answer(
 ) -> None:
     service, key = town.service(), Idempotency("k", "body")
     query, requirement = service.parse("people", {"where": SOME}), Requirement(LENGTH, 0.95)
-    first = service.ask("people", query, requirement, wait_s=0, idempotency=key)
+    first = service.ask("people", Question(query, requirement), wait_s=0, idempotency=key)
     assert isinstance(first, JobStatus)
     town.work_off(noisy)
-    found = town.service().ask("people", query, requirement, wait_s=1, idempotency=key)
+    found = town.service().ask("people", Question(query, requirement), wait_s=1, idempotency=key)
     assert isinstance(found, Answer)
     assert found == town.service().job(first.id).result
 

@@ -11,6 +11,7 @@ import pytest
 from qserver.errors import BudgetExhaustedError, ConfigError, JournalError, StoreBehindError
 from qserver.query.grid import ProductPartition
 from qserver.query.linear import LinearQuery
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.storage.histories import Cursor
@@ -319,7 +320,7 @@ def test_the_quote_is_the_price(town: Deployment) -> None:
     service = town.service()
     query = service.parse("people", {"where": YOUNG})
     for length in (60.0, 50.0, 40.0):
-        quote = service.explain("people", query, Requirement(length, 0.9))
+        quote = service.explain("people", Question(query, Requirement(length, 0.9)))
         answer = town.ask(YOUNG, length=length, confidence=0.9)
         assert isinstance(answer, Answer)
         assert answer.charged_nano == quote.price_nano

@@ -12,6 +12,7 @@ import pytest
 
 from qserver.ledger.forecast import DAY_S
 from qserver.query.grid import ProductPartition
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.account import Allowance
 from qserver.records.answer import JobStatus, OwnPrice
@@ -63,7 +64,7 @@ def code_of(status: JobStatus) -> str:
 def own_price(town: Deployment, where: dict[str, object], *, length: float) -> OwnPrice | None:
     service = town.service()
     query = service.parse("people", {"where": where})
-    return service.explain("people", query, Requirement(length, 0.95), by="ann").own
+    return service.explain("people", Question(query, Requirement(length, 0.95)), by="ann").own
 
 
 def test_a_table_needs_an_allowance_of_just_its_price(

@@ -42,8 +42,7 @@ def test_all_cells_of_a_marginal_cost_one_alpha_and_are_one_table(town: Deployme
     found = town.ask_workload(town.workload([*AGES, {"age": "other"}]))
     one = town.service().explain(
         "people",
-        town.service().parse("people", {"where": {"sex": "Male"}}),
-        Requirement(40, 0.95),
+        Question(town.service().parse("people", {"where": {"sex": "Male"}}), Requirement(40, 0.95)),
     )
     assert found.charged_nano == pytest.approx(one.price_nano, rel=1e-6)
     assert spent_nano(town) == found.charged_nano
@@ -65,7 +64,10 @@ def test_a_workload_of_two_overlapping_sets_costs_less_than_its_questions_one_by
     quote = together.service().explain_workload("people", together.workload(wheres))
     apart = [
         together.service()
-        .explain("people", together.service().parse("people", {"where": w}), Requirement(40, 0.95))
+        .explain(
+            "people",
+            Question(together.service().parse("people", {"where": w}), Requirement(40, 0.95)),
+        )
         .price_nano
         for w in wheres
     ]

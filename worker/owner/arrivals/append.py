@@ -23,7 +23,7 @@ from pathlib import Path
 from qserver.config import Settings
 from qserver.errors import ConfigError, QueryError
 from qserver.query.domain import Attribute, Domain
-from qserver.query.sealed import index_of_period
+from qserver.query.sealed_periods import index_of_period
 from qserver.records.dataset import DatasetMeta, Growth
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
@@ -32,7 +32,7 @@ from worker.journal.records import Retired, Sealed
 from worker.owner.arrivals.findings import Late
 from worker.owner.arrivals.part import Arrived, Arriving, read_part
 from worker.owner.checks.population import holding
-from worker.owner.same_data import ask_for_other_people
+from worker.owner.same_data import NewData, ask_for_other_people
 from worker.private.content import Content
 from worker.private.parts import PartFolder, rest_of
 from worker.private.registry import Registry, RegistryEntry
@@ -154,29 +154,21 @@ class Sealing:
 
 
 @dataclass(frozen=True)
-class AppendRequest:
+class AppendRequest(NewData):
     """The options of an append.
 
     Args:
-        name: the dataset.
         data: the file, or another source, with the records of the new periods; None where they
             have none. Of a table only the records of these periods are taken.
         to: the last period to be sealed.
-        empty: the owner's word that a period without records is meant.
-        same_data_other_people: as for an attach.
         late: what becomes of records of sealed periods; None as was said at attach.
         strict: stop before anything is sealed if a record is not counted as it stands.
-        as_it_is: the owner's word that a column may be lost; as attach said where it is False.
     """
 
-    name: str
     data: Path | Address | None
     to: str
-    empty: bool = False
-    same_data_other_people: bool = False
     late: Late | None = None
     strict: bool = False
-    as_it_is: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from qserver.records.audit_chain import GENESIS, digest_of
 from qserver.records.charge import epsilon_text
 from qserver.storage.audit import LedgerFacts
 from qserver.storage.audit_check import AuditCheck, AuditExport, check_export
-from qserver.storage.operation.facts import forbidden_powers
+from qserver.storage.facts import forbidden_powers
 from qserver.storage.spend import SpendingStore
 from qserver.storage.store import Store
 from worker.books.accountant import Accountant

@@ -22,7 +22,7 @@ import duckdb
 import pyarrow as pa
 
 from qserver.query.domain import Attribute
-from qserver.query.files.faults import Checked, Fault, check_file
+from qserver.query.files import Checked, Fault, check_file
 from worker.coding.names import as_read, kind_read, name_sql, number_names, whole_name
 from worker.sources.address import Address
 from worker.sources.opening import open_source

@@ -16,6 +16,7 @@ from qserver.query.domain import Domain
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
+from qserver.records.statement import WantedError
 
 if TYPE_CHECKING:
     from qserver.models.marginals.graph.layout import IndexArray, Scope
@@ -136,7 +137,7 @@ NETWORK_FACE = KindFace(
         name="structure",
         label="Structure of the network",
         hint="An edge <code>parent &gt; child</code> on each line; an attribute alone stands by "
-        "itself. Or BIF, of which only the edges are used.",
+        "itself. Or BIF: only its edges are used.",
         example="{0} > {1}",
         n_lines=5,
         read=_network_of,
@@ -148,7 +149,7 @@ NETWORK_FACE = KindFace(
 MARGINALS_FACE = KindFace(
     name="Model of marginals",
     choice="Marginals",
-    offer="all that released tables tell together, and those that you name beside them",
+    offer="all that released tables tell together, and the marginals that you name",
     meaning="whatever all tables of history tell together",
     fields=(fields.MARGINALS, fields.SELECTION, fields.ORACLE, fields.LIKELIHOOD),
     text=FormText(
@@ -424,25 +425,6 @@ class WeighedKind(Protocol):
         Args:
             bought: attributes of the tables that would be measured or raised.
         """
-
-
-@dataclass(frozen=True)
-class WantedError:
-    """How far off a count of a wanted marginal is expected to be once its tables are bought.
-
-    Args:
-        attributes: their names.
-        deviation: standard deviation of a count, in records: noise of all tables, and the assumed
-            error of pairs on a wider marginal that no table holds.
-        as_wanted: the same if every wanted marginal itself was bought, for the same price.
-        tables: places, in the plan, of the tables that hold it; empty if other tables tell it.
-    """
-
-    attributes: tuple[str, ...]
-    n_cells: int
-    deviation: float
-    as_wanted: float
-    tables: tuple[int, ...]
 
 
 @runtime_checkable

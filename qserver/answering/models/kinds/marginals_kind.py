@@ -17,7 +17,6 @@ from qserver.answering.models.kinds.kind import (
     MergedTable,
     Model,
     ModelWork,
-    WantedError,
     WantedTable,
     marginals_work,
 )
@@ -56,6 +55,7 @@ from qserver.query.grid import MAX_TABLE_CELLS
 from qserver.query.linear import LinearQuery
 from qserver.records.history import AnyMeasurement, TableMeasurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
+from qserver.records.statement import WantedError
 
 MAX_PARTS = 1 << 20
 """Most parts of all wanted marginals together: one of k attributes has 2^k."""

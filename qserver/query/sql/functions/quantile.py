@@ -48,7 +48,7 @@ class Quantile(FunctionOfSums):
         """A twentieth of the public range; of an extreme that of a count."""
         if self.of.is_extreme:
             return STATED_COUNT
-        return (self.of.highs[-1] - self.of.lows[0]) * _STATED_SHARE or Fraction(1)
+        return (self.of.bins.highs[-1] - self.of.bins.lows[0]) * _STATED_SHARE or Fraction(1)
 
     @property
     def order(self) -> Order:
@@ -57,15 +57,15 @@ class Quantile(FunctionOfSums):
 
     def value(self, _parts: Sequence[KnownPart]) -> Combination:
         """All that is possible: how many values there are does not tell it."""
-        return Combination(None, float(self.of.lows[0]), float(self.of.highs[-1]))
+        return Combination(None, float(self.of.bins.lows[0]), float(self.of.bins.highs[-1]))
 
     def at_once(
         self, base: LinearQuery, most: int
     ) -> tuple[tuple[LinearQuery, ...], FunctionOfSums]:
         """The same by counts that are asked at once, and these: at most so many."""
         of, stops = self.of, even_stops(self.of.n_bins, most)
-        lows = tuple(of.lows[i] for i in (0, *stops[:-1]))
-        highs = tuple(of.highs[i - 1] for i in stops)
+        lows = tuple(of.bins.lows[i] for i in (0, *stops[:-1]))
+        highs = tuple(of.bins.highs[i - 1] for i in stops)
         if of.p == 1:
             # Behind the last bin there is no value; from the first one on are all.
             stops = [0, *stops[:-1]]

@@ -3,15 +3,76 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qserver.query.domain import Attribute
 from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.sealed_periods import first_and_last
 from qserver.query.weights import ScaledWeights, Weights, from_runs, product
+
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The bins of a numeric attribute; a value of it without a number is in none.
+
+    Args:
+        axis: the attribute's place in the domain.
+        size: the number of its values, with those that are no numbers.
+        lows, highs: per bin the least and the greatest value in it.
+    """
+
+    axis: int
+    size: int
+    lows: tuple[Fraction, ...] = field(hash=False)
+    highs: tuple[Fraction, ...] = field(hash=False)
+
+    @classmethod
+    def of(cls, attribute: Attribute, axis: int) -> Bins:
+        """Those of a numeric attribute."""
+        # The last whole number of a bin is one below its end.
+        gap = Fraction(int(attribute.kind == "integer"))
+        lows, ends = zip(*pairwise(attribute.edges), strict=True)
+        return cls(axis, attribute.size, tuple(lows), tuple(end - gap for end in ends))
+
+    @classmethod
+    def of_days(cls, attribute: Attribute, axis: int) -> Bins:
+        """Those of an attribute in the order of time: first days, in days since 1970-01-01."""
+        known = [first_and_last(name) for name in attribute.value_names[: attribute.n_regular]]
+        days = tuple(Fraction((of[0] - EPOCH).days) for of in known if of is not None)
+        return cls(axis, attribute.size, days, days)
+
+    @property
+    def middle(self) -> Fraction:
+        """The middle of the public range."""
+        return (self.lows[0] + self.highs[-1]) / 2
+
+    @property
+    def radius(self) -> Fraction:
+        """Half of the public range."""
+        return (self.highs[-1] - self.lows[0]) / 2
+
+    @property
+    def error(self) -> Fraction:
+        """Most distance of a value from the middle of its bin."""
+        return max((high - low) / 2 for low, high in zip(self.lows, self.highs, strict=True))
+
+    def weights(self, of: Callable[[Fraction], Fraction]) -> ScaledWeights:
+        """Per value a function of the distance of its bin's middle from `middle`; 0 in no bin."""
+        pairs = zip(self.lows, self.highs, strict=True)
+        return self._runs([of((low + high) / 2 - self.middle) for low, high in pairs])
+
+    def _runs(self, values: Sequence[Fraction]) -> ScaledWeights:
+        rest = (Fraction(0),) * (self.size - len(values))
+        return from_runs(range(1, self.size + 1), (*values, *rest))
 
 
 @dataclass(frozen=True)
@@ -20,23 +81,18 @@ class QuantileOf:
 
     Args:
         p: in [0, 1].
-        axis: the attribute's place in the domain.
-        size: the number of its values, with those that are no numbers.
-        lows, highs: per bin the least and the greatest value in it; the bins come first.
+        bins: those of the attribute.
         is_day: whether values are days since 1970-01-01.
     """
 
     p: Fraction
-    axis: int
-    size: int
-    lows: tuple[Fraction, ...] = field(hash=False)
-    highs: tuple[Fraction, ...] = field(hash=False)
+    bins: Bins
     is_day: bool = False
 
     @property
     def n_bins(self) -> int:
         """How many bins there are."""
-        return len(self.lows)
+        return len(self.bins.lows)
 
     @property
     def is_extreme(self) -> bool:
@@ -50,12 +106,14 @@ class QuantileOf:
 
     def count(self, base: LinearQuery, start: int, stop: int) -> LinearQuery:
         """The number of values in some bins, of those that `base` counts."""
-        runs = [(start, Fraction(0)), (stop, Fraction(1)), (self.size, Fraction(0))]
+        runs = [(start, Fraction(0)), (stop, Fraction(1)), (self.bins.size, Fraction(0))]
         return self._with(base, runs)
 
     def counts(self, base: LinearQuery, query: LinearQuery) -> bool:
         """Whether a query is the number of values in some bins, of those that `base` counts."""
-        own = [term.by_axis[self.axis] for term in query.terms if self.axis in term.by_axis]
+        own = [
+            term.by_axis[self.bins.axis] for term in query.terms if self.bins.axis in term.by_axis
+        ]
         if not own:
             return query == base
         inside = [(last, end) for w in own for last, end, value in _runs(w) if value]
@@ -66,23 +124,23 @@ class QuantileOf:
 
     def threshold(self, base: LinearQuery, stop: int) -> LinearQuery:
         """The number of values in the bins before `stop`, less the part p of all."""
-        runs = [(stop, 1 - self.p), (self.n_bins, -self.p), (self.size, Fraction(0))]
+        runs = [(stop, 1 - self.p), (self.n_bins, -self.p), (self.bins.size, Fraction(0))]
         return self._with(base, runs)
 
     def _with(self, base: LinearQuery, runs: Sequence[tuple[int, Fraction]]) -> LinearQuery:
         ends = [0, *(end for end, _ in runs)]
         kept = [(end, w) for last, (end, w) in zip(ends, runs, strict=False) if end > last]
-        return weighted(base, self.axis, from_runs(*zip(*kept, strict=True)))
+        return weighted(base, self.bins.axis, from_runs(*zip(*kept, strict=True)))
 
     @property
     def low_ends(self) -> NDArray[np.float64]:
         """The least value of each bin."""
-        return np.array([float(low) for low in self.lows])
+        return np.array([float(low) for low in self.bins.lows])
 
     @property
     def high_ends(self) -> NDArray[np.float64]:
         """The greatest value of each bin."""
-        return np.array([float(high) for high in self.highs])
+        return np.array([float(high) for high in self.bins.highs])
 
 
 def weighted(base: LinearQuery, axis: int, weights: ScaledWeights) -> LinearQuery:

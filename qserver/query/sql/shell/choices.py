@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import constant
-from qserver.query.sql.select.items import check_parts
+from qserver.query.sql.select import check_parts
 from qserver.query.sql.shape import (
     Compare,
     Comparison,

@@ -24,7 +24,7 @@ from qserver.query.sql.functions.meaning import Item, Linear, Several, changed
 from qserver.query.sql.groups import Grouping, Groups
 from qserver.query.sql.logic import has_value
 from qserver.query.sql.regions import ALL, Functions, ProductTerm, Region, Regions
-from qserver.query.sql.select.items import Items, check_parts
+from qserver.query.sql.select import Items, check_parts
 from qserver.query.sql.shape import Compare
 from qserver.query.sql.shaping.units import Unit, unit_of
 from qserver.query.sql.text import SqlText

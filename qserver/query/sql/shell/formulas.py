@@ -17,11 +17,11 @@ import numpy as np
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.combined.smooth import of_sums
 from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.shaping.units import PURE, Unit
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.functions import FUNCTIONS, applied, has_kinks
+from qserver.query.sql.statistics.smooth import of_sums
 from qserver.query.sql.text import SqlText
 
 _NOTHING = Linear(())

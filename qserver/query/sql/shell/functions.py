@@ -17,7 +17,6 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.combined.smooth import of_sums
 from qserver.query.sql.functions.function import (
     Combination,
     FunctionOfSums,
@@ -26,6 +25,7 @@ from qserver.query.sql.functions.function import (
     Smooth,
 )
 from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
+from qserver.query.sql.statistics.smooth import of_sums
 
 FloatArray = NDArray[np.float64]
 Range = tuple[float, float]

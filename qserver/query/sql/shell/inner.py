@@ -14,7 +14,6 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import Clauses
-from qserver.query.sql.plain import CHOOSES
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.shape import PLAIN
 from qserver.query.sql.shaping.choosing import InnerSelect, Values
@@ -22,9 +21,9 @@ from qserver.query.sql.shaping.units import COUNTS
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column
 from qserver.query.sql.shell.selects import Shell
-from qserver.query.sql.shell.table import Tables
+from qserver.query.sql.shell.table import Tables, is_whole
 from qserver.query.sql.statement import Cell, Statement, Sum
-from qserver.query.sql.tables.passing_groups import is_whole
+from qserver.query.sql.text import CHOOSES
 
 _JOINING = exp.And | exp.Or | exp.Paren
 _CLAUSES = exp.Where | exp.Filter | exp.Having | exp.Qualify
@@ -118,7 +117,7 @@ class _Reader:
         """The SELECT; None where no number chooses its groups. Raises as `written_out` does."""
         query = _query_of(self.node)
         assert query is not None  # noqa: S101 - the caller chose it so
-        names = replace(self.names, noted=set())
+        names = replace(self.names)
         shell = Shell(names, self.dataset, Regions(names.domain.sizes))
         tables = Tables(shell)
         shell.counts = tables.counted

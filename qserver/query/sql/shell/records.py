@@ -13,9 +13,9 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.logic import is_star
-from qserver.query.sql.plain import ASK_FIRST, CHOOSES, JOINED, NO_SELECT, NO_TEST
-from qserver.query.sql.rewriting.spelling import SCHEMA
-from qserver.query.sql.select.columns import Output, Renaming, keep_written, written_of
+from qserver.query.sql.select import Output, Renaming, keep_written, written_of
+from qserver.query.sql.shell.rewriting import SCHEMA
+from qserver.query.sql.text import ASK_FIRST, CHOOSES, JOINED, NO_SELECT, NO_TEST
 
 _OF_GROUPS = (exp.AggFunc, exp.Window)
 _PARTS = frozenset({"expressions", "from_", "where", "group", "kind", "distinct", "qualify"}) | {

@@ -16,15 +16,15 @@ from typing import Final, Literal
 from sqlglot import exp
 
 from qserver.errors import SqlError
-from qserver.query.sealed import first_and_last
+from qserver.query.sealed_periods import first_and_last
 from qserver.query.sql.attributes import constant
 from qserver.query.sql.logic import is_text, made
-from qserver.query.sql.rewriting.days import written_day
-from qserver.query.sql.select.items import Items, written
+from qserver.query.sql.select import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
+from qserver.query.sql.shell.rewriting import written_day
 from qserver.query.sql.shell.values import (
     aliased,
     call,

@@ -13,8 +13,7 @@ from qserver.query.sql.clauses import UNSAID
 from qserver.query.sql.functions.meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.rewriting.spelling import respelt
-from qserver.query.sql.select.items import Having, Item, Items, check_parts, cut_of, items_of
+from qserver.query.sql.select import Having, Item, Items, check_parts, cut_of, items_of
 from qserver.query.sql.shell.choices import Choices
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of
@@ -25,12 +24,12 @@ from qserver.query.sql.shell.relations import (
     SortBy,
     Value,
 )
+from qserver.query.sql.shell.rewriting import respelt
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
 from qserver.query.sql.shell.unions import union_of
 from qserver.query.sql.shell.values import aliased, ordered, rank_of
 from qserver.query.sql.statement import Bounds
-from qserver.query.sql.tables.missing import remarks_on_null
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.record_functions import remarks_on
 
@@ -104,7 +103,7 @@ class Shell:
         condition = having.where(None if where is None else where.this)
         core = Core(len(self.cores), names, select, items, condition, self.regions)
         self.cores.append(core)
-        self.remarks += [*remarks_on(select, names), *remarks_on_null(select, names)]
+        self.remarks += remarks_on(select, names)
         for column in (c for part in having.public for c in part.find_all(exp.Column)):
             if core.key(column) is None:
                 raise self.source.refuse(

@@ -11,7 +11,7 @@ from qserver.errors import SqlError
 from qserver.query.sql.attributes import is_same, no_column
 from qserver.query.sql.functions.meaning import Linear
 from qserver.query.sql.groups import without_total
-from qserver.query.sql.select.items import Items
+from qserver.query.sql.select import Items
 from qserver.query.sql.shell.core import Core
 from qserver.query.sql.shell.records import Named
 from qserver.query.sql.shell.relations import Column, Reader, Relation, Value, called

@@ -11,17 +11,19 @@ from typing import Literal
 
 from sqlglot import exp
 
-from qserver.errors import CapacityError, EngineError, InputError
+from qserver.errors import CapacityError, EngineError, InputError, SqlError
 from qserver.query.domain import Domain, decimal_text
 from qserver.query.linear import LinearQuery, checked_span, linear_query
-from qserver.query.sealed import clipped
+from qserver.query.sealed_periods import clipped
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.engine.run import run_typed
 from qserver.query.sql.functions.function import Binning, Combined
+from qserver.query.sql.functions.group_count import Passing, columns_of
 from qserver.query.sql.functions.meaning import Item, Linear, Several
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
-from qserver.query.sql.select.columns import cast_to
+from qserver.query.sql.regions import ProductTerm
+from qserver.query.sql.select import cast_to
 from qserver.query.sql.shape import (
     PLAIN,
     Every,
@@ -48,7 +50,8 @@ from qserver.query.sql.statement import (
     Statement,
     Sum,
 )
-from qserver.query.sql.tables.passing_groups import no_groups, passing_groups
+from qserver.query.sql.text import SqlText
+from qserver.query.weights import ScaledWeights
 
 _NOTHING = Linear(())
 _KINDS: Mapping[str, GroupKind] = {
@@ -360,8 +363,7 @@ class Tables:
         self._check_keys(relation, rows)
         tops = tuple(
             Top(
-                index[first.rank.number],
-                first.rank.descending,
+                SortKey(index[first.rank.number], descending=first.rank.descending),
                 _parties(first.rank.parties, rows, unnamed),
                 first.n,
             )
@@ -498,3 +500,51 @@ def _name(value: object) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return decimal_text(Fraction(str(value)))
+
+
+def passing_groups(table: Statement) -> Several:
+    """How many rows of a table pass its test.
+
+    Raises:
+        SqlError: it has no groups, cuts them by LIMIT, or tests other numbers than counts and sums.
+    """
+    shape, rows = table.shape, table.rows
+    if shape.limit is not None or shape.offset or not table.groups or not rows:
+        raise no_groups(table.source)
+    columns = () if shape.test is None else columns_of(shape.test)
+    cells = [[row.cells[k] for k in columns] for row in rows]
+    sums = [[cell for cell in row if isinstance(cell, Sum) and cell.offset == 0] for row in cells]
+    if shape.test is None or not columns or any(len(row) != len(columns) for row in sums):
+        raise table.refuse(
+            "count groups by counts and sums in HAVING, compared with numbers",
+            "Nearest: HAVING COUNT(*) >= 50.",
+        )
+    whole = tuple(all(is_whole(row[k].query) for row in sums) for k in range(len(columns)))
+    function = Passing(shape.test, columns, whole, len(rows))
+    return Several(tuple(_linear(cell.query) for row in sums for cell in row), function)
+
+
+def is_whole(query: LinearQuery) -> bool:
+    """Whether its value is a whole number for all data."""
+    return all(term.coefficient.denominator == 1 for term in query.terms)
+
+
+def _linear(query: LinearQuery) -> Linear:
+    return Linear(
+        tuple(
+            ProductTerm(
+                term.coefficient,
+                {f.axis: ScaledWeights(Fraction(1), f.weights) for f in term.factors},
+            )
+            for term in query.terms
+        )
+    )
+
+
+def no_groups(source: SqlText) -> SqlError:
+    """The error of a count of what are no groups, or not all."""
+    return source.refuse(
+        "count the groups of GROUP BY, without LIMIT",
+        source.end,
+        hint="Nearest: COUNT(*) FROM (SELECT a FROM ... GROUP BY a HAVING COUNT(*) >= 50).",
+    )

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from qserver.errors import CapacityError
 from qserver.query.sql.clauses import UNSAID
-from qserver.query.sql.select.items import cut_of
+from qserver.query.sql.select import cut_of
 from qserver.query.sql.shell.records import Named, others_of
 from qserver.query.sql.shell.relations import PLACE, Column, Reader, Relation, SortBy, called
 from qserver.query.sql.shell.values import aliased, is_null, ordered

@@ -16,11 +16,10 @@ from qserver.errors import EngineError
 from qserver.query.domain import Attribute, Domain
 from qserver.query.sql.clauses import Clauses
 from qserver.query.sql.engine.run import Table, run
-from qserver.query.sql.plain import DESCRIBED
 from qserver.query.sql.statement import Row, Statement
 from qserver.query.sql.tables import relations
 from qserver.query.sql.tables.relations import Names
-from qserver.query.sql.text import SqlText
+from qserver.query.sql.text import DESCRIBED, SqlText
 from qserver.query.sql.tokens import MAX_TOKENS, Words
 
 SCHEMA = "information_schema"

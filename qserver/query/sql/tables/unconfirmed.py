@@ -18,9 +18,9 @@ from qserver.query.domain import decimal_text
 from qserver.query.linear import LinearQuery
 from qserver.query.sql.clauses import STATED_BASE, Exactness
 from qserver.query.sql.functions.function import Combined, needs_records, public_range
-from qserver.query.sql.plain import EXPLAIN
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
 from qserver.query.sql.tables.intervals import centred
+from qserver.query.sql.text import EXPLAIN
 
 STATED_COUNT = Fraction(100)
 """Half-width of a count where its dataset has no other; of a sum so many times the largest weight

@@ -16,7 +16,7 @@ from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.logic import Truth
 from qserver.query.sql.regions import ALL, NOTHING, Region, Regions
-from qserver.query.sql.select.items import written
+from qserver.query.sql.select import written
 
 Value = str | bool | Fraction | date
 Of = Literal["text", "truth", "period", "number"]
@@ -59,9 +59,7 @@ class Derived:
     missing: str
     error: Fraction = Fraction(0)
 
-    def where(
-        self, true: Collection[str | None], asked: Truth, names: Names, regions: Regions
-    ) -> Region:
+    def where(self, true: Collection[str | None], asked: Truth, regions: Regions) -> Region:
         """The cells on which a condition has what is asked for.
 
         Args:
@@ -69,8 +67,6 @@ class Derived:
         """
         parts = [one for text, one in self.regions.items() if asked.holds(value=text in true)]
         of_null = asked.holds(value=None in true or None)
-        if self.null and (not self.missing or of_null != asked.holds(value=None in true)):
-            names.noted.update(axis for axis in self.axes if names.null(axis))
         return regions.either([*parts, *([self.null] if of_null else [])])
 
 

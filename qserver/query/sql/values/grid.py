@@ -24,7 +24,7 @@ from qserver.query.sql.attributes import Names, quoted
 from qserver.query.sql.engine.run import Table, run
 from qserver.query.sql.logic import above
 from qserver.query.sql.regions import Regions
-from qserver.query.sql.select.items import written
+from qserver.query.sql.select import written
 from qserver.query.sql.values.expression_values import (
     Beside,
     Derived,

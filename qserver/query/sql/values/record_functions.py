@@ -40,7 +40,9 @@ _READ_ELSEWHERE = (
     *(exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.ILike),
 )
 CALLED = "called"
-"""Key of what an EXTRACT is called in the text, where that told years apart in earlier versions."""
+"""Key of what an EXTRACT is called in the text, where that does not say that it is one."""
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_NEVER_TRUE = "A comparison with NULL is true of no record: IS NULL finds missing values."
 _LONGER_THAN_WEEKS = UNITS[UNITS.index("week") + 1 :]
 
 
@@ -161,10 +163,30 @@ def truth_of(node: exp.Expr, names: Names, regions: Regions) -> Derived | None:
 
 
 def remarks_on(root: exp.Expr, names: Names) -> tuple[str, ...]:
-    """What to know of a text whose expressions can all be read: where it puts weeks and years."""
+    """What to know of a text whose expressions can all be read, a sentence each.
+
+    That is where it puts weeks and years, and what a condition with NULL asks for.
+    """
     nodes = list(root.find_all(exp.Func))
-    found = (of(node, names) for of in (_remark, _of_all_years) for node in nodes)
+    found = [of(node, names) for of in (_remark, _of_all_years) for node in nodes]
+    found += [_on_null(node, names) for node in root.find_all(exp.Null)]
     return tuple(dict.fromkeys(text for text in found if text))
+
+
+def _on_null(node: exp.Null, names: Names) -> str:
+    above = node.parent
+    if isinstance(above, (*_COMPARED, exp.In)):
+        return _NEVER_TRUE
+    if not isinstance(above, exp.Is) or isinstance(above.parent, exp.Not):
+        return ""
+    if not names.is_known(above.this):
+        return ""
+    attribute = names.domain.attributes[names.any_axis(above.this)]
+    if attribute.null:
+        return ""
+    if attribute.missing != "drop":
+        return f"`{attribute.name}` has no NULL: what has no label is '{attribute.other}'."
+    return f"No record that counts lacks a value of `{attribute.name}`: those were dropped."
 
 
 def _remark(node: exp.Expr, names: Names) -> str:
@@ -185,7 +207,7 @@ def _remark(node: exp.Expr, names: Names) -> str:
 
 
 def _of_all_years(node: exp.Expr, names: Names) -> str:
-    """That MONTH(d) told years apart before; '' where there is one year, or it says EXTRACT."""
+    """That MONTH(d) joins years; '' where there is one year, or it says EXTRACT."""
     called, column = node.meta.get(CALLED), node.args.get("expression")
     if not called or column is None or not names.is_known(column.unnest()):
         return ""
@@ -197,8 +219,8 @@ def _of_all_years(node: exp.Expr, names: Names) -> str:
     if _number(periods, 0, "year") == _number(periods, last, "year"):
         return ""
     return (
-        f"{called}({name}) is a number of all years together, as in SQL; earlier versions told "
-        f"years apart, as DATE_TRUNC('{called.lower()}', {name}) does."
+        f"{called}({name}) is a number of all years together, as in SQL; "
+        f"DATE_TRUNC('{called.lower()}', {name}) tells years apart."
     )
 
 

@@ -16,6 +16,7 @@ from qserver.errors import (
     PrivateDataError,
 )
 from qserver.query.calendar import PeriodNotSealedError
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.dataset import DatasetMeta
@@ -60,7 +61,7 @@ def test_a_running_worker_counts_a_new_week_without_a_restart(town: Growing) -> 
     town.work_off(spender)
     town.append(3)
     query = town.service().parse("people", {"where": {"week": week(3)}})
-    found = town.service().ask("people", query, Requirement(8, 0.95), wait_s=0)
+    found = town.service().ask("people", Question(query, Requirement(8, 0.95)), wait_s=0)
     assert isinstance(found, JobStatus)
     town.work_off(spender)
     result = town.service().job(found.id).result
@@ -99,7 +100,7 @@ def known(town: Growing, where: Mapping[str, object], at: str) -> Answer:
     """What is known of a question as it was asked when this week was the last one."""
     service = town.service()
     query = service.parse("people", {"where": where}, at=at)
-    found = service.ask("people", query, Requirement(60, 0.95), wait_s=0)
+    found = service.ask("people", Question(query, Requirement(60, 0.95)), wait_s=0)
     assert isinstance(found, Answer)
     assert (found.charged_nano, found.as_of) == (0, at)
     return found

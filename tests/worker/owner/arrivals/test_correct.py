@@ -125,7 +125,7 @@ def test_retired_weeks_stay_so(town: Growing) -> None:
     corrected = town.correct(RIGHT, say=told.append)
     assert any("300 records are of periods before" in line for line in told)
     assert any(line.startswith("This takes all 2 sealed periods of people") for line in told)
-    assert corrected.service().version("people").n_retired == 2
+    assert corrected.service().state("people").n_retired == 2
     assert folders(corrected) == {corrected.meta.snapshot: ["0000002-0000004.part"]}
     assert refused(corrected, corrected.submit({}, length=20)).first_kept == week(2)
     assert abs(corrected.ask({"week": week(2)}, length=20).estimate - 200) < 40

@@ -12,6 +12,7 @@ from qserver.client.results import DatasetInfo
 from qserver.errors import ConfigError
 from qserver.query.calendar import PeriodRetiredError
 from qserver.query.linear import LinearQuery
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.problem import error_from_problem
@@ -38,7 +39,7 @@ def town(tmp_path: Path, store_url: str) -> Growing:
 def known(town: Growing, where: dict[str, object], length: float = 60) -> Answer:
     service = town.service()
     query = service.parse("people", {"where": where})
-    found = service.ask("people", query, Requirement(length, 0.95), wait_s=0)
+    found = service.ask("people", Question(query, Requirement(length, 0.95)), wait_s=0)
     assert isinstance(found, Answer)
     assert found.charged_nano == 0
     return found
@@ -142,10 +143,12 @@ def test_what_is_known_of_a_retired_week_is_offered(town: Growing) -> None:
     town.retire(2)
     error = refused(town, town.submit({"week": week(0)}, length=20))
     assert (error.first_kept, error.free.low) == (week(2), answer.low)
-    text = str(town.service().explain("people", question(town), Requirement(60, 0.95)).kind)
+    text = str(
+        town.service().explain("people", Question(question(town), Requirement(60, 0.95))).kind
+    )
     assert text == "free"
     with pytest.raises(PeriodRetiredError) as caught:
-        town.service().explain("people", question(town), Requirement(20, 0.95))
+        town.service().explain("people", Question(question(town), Requirement(20, 0.95)))
     assert caught.value.free.low == answer.low
 
 

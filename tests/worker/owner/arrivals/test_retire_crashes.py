@@ -81,7 +81,7 @@ def test_a_retirement_that_dies_is_whole_or_was_never_there(
         town.work_off()
         result = town.service().job(job.id).result
         assert abs(result.estimate - 200) < 30
-    assert town.service().version("people").n_retired == (FIRST if step.decided else 0)
+    assert town.service().state("people").n_retired == (FIRST if step.decided else 0)
     names = {path.name for path in folder_of(town).iterdir()} - {"lock"}
     first = "0000002-0000003.part" if step.decided else "0000000-0000003.part"
     assert names == {first, "0000003-0000004.part"}
@@ -140,7 +140,7 @@ def test_a_store_that_was_lost_gets_the_mark_back(town: Growing, redis_client: S
         log=LOG,
         say=lambda _text: None,
     )
-    assert town.service().version("people").n_retired == FIRST
+    assert town.service().state("people").n_retired == FIRST
     assert known(town, {"week": week(0)}, 20).estimate == answer.estimate
 
 

@@ -29,7 +29,7 @@ from worker.main_loop import AttachedData
 from worker.owner.attach import AttachRequest, attach
 from worker.owner.changes import detach
 from worker.owner.checks.audit import examine
-from worker.private.read import read_where_it_stays
+from worker.private.entry import read_where_it_stays
 from worker.private.snapshot import Snapshot
 from worker.private.spark.executors import answering, axes_of
 from worker.private.spark.tables import SparkTable

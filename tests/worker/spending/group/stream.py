@@ -112,7 +112,7 @@ class Stream:
                 found = service.ask_workload(name, workload, wait_s=0, by=by)
             else:
                 q = self._question(rng)
-                found = service.ask(name, q.query, q.requirement, wait_s=0, by=by)
+                found = service.ask(name, Question(q.query, q.requirement), wait_s=0, by=by)
             if isinstance(found, JobStatus):
                 jobs.append(found.id)
         return list(dict.fromkeys(jobs))

@@ -12,6 +12,7 @@ import pytest
 
 from qserver.answering.replica import Replica
 from qserver.errors import ConfigError
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.claim import Claim, ClaimGuardError, claims_from_plain
@@ -83,8 +84,8 @@ def test_what_is_free_and_what_tells_nothing_of_the_claim_is_still_answered(
 def test_explain_says_that_an_answer_cannot_be_had(town: Deployment) -> None:
     service = town.service()
     query = service.parse("people", {"where": YOUNG})
-    assert service.explain("people", query, Requirement(60, 0.95)).affordable
-    assert not service.explain("people", query, Requirement(40, 0.95)).affordable
+    assert service.explain("people", Question(query, Requirement(60, 0.95))).affordable
+    assert not service.explain("people", Question(query, Requirement(40, 0.95))).affordable
 
 
 @pytest.mark.limit("claim_guard")
@@ -179,7 +180,7 @@ def test_spends_on_other_data_of_the_same_people_count(town: Deployment) -> None
     attach(other, settings=town.settings, registry=town.registry, progress=lambda _text: None)
     service = town.service()
     found = service.ask(
-        "other", service.parse("other", {"where": OLD}), Requirement(60, 0.95), wait_s=0
+        "other", Question(service.parse("other", {"where": OLD}), Requirement(60, 0.95)), wait_s=0
     )
     assert isinstance(found, JobStatus)
     town.work_off()

@@ -10,6 +10,7 @@ import pytest
 
 from qserver.answering.checkpoint import CheckpointFolder
 from qserver.answering.decide import decide
+from qserver.query.question import Question
 from qserver.query.requirement import Requirement
 from qserver.records.answer import Answer, JobStatus
 from qserver.records.state import State
@@ -79,7 +80,7 @@ def test_the_next_worker_goes_on_with_the_plan_of_a_dead_one(
 ) -> None:
     service = town.service()
     query = service.parse("people", {"where": {"age": 20}})
-    quoted = service.explain("people", query, Requirement(40, 0.95)).price_nano
+    quoted = service.explain("people", Question(query, Requirement(40, 0.95))).price_nano
     job = killed_before_its_charge(town)
     assert planned == ["plan"]
     found = ended(town, job)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.combined.statistics import OfMoments, Standardised
 from qserver.query.sql.functions.function import Combined, KnownPart, Smooth
 from qserver.query.sql.parser import parse_statement
 from qserver.query.sql.statement import Sum
+from qserver.query.sql.statistics.moments import OfMoments, Standardised
 from tests.query.sql.people import DOMAIN
 
 A, B = "COUNT_IF(age < 22)", "COUNT_IF(age < 24)"

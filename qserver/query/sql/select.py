@@ -1,4 +1,4 @@
-"""The columns of each SELECT of a text: how they are written, and what their names stand for."""
+"""What stands behind SELECT, and what names it: items, their texts, HAVING and LIMIT."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import cast
 from sqlglot import Token, TokenType, exp
 
 from qserver.errors import CapacityError
-from qserver.query.sql.attributes import is_same, no_column
+from qserver.query.sql.attributes import Names, constant, is_same, no_column
 from qserver.query.sql.clauses import UNSAID, Exactness, exactness_of
+from qserver.query.sql.logic import of_two
 from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql
 
@@ -220,3 +221,180 @@ class Renaming:
         self.left -= 1
         if self.left < 0:
             raise CapacityError("The SELECTs in this text repeat one another too often. Ask parts.")
+
+
+# Each part is compared with each item of SELECT.
+MOST_PARTS = 32
+MOST_ITEMS = 1000 + MOST_PARTS
+
+
+def check_parts(n: int, what: str) -> None:
+    """CapacityError if a clause has too many parts."""
+    if n > MOST_PARTS:
+        raise CapacityError(f"{what} has at most {MOST_PARTS} parts, this one {n:,}.")
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of SELECT.
+
+    Args:
+        node: what it is, without its alias.
+        alias: the name after AS; '' for none.
+        text: how it is written.
+        exactness: what WITHIN and CONFIDENCE behind it say.
+        stop: where it ends in the text; None where that is not known.
+    """
+
+    node: exp.Expr
+    alias: str
+    text: str
+    exactness: Exactness = UNSAID
+    stop: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What its column is called."""
+        return self.alias or self.text
+
+
+@dataclass(frozen=True)
+class Items:
+    """All items of SELECT, in order."""
+
+    source: SqlText
+    found: tuple[Item, ...]
+
+    def at_position(self, node: exp.Expr) -> int | None:
+        """The index of the item that a whole number means; None if `node` is no number.
+
+        Raises:
+            SqlError: there is no item at this position.
+        """
+        if not isinstance(node, exp.Literal) or node.is_string:
+            return None
+        position = int(node.this) if node.this.isdecimal() and len(node.this) < 9 else 0
+        if not 1 <= position <= len(self.found):
+            raise self.source.refuse(
+                f"give a position from 1 to {len(self.found)}, an item of SELECT", node
+            )
+        return position - 1
+
+    def of_alias(self, node: exp.Expr) -> int | None:
+        """The index of the item with this alias; None for none.
+
+        Raises:
+            SqlError: several have it.
+        """
+        if not isinstance(node, exp.Column) or node.args.get("table") is not None:
+            return None
+        name = node.this
+        if not isinstance(name, exp.Identifier):
+            return None
+        named = enumerate(self.found)
+        same = [i for i, item in named if item.alias and is_same(item.alias, name)]
+        if len(same) > 1:
+            raise self.source.refuse("give its items names of their own", node)
+        return same[0] if same else None
+
+    def same_as(self, node: exp.Expr) -> int | None:
+        """The index of the item that is written the same; None for none."""
+        return next((i for i, item in enumerate(self.found) if item.node == node), None)
+
+
+def written(node: exp.Expr, source: SqlText) -> str:
+    """An expression as the text has it."""
+    text = source.source(node)
+    # The place of a call ends before its last parenthesis.
+    return text + ")" * (text.count("(") - text.count(")"))
+
+
+def items_of(source: SqlText, select: exp.Select) -> Items:
+    """The items of a SELECT; CapacityError if there are too many."""
+    if len(select.expressions) > MOST_ITEMS:
+        raise CapacityError(f"SELECT has at most {MOST_ITEMS:,} items. Ask its parts.")
+    found = (
+        Item(
+            (node.this if isinstance(node, exp.Alias) else node).unnest(),
+            node.alias if isinstance(node, exp.Alias) else "",
+            written_of(node).text or written(node, source),
+            written_of(node).exactness,
+            written_of(node).stop,
+        )
+        for node in select.expressions
+    )
+    return Items(source, tuple(found))
+
+
+MOST_ROWS = 10**9
+
+
+@dataclass(frozen=True)
+class Cut:
+    """LIMIT and OFFSET; a limit of None shows all."""
+
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Having:
+    """HAVING, cut into conditions on groups, which are public, and the others."""
+
+    public: tuple[exp.Expr, ...] = ()
+    others: tuple[exp.Expr, ...] = ()
+
+    @classmethod
+    def of(cls, select: exp.Select, names: Names) -> Having:
+        """The HAVING of a SELECT."""
+        having = select.args.get("having")
+        if having is None:
+            return cls()
+        n_tests = sum(isinstance(part, exp.Predicate) for part in having.this.walk())
+        check_parts(n_tests, "HAVING")
+        whole = having.this.unnest()
+        parts = list(whole.flatten()) if isinstance(whole, exp.And) else [whole]
+        public = [part for part in parts if _is_public(part, names)]
+        return cls(tuple(public), tuple(part for part in parts if part not in public))
+
+    def where(self, where: exp.Expr | None) -> exp.Expr | None:
+        """WHERE and the conditions on groups: which groups there are."""
+        for part in self.public:
+            where = part if where is None else of_two(exp.And, where, part)
+        return where
+
+
+def cut_of(select: exp.Expr, source: SqlText) -> Cut:
+    """LIMIT or FETCH FIRST, and OFFSET.
+
+    Raises:
+        SqlError: they are no whole numbers, or ask for a part in percent, or for ties.
+    """
+    limit, offset = select.args.get("limit"), select.args.get("offset")
+    found = None
+    if isinstance(limit, exp.Fetch):
+        options = limit.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise source.refuse(
+                "fetch a number of rows", limit, hint="Nearest: FETCH FIRST 5 ROWS ONLY."
+            )
+        count = limit.args.get("count")
+        found = 1 if count is None else _whole(count, source, least=1)
+    elif limit is not None:
+        found = _whole(limit.expression, source, least=1)
+    return Cut(found, 0 if offset is None else _whole(offset.expression, source, least=0))
+
+
+def _whole(node: exp.Expr, source: SqlText, *, least: int) -> int:
+    number = constant(node, source)
+    if number is None or number.denominator != 1 or not least <= number <= MOST_ROWS:
+        raise source.refuse(f"give a whole number of rows, at least {least}", node)
+    return int(number)
+
+
+def _is_public(node: exp.Expr, names: Names) -> bool:
+    """Whether a condition is about attributes alone."""
+    parts = list(node.walk())
+    has_numbers = any(isinstance(part, exp.AggFunc) for part in parts)
+    columns = [part for part in parts if isinstance(part, exp.Column)]
+    return bool(columns) and not has_numbers and all(map(names.is_known, columns))

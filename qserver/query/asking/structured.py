@@ -17,7 +17,7 @@ from qserver.query.grid import box_weights, check_mask_bits, disjoint_union, mas
 from qserver.query.labels import Level, code_text
 from qserver.query.linear import MAX_TERMS, LinearQuery, check_n_factors, checked_span, linear_query
 from qserver.query.numbers import exact_number
-from qserver.query.sealed import (
+from qserver.query.sealed_periods import (
     index_of_period,
     range_between,
     range_from,

@@ -14,11 +14,11 @@ from qserver.errors import SqlError
 from qserver.query.calendar import Periods
 from qserver.query.domain import Attribute, Domain
 from qserver.query.linear import total_query
-from qserver.query.sql.combined.smooth import combined_cells, order_asked
 from qserver.query.sql.functions.function import Combined, KnownPart
 from qserver.query.sql.functions.quantile import DAYS_SAID, ByThresholds, Quantile, is_day
-from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statistics.smooth import combined_cells, order_asked
 from tests.query.sql.at_most import at_most
 from tests.query.sql.people import AGES, DOMAIN, People
 
@@ -107,7 +107,7 @@ def test_without_a_record_there_is_no_value() -> None:
 @pytest.mark.parametrize("p", [0, 1])
 def test_fewer_thresholds_stand_for_more_values_each(p: int) -> None:
     values = tuple(map(Fraction, range(100)))
-    of = QuantileOf(Fraction(p), 0, 100, values, values)
+    of = QuantileOf(Fraction(p), Bins(0, 100, values, values))
     queries, found = Quantile(of).at_once(total_query((100, 2)), 7)
     assert len(queries) == 7
     # One counts all values.
@@ -146,6 +146,6 @@ def test_days_are_numbers_by_their_periods_first_days_and_alone_in_a_cell() -> N
     ):
         assert isinstance(cell, Combined)
         assert isinstance(cell.function, Quantile)
-        assert cell.function.of.lows == cell.function.of.highs == days
+        assert cell.function.of.bins.lows == cell.function.of.bins.highs == days
     with pytest.raises(SqlError, match="`d` has none"):
         parse_statement("SELECT MEDIAN(d) FROM people", Domain((day, week)), dataset="people")

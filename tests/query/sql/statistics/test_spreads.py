@@ -12,10 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from qserver.errors import SqlError
-from qserver.query.sql.combined.smooth import smooth_asked
-from qserver.query.sql.combined.statistics import Range, Spread, sample_factors, variance_range
 from qserver.query.sql.functions.function import Binning, Combined, KnownPart
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statistics.moments import Range, Spread, sample_factors, variance_range
+from qserver.query.sql.statistics.smooth import smooth_asked
 from tests.query.sql.people import DOMAIN, People
 
 RADIUS = Fraction(10)

@@ -19,7 +19,7 @@ from deploy.site.pages.domain_keys import domain_keys
 from qserver.errors import DomainError
 from qserver.query.domain_file import domain_from_document, domain_to_document
 from qserver.query.domain_keys import KEYS, NAMES, domain_schema
-from tests.query.files.documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
+from tests.query.domain_documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
 from tests.sweeps import examples
 
 _SCHEMA = domain_schema()

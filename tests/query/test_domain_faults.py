@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from qserver.errors import DomainError
 from qserver.query.domain_file import domain_from_document
-from qserver.query.files.faults import (
+from qserver.query.files import (
     Fault,
     check_file,
     faults_of,
@@ -27,7 +27,7 @@ from qserver.query.files.faults import (
     place_text,
     toml_lines,
 )
-from tests.query.files.documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
+from tests.query.domain_documents import BAD_IN_SHAPE, BAD_TOGETHER, GOOD
 from tests.sweeps import examples
 
 BAD_TOML = """\

@@ -11,7 +11,11 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.combined.statistics import (
+from qserver.query.sql.functions.meaning import Linear, Several, product_term
+from qserver.query.sql.functions.quantile import Quantile
+from qserver.query.sql.functions.thresholds import Bins, QuantileOf
+from qserver.query.sql.regions import Functions, ProductTerm
+from qserver.query.sql.statistics.moments import (
     Correlation,
     OfMoments,
     OfPairs,
@@ -19,10 +23,6 @@ from qserver.query.sql.combined.statistics import (
     Spread,
     Standardised,
 )
-from qserver.query.sql.functions.meaning import Linear, Several, Values, product_term
-from qserver.query.sql.functions.quantile import Quantile
-from qserver.query.sql.functions.thresholds import QuantileOf
-from qserver.query.sql.regions import Functions, ProductTerm
 from qserver.query.weights import ScaledWeights
 
 MOST_HIDDEN = Fraction(1, 8)
@@ -132,9 +132,7 @@ class SeveralReader:
         days = self._days(node) if p in (0, 1) else None
         values = days or self._numeric(node)
         count = product_term({values.axis: values.weights(lambda _: Fraction(1))})
-        of = QuantileOf(
-            p, values.axis, values.size, values.lows, values.highs, is_day=days is not None
-        )
+        of = QuantileOf(p, values, is_day=days is not None)
         return Several((Linear((count,)),), Quantile(of))
 
     def _extreme(self, node: exp.Expr) -> Several | None:
@@ -209,7 +207,7 @@ class SeveralReader:
         terms = (product_term({values.axis: of}) for of in weights)
         return Several(tuple(Linear((term,)) for term in terms), Standardised(kind))
 
-    def _check_bins(self, node: exp.Corr, *both: Values) -> None:
+    def _check_bins(self, node: exp.Corr, *both: Bins) -> None:
         """Refuse bins so wide that no counts could tell the correlation."""
         hidden = [values.error / values.radius if values.radius else Fraction(1) for values in both]
         if sum(hidden) >= MOST_HIDDEN:
@@ -222,16 +220,16 @@ class SeveralReader:
                 hint="Nearest: averages of one by groups of the other.",
             )
 
-    def _days(self, node: exp.Expr) -> Values | None:
+    def _days(self, node: exp.Expr) -> Bins | None:
         """The first days of an attribute in the order of time; None for anything else."""
         node = node.unnest()
         if not isinstance(node, exp.Column) or self._names.level(node) is not None:
             return None
         axis = self._names.axis(node)
         attribute = self._names.domain.attributes[axis]
-        return Values.of_days(attribute, axis) if attribute.is_timed else None
+        return Bins.of_days(attribute, axis) if attribute.is_timed else None
 
-    def _numeric(self, node: exp.Expr) -> Values:
+    def _numeric(self, node: exp.Expr) -> Bins:
         node = node.unnest()
         hint = "Nearest: MEDIAN(age), of one numeric attribute."
         if not isinstance(node, exp.Column) or self._names.level(node) is not None:
@@ -244,10 +242,10 @@ class SeveralReader:
                 node,
                 hint=f"Nearest: COUNT(*) with GROUP BY {quoted(attribute.name)}.",
             )
-        return Values.of(attribute, axis)
+        return Bins.of(attribute, axis)
 
 
-def _sums_of_both(x: Values, y: Values) -> tuple[Linear, ...]:
+def _sums_of_both(x: Bins, y: Bins) -> tuple[Linear, ...]:
     """N, Sx, Qx, Sy, Qy and P, over the records that have both."""
     (one_x, first_x, second_x), (one_y, first_y, second_y) = _moments(x), _moments(y)
     pairs = (
@@ -257,7 +255,7 @@ def _sums_of_both(x: Values, y: Values) -> tuple[Linear, ...]:
     return tuple(Linear((product_term({x.axis: of_x, y.axis: of_y}),)) for of_x, of_y in pairs)
 
 
-def _moments(values: Values) -> tuple[ScaledWeights, ScaledWeights, ScaledWeights]:
+def _moments(values: Bins) -> tuple[ScaledWeights, ScaledWeights, ScaledWeights]:
     """1, y and y^2 - r^2 / 2 of each value, where y is its distance from the middle."""
     half = values.radius**2 / 2
     return (

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from qserver.errors import SqlError
 from qserver.query.linear import total_query
-from qserver.query.sql.combined.smooth import order_asked
 from qserver.query.sql.functions.function import Combined, KnownPart
 from qserver.query.sql.functions.quantile import ByThresholds, Quantile
-from qserver.query.sql.functions.thresholds import QuantileOf
+from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.parser import parse_statement
+from qserver.query.sql.statistics.smooth import order_asked
 from tests.query.sql.people import AGES, DOMAIN, People
 
 METHODS = (
@@ -143,7 +143,7 @@ def test_what_is_no_quantile_is_refused(item: str, reason: str) -> None:
 def test_groups_share_the_most_numbers_of_a_text() -> None:
     """Fewer thresholds stand for more values each, and the last one stays."""
     values = tuple(map(Fraction, range(100)))
-    of = QuantileOf(Fraction(1, 2), 0, 100, values, values)
+    of = QuantileOf(Fraction(1, 2), Bins(0, 100, values, values))
     queries, found = Quantile(of).at_once(total_query((100, 2)), 7)
     assert len(queries) == 7
     assert [queries[-1].value_at((at, 0)) for at in (0, 99)] == [Fraction(1, 2)] * 2

@@ -1,1 +1,0 @@
-"""Read the files of domains. What needs no file is in `qserver.query.domain_file`."""

@@ -1,4 +1,0 @@
-"""Spellings of the same, put into the words that the rest reads.
-
-`spelling` puts one spelling for each thing, `days` those of the calendar.
-"""
