@@ -290,8 +290,8 @@ class Asking:
             if answer.version != opened.replica.n_events:
                 return
             key = _of_workload_told(opened.replica, workload)
-        # A store without room answers all the same.
-        with contextlib.suppress(StoreNotDurableError):
+        # What was answered stays so, whatever the store says.
+        with contextlib.suppress(StoreError):
             self._bind(opened.meta, key, json.dumps({"answer": answer_json(answer)}))
 
     def _remember(self, meta: DatasetMeta, estimators: Sequence[Estimator]) -> None:

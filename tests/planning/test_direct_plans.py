@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from fractions import Fraction
 
 import pytest
 
+from qserver.inference.engine import InferenceEngine
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.candidates import RowCandidates
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings
-from qserver.query.linear import linear_query
+from qserver.planning.planner import Plan, plan_answer
+from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from qserver.records.charge import AnyCharge
+from qserver.records.charge import NANO, AnyCharge
+from qserver.records.history import TableMeasurement
 from tests.benchmarks.synthetic_noise import Snapshot, question_of
+from tests.query.dense_weights import scaled_weights
 
 SIZE = 40
 N_CELLS = 30
@@ -83,3 +88,43 @@ def test_where_the_own_row_costs_nothing_no_raise_of_many_rows_is_priced(
     few, sizes[:] = part(0, PLANNER.most_priced_rows // 2), []
     plan = snapshot.plan_by_rows(few, requirement)
     assert (plan.price_nano, max(sizes)) == (0, 1)
+
+
+SIXTEEN = (16,)
+LARGE = 1 << 40
+FINE = Fraction(1, 1 << 10)
+
+
+def fours() -> Holdings:
+    """The four fours of sixteen values are measured; the single values are not."""
+    engine = InferenceEngine(SIXTEEN)
+    partition = engine.tables.partition_of(((0, 1),))
+    engine.extend([TableMeasurement(0, partition, NANO, FINE, (0, 0, 0, 0))])
+    return Holdings(engine, CellLedger(SIXTEEN), 20 * NANO)
+
+
+def large_with(tiny: dict[int, int]) -> LinearQuery:
+    """The first four values with large weights, and the `tiny` weights by value."""
+    weights = [LARGE if i < 4 else tiny.get(i, 0) for i in range(16)]
+    return linear_query(SIXTEEN, [(1, {0: scaled_weights(weights)})])
+
+
+def plan_by_fours(query: LinearQuery) -> Plan:
+    return plan_answer(question_of(primitive(query), Requirement(1e14, 0.95)), fours())
+
+
+def test_without_the_part_tables_answer() -> None:
+    assert plan_by_fours(large_with({})).kind == "free"
+
+
+@pytest.mark.parametrize("tiny", [{4: 1}, {4: 1, 5: -1}, {15: -1}])
+def test_a_row_is_bought_for_the_part_that_tables_do_not_reach(tiny: dict[int, int]) -> None:
+    """Floats see none of it: it is 2^-40 of the rest."""
+    plan = plan_by_fours(large_with(tiny))
+    assert plan.kind == "fresh"
+    assert len(plan.rows) == 1
+
+
+def test_a_tiny_part_that_tables_reach_is_free() -> None:
+    """All four values of a part alike."""
+    assert plan_by_fours(large_with(dict.fromkeys(range(8, 12), 1))).kind == "free"

@@ -7,17 +7,17 @@ import random
 import numpy as np
 import pytest
 
-from qserver.planning.blocks.rent import Course, Own
+from qserver.planning.blocks.rent import Course, Own, OwnRowsAlone
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
-from qserver.query.linear import linear_query
+from qserver.query.linear import LinearQuery, linear_query
 from qserver.query.primitive import primitive
 from qserver.query.requirement import Requirement
 from qserver.query.weights import interval
-from qserver.records.charge import NANO
+from qserver.records.charge import NANO, Relation
 from qserver.records.paid_question import FittedBase, PaidQuestion
 from tests.benchmarks.many_attributes import Cache, played_by
 from tests.benchmarks.many_streams import MANY_STREAMS, ManyStream
-from tests.benchmarks.play import play
+from tests.benchmarks.play import play, snapshot_for
 from tests.benchmarks.streams import Asked
 from tests.benchmarks.synthetic_noise import Snapshot
 from tests.sweeps import share
@@ -156,3 +156,33 @@ def test_lines_of_the_first_version_count_their_deepest_bases() -> None:
     marked = paid(0, base(-5, 0.4, is_finest=False, depth=2))
     assert PaidQuestion.from_json(marked.to_json(), (12,)) == marked
     assert marked.finest_bases == []
+
+
+WIDE = (6, 5, 4, 40, 50, 60, 70)
+
+
+def _box_of(generator: random.Random, n_axes: int, axes: range) -> LinearQuery:
+    chosen = sorted(generator.sample(axes, n_axes))
+    ends = {a: sorted(generator.sample(range(WIDE[a] + 1), 2)) for a in chosen}
+    return linear_query(WIDE, [(1, {a: interval(WIDE[a], *ends[a]) for a in chosen})])
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_rows_cost_the_same_in_whatever_batches_they_are_taken_in(
+    relation: Relation, is_exact: bool
+) -> None:
+    """Also where there are too many classes for an exact sum, whose bounds depend on the order."""
+    generator, axes = random.Random(7), range(3) if is_exact else range(len(WIDE))
+    rows = [primitive(_box_of(generator, 2, axes)) for _ in range(60)]
+    owns = [Own(one, generator.uniform(20, 200), 0.95) for one in rows]
+    ledger = snapshot_for(WIDE, relation=relation, phi=0.2).ledger
+    late, often = OwnRowsAlone.beside(ledger), OwnRowsAlone.beside(ledger)
+    for own in owns:
+        late.add(own)
+        often.add(own)
+        often.with_row(None)
+    assert often._ledger.exact == is_exact
+    for asked in (None, owns[0], Own(rows[1], 3.0, 0.9)):
+        assert late.with_row(asked) == often.with_row(asked)
+        assert late.settled_with_row(asked) == often.settled_with_row(asked)

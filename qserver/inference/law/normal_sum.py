@@ -10,6 +10,12 @@ direction f(i) - (integral of f from i to i + 1) >= t f(i) with t = s^-2 / 8, so
 its integral from j + 1 on over 1 - t, while Z / (s sqrt(2 pi)) <= 1 + 3 exp(-2 pi^2 s^2), which is
 less than 1 / (1 - t). Hence P(K > j) >= P(X > j + 1). So X in (j, j + 1] goes with K in {j, j + 1},
 and X < 0 by symmetry. QED.
+
+*The law.* Let y = H x + e with e normal, and let W = A e be the error of the weights of least
+variance. What answers disagree about, d = D e with D H = 0, has covariance 0 with W, since
+otherwise A + t D would have less variance. Both are normal together, so W does not depend on d:
+given all answers the posterior of every question under a flat prior is normal around least squares.
+Nothing is searched for: the shortest interval is that of least variance.
 """
 
 from __future__ import annotations
