@@ -141,8 +141,7 @@ _ATTACH = {
     "--limit EPSILON!": "the population's epsilon; only `top-up` raises it",
     "--privacy": """what the limit bounds, for this population for ever. pure (default): epsilon,
     with Laplace noise. zcdp: zero-concentrated privacy, with Gaussian noise; the limit is epsilon
-    at --delta. zcdp is better for many questions and worse for few, and serves counts and sums, but
-    no models""",
+    at --delta. zcdp is better for many questions and worse for few""",
     "--delta D": """with --privacy zcdp, at most 1e-6, such as 1e-9: somebody may lose more than the
     limit with this probability. Choose far less than one over the number of people""",
     "--neighbours": "what the guarantee compares: one record more or less, or one replaced",
