@@ -26,6 +26,8 @@ from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw
 
 _MOST_TOGETHER = 64
 """Most estimates by tables whose errors are told together: each pair takes a while."""
+_SAME = 1e-6
+"""By how much deviations of the same estimate differ at most."""
 
 
 class LiveRows:
@@ -151,10 +153,11 @@ class LiveRows:
 
     def is_least(self, primitive: Primitive, estimate: RowEstimate) -> bool:
         """Whether an estimate with Gaussian noise certainly is of least variance, given all."""
-        if not self.tables.alpha_nano:
+        tables = self.tables
+        if not tables.alpha_nano:
             return estimate.method == "blue"
-        beside = self.tables.beside_rows
-        return estimate.method == "blocks" and beside.are_all(primitive, self.noisy_rows)
+        is_beside = estimate.method == "blocks" and tables.are_all_present
+        return is_beside and tables.beside_rows.are_all(primitive, self.noisy_rows)
 
     def normal_together(
         self, queries: Sequence[LinearQuery], estimates: Sequence[RowEstimate]
@@ -185,6 +188,10 @@ class LiveRows:
             parts = np.zeros((len(estimates), len(by_tables)))
             parts[by_tables] = vectors * np.sqrt(np.maximum(values, 0.0))
             loads = np.hstack([loads, parts])
+            # An estimate of earlier tables has other weights, and so another deviation.
+            own = _array([float(np.linalg.norm(one.posterior.scales)) for one in estimates])
+            if not np.allclose(np.linalg.norm(loads, axis=1), own, rtol=_SAME, atol=0.0):
+                return None
         loads *= LAPLACE_VARIANCE**-0.5
         # A normal error is the sum of infinitely many others.
         n = loads.shape[1]

@@ -10,7 +10,7 @@ costs no more: whoever asks next about these periods uses the cells again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -124,14 +124,23 @@ class Holdings:
 
     def cost_of(self, block: BlockKey) -> float:
         """Cost of a block per unit of its alpha, in epsilon; > 0."""
-        neighbours = self.ledger.neighbours
-        k = float(self._most_records)
-        if neighbours.together > 1:
-            partition = self.engine.tables.partition_of(block, self.table_periods)
-            k *= neighbours.together_in(partition)
+        neighbours, axes = self.ledger.neighbours, {axis for axis, _ in block}
+        if neighbours.by_period is None or neighbours.together == 1:
+            return self.most_cost_of(axes)
+        # Cells of few periods hold few records of a person.
+        partition = self.engine.tables.partition_of(block, self.table_periods)
+        return self._cost(axes, neighbours.together_in(partition))
+
+    def most_cost_of(self, axes: Set[int]) -> float:
+        """At least that of any table that tells these attributes apart."""
+        return self._cost(axes, self.ledger.neighbours.together)
+
+    def _cost(self, axes: Set[int], together: int) -> float:
+        """That of a table which moves at most `together` times as much as one by one."""
+        neighbours, k = self.ledger.neighbours, float(self._most_records * together)
         if neighbours.relation == "add-remove":
             return k
-        if not {axis for axis, _ in block} <= neighbours.alike:
+        if not axes <= neighbours.alike:
             return 2.0 * k
         # A tiny cost in place of zero keeps the arithmetic finite.
         return k if neighbours.null_cell else PLANNER.negligible

@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 from qserver.answering.answer import with_ends
 from qserver.answering.decide import Free, ToAnswer, still_to_do, to_answer
-from qserver.answering.replica import Replica
 from qserver.config import Settings
 from qserver.errors import BusyError, NotFoundError, StoreError, StoreNotDurableError
 from qserver.query.question import AnyAsked, ModelAsked, Workload
@@ -27,7 +26,7 @@ from qserver.records.problem import error_from_problem
 from qserver.service.cache.answers import KeptAnswers
 from qserver.service.datasets import OpenDataset, OpenDatasets
 from qserver.service.visits import Parked, Visit, present_visit
-from qserver.storage.encoding.jobs import JobRecord, answer_from_json, answer_json
+from qserver.storage.encoding.jobs import JobRecord, answer_from_json
 from qserver.storage.encoding.requests import Request
 from qserver.storage.encoding.sealed import reading
 from qserver.storage.store import Store, Submission
@@ -104,11 +103,11 @@ class Asking:
             lambda: self._found(name, asked, wait_s, idempotency, by, most_nano),
         )
         if isinstance(asked, Workload) and isinstance(found, WorkloadAnswer) and found.charged_nano:
-            opened = self._workloads.refresh(name)
-            with opened.lock:
-                free = self._kept.keep_bought(opened.replica, asked, found)
-            if free is not None:
-                self._tell(opened, asked, free)
+            # What was charged is answered, whatever the store says now.
+            with contextlib.suppress(StoreError, NotFoundError):
+                opened = self._workloads.refresh(name)
+                with opened.lock:
+                    self._kept.keep_bought(opened.replica, asked, found)
         return found
 
     def known(
@@ -122,15 +121,13 @@ class Asking:
             wait_s: None for answers that were computed already, or else None.
         """
         if wait_s is None:
-            found = self._later(name, workload, math.inf, by)
-            if not isinstance(found, JobStatus):
-                return found
-            if self._store.job_state(found.id) != "done":
+            job = self._later(name, workload, math.inf, by)
+            if job is None or self._store.job_state(job.id) != "done":
                 return None
-            return narrowed(self._outcome(found.id), WorkloadAnswer)
+            return narrowed(self._outcome(job.id), WorkloadAnswer)
         find = partial(self._later, name, workload, wait_s, by)
-        made = self._waited(Request(name, "", workload, by), wait_s, find)
-        return None if made is None else narrowed(made, WorkloadAnswer)
+        found = self._waited(Request(name, "", workload, by), wait_s, find)
+        return None if found is None else narrowed(found, WorkloadAnswer)
 
     def _waited(
         self, request: Request, wait_s: float, find: Callable[[], _F | JobStatus]
@@ -217,20 +214,15 @@ class Asking:
         meta, key = self._datasets.meta(name), idempotency.key
         return self._store.bound(meta, key=key, body_digest=idempotency.body_digest)
 
-    def _later(
-        self, name: str, workload: Workload, wait_s: float, by: str
-    ) -> WorkloadAnswer | JobStatus | None:
-        """What another process found, or the job that answers a workload from history.
+    def _later(self, name: str, workload: Workload, wait_s: float, by: str) -> JobStatus | None:
+        """The job that answers a workload from history, where its laws take longer than `wait_s`.
 
-        There is a job where laws take longer than `wait_s`, one for all who ask the same of the
-        same state, also when it is done. None where it takes no longer, or where no worker can do
-        it: then it is answered here.
+        There is one for all who ask the same of the same state, also when it is done. None where
+        it takes no longer, or where no worker can do it: then it is answered here.
         """
-        if not _takes_long(workload):
+        if len(workload.questions) * _LAW_S <= SHORT_S:
             return None
         opened = self._workloads.refresh(name)
-        if (told := self._told(opened, workload)) is not None:
-            return told
         with opened.lock:
             workload = opened.replica.chosen(workload)
             left = still_to_do(opened.replica, workload)
@@ -251,8 +243,13 @@ class Asking:
             is_made: whether one is made where there is none yet.
         """
         with opened.lock:
-            key, alive = _of_present("known", opened.replica, request), opened.replica.worker_alive
-        if outcome := self._store.bound(opened.meta, key=key.key, body_digest=key.body_digest):
+            replica = opened.replica
+            state = str(replica.n_events), str(replica.present.remaining_nano)
+            alive = replica.worker_alive
+        digest = hashlib.sha256(request.to_json().encode()).hexdigest()
+        # No key of a client holds a line end.
+        key = Idempotency("\n".join(("known", *state, digest)), digest)
+        if outcome := self._store.bound(opened.meta, key=key.key, body_digest=digest):
             job = _outcome_of(outcome)
             of_use = ("queued", "running", "done") if alive else ("done",)
             is_of_use = isinstance(job, JobStatus) and self._store.job_state(job.id) in of_use
@@ -267,38 +264,11 @@ class Asking:
             return None
         return JobStatus(found.job, "queued", opened.meta.name)
 
-    def _told(self, opened: OpenDataset, workload: Workload) -> WorkloadAnswer | None:
-        """What history gives in this state, as another process found it."""
-        with opened.lock:
-            replica = opened.replica
-            key, since = _of_workload_told(replica, workload), replica.engine.n_changes
-        text = self._store.bound(opened.meta, key=key.key, body_digest=key.body_digest)
-        if not text:
-            return None
-        found = narrowed(_outcome_of(text), WorkloadAnswer)
-        if isinstance(found, JobStatus):
-            return None
-        with opened.lock:
-            self._kept.keep(replica, workload, found, since=since)
-        return found
-
-    def _tell(self, opened: OpenDataset, workload: Workload, answer: AnyAnswer) -> None:
-        """Let other processes have what history gives in this state, if finding it took long."""
-        if not (isinstance(answer, WorkloadAnswer) and _takes_long(workload)):
-            return
-        with opened.lock:
-            if answer.version != opened.replica.n_events:
-                return
-            key = _of_workload_told(opened.replica, workload)
-        # What was answered stays so, whatever the store says.
-        with contextlib.suppress(StoreError):
-            self._bind(opened.meta, key, json.dumps({"answer": answer_json(answer)}))
-
     def _remember(self, meta: DatasetMeta, estimators: Sequence[Estimator]) -> None:
         """Keep weights, so that what is free stays free."""
         for estimator in estimators:
             # A store without room answers all the same; the weights are found again.
-            with contextlib.suppress(StoreNotDurableError):
+            with contextlib.suppress(StoreError):
                 self._store.remember(meta, estimator)
 
     def _known_before(self, name: str, asked: Workload) -> AnyAnswer | None:
@@ -326,8 +296,6 @@ class Asking:
         answer = found.answer if isinstance(found, Free) else _answered(opened, found)
         with opened.lock:
             self._kept.keep(replica, asked, answer, since=since)
-        if isinstance(asked, Workload):
-            self._tell(opened, asked, answer)
         # Weights that are the only ones are found again: inference starts from them as well.
         self._remember(opened.meta, found.estimators)
         return opened, asked, answer
@@ -419,29 +387,8 @@ def _answered(opened: OpenDataset, found: ToAnswer) -> AnyAnswer:
         return found.free(opened.replica, answer).answer
 
 
-def _takes_long(workload: Workload) -> bool:
-    """Whether the laws of its numbers may take longer than anybody is kept waiting for."""
-    return len(workload.questions) * _LAW_S > SHORT_S
-
-
-def _of_present(kind: str, replica: Replica, request: Request) -> Idempotency:
-    """The key of what a request gives in the present state; no key of a client holds a line end."""
-    present = replica.present
-    state = replica.n_events, present.remaining_nano, present.n_sealed, present.n_retired
-    digest = hashlib.sha256(request.to_json().encode()).hexdigest()
-    return Idempotency("\n".join((kind, *map(str, state), digest)), digest)
-
-
-def _of_workload_told(replica: Replica, workload: Workload) -> Idempotency:
-    """That of an answer, which is the same for all who ask, and whatever may be measured."""
-    asked = replica.chosen(workload.with_measure("auto"))
-    return _of_present(
-        "told", replica, Request(replica.meta.name, replica.meta.snapshot, asked, "")
-    )
-
-
 def _outcome_of(text: str) -> AnyAnswer | JobStatus:
-    """The job that a key is bound to, without its state, or what was answered."""
+    """The job that a key is bound to, without its state; an answer by an earlier version."""
     with reading("idempotency key"):
         plain = json.loads(text)
         answer, job = plain.get("answer"), str(plain.get("job"))

@@ -16,6 +16,7 @@ from qserver.planning.blocks.base import BaseProblem, Target, best_base
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.earlier import EarlierDemand
 from qserver.planning.blocks.rent import Own, OwnRowsAlone
+from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.blocks.star import fit_star
 from qserver.planning.blocks.wants import Wants
 from qserver.planning.constants import PLANNER
@@ -165,3 +166,16 @@ def test_earlier_questions_are_planned_for_with_gaussian_noise_too() -> None:
     anew, known = spent
     assert known <= 1.25 * best_tables(sizes, asked)
     assert known <= 0.9 * anew
+
+
+def test_for_several_records_a_person_the_same_tables_cost_their_square() -> None:
+    rho, tables = list[int](), list[int]()
+    for k in (1, 2):
+        snapshot = Snapshot((40,), k=k, rule=RentOrBuy(DEFAULT_PHI), law=GAUSSIAN)
+        rng = random.Random(3)
+        for _ in range(40):
+            snapshot.ask(some(rng, (40,)), Requirement(40.0, 0.95))
+        rho.append(snapshot.ledger.spent_nano)
+        tables.append(sum(isinstance(one, GaussianTable) for one in snapshot.live))
+    assert tables[0] == tables[1] > 0
+    assert rho[1] == pytest.approx(4 * rho[0], rel=1e-3)

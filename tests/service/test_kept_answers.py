@@ -62,10 +62,10 @@ def known(service: Service, where: Where, *, length: float = 80) -> Answer:
     return found
 
 
-def known_workload(service: Service, *wheres: Where, wait_s: float = 0) -> WorkloadAnswer:
+def known_workload(service: Service, *wheres: Where) -> WorkloadAnswer:
     requirement = Requirement(80.0, 0.95)
     asked = [Question(service.parse("people", {"where": w}), requirement) for w in wheres]
-    found = service.ask_workload("people", Workload(tuple(asked)), wait_s=wait_s)
+    found = service.ask_workload("people", Workload(tuple(asked)), wait_s=0)
     assert isinstance(found, WorkloadAnswer)
     return found
 
@@ -165,47 +165,6 @@ def test_a_bought_workload_is_known_at_once_and_as_a_fresh_process_knows_it(
     assert again.remarks == expected.remarks
     assert again.rest_nano == expected.rest_nano
     for one, other in zip(again.answers, expected.answers, strict=True):
-        assert_same(one, other)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_bought", [True, False])
-def test_what_took_long_is_found_once_for_all_processes(
-    town: Deployment,
-    computed: list[Question | Workload],
-    monkeypatch: pytest.MonkeyPatch,
-    is_bought: bool,
-) -> None:
-    """Bought or known, until somebody buys anything."""
-    monkeypatch.setattr(ask, "SHORT_S", 0.0)
-    wheres = (OLD, YOUNG, WOMEN)
-
-    def sleep(_seconds: float) -> None:
-        town.work_off()
-
-    first = Service(
-        Store.open(town.settings),
-        town.settings,
-        short_s=60.0,
-        sleep=sleep,
-    )
-    bought = first.ask_workload("people", town.workload(wheres, length=80), wait_s=30)
-    assert isinstance(bought, WorkloadAnswer)
-    assert bought.charged_nano > 0
-    if not is_bought:
-        town.ask(ALL, length=20)
-        assert known_workload(first, *wheres, wait_s=60).charged_nano == 0
-    computed.clear()
-    again = known_workload(town.service(), *wheres, wait_s=60)
-    assert computed == []
-    town.ask({"age": 25}, length=20)
-    computed.clear()
-    anew = known_workload(town.service(), *wheres, wait_s=60)
-    assert len(computed) == 1
-    assert anew.version > again.version
-    monkeypatch.setattr(ask.Asking, "_told", lambda *_: None)
-    expected = known_workload(town.service(), *wheres, wait_s=60)
-    for one, other in zip(anew.answers, expected.answers, strict=True):
         assert_same(one, other)
 
 

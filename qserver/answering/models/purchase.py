@@ -100,7 +100,7 @@ def _unit(holdings: Holdings) -> int:
     It is k^p for k records per person, under replace-one twice that; less of tables that tell apart
     only what neighbours share, such as periods.
     """
-    return round(holdings.cost_of(tuple((axis, 1) for axis in range(len(holdings.ledger.sizes)))))
+    return round(holdings.most_cost_of(set(range(len(holdings.ledger.sizes)))))
 
 
 def _second(first: Sequence[WantedTable], unit: int, price_nano: int) -> Second:

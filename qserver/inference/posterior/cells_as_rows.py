@@ -59,8 +59,8 @@ def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tup
         used: ids of those that must be among them.
 
     Returns:
-        The used ones, and others as long as there is room, sorted: with each used one all that came
-        near it, then the newest, then the oldest first. So questions of one history share a few
+        The used ones, and others as long as there is room, sorted: blocks of those that came near
+        used ones, then the newest, then the oldest first. So questions of one history share a few
         sets of these, and a longer history goes on from the same ones. None if the used ones alone
         are too many.
     """
@@ -79,11 +79,17 @@ def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tup
 
 
 def _blocks(measurements: Sequence[AnyMeasurement]) -> list[list[int]]:
-    """The ids of those that came one after the other, by about so many rows and cells."""
-    ends = np.cumsum([0, *map(n_rows, measurements)])
-    blocks = dict[int, list[int]]()
-    for one, start in zip(measurements, ends.tolist(), strict=False):
-        blocks.setdefault(start * _N_BLOCKS // MOST_CELLS, []).append(one.id)
+    """The ids of those that came one after the other, by about so many rows and cells.
+
+    A table of more is a block by itself, so that none is left out with it.
+    """
+    sizes = list(map(n_rows, measurements))
+    small = [0 if n * _N_BLOCKS > MOST_CELLS else n for n in sizes]
+    starts = np.cumsum([0, *small])[:-1].tolist()
+    blocks = dict[tuple[int, int], list[int]]()
+    for one, start, n in zip(measurements, starts, small, strict=True):
+        key = (start * _N_BLOCKS // MOST_CELLS, -1) if n else (start, one.id)
+        blocks.setdefault(key, []).append(one.id)
     return list(blocks.values())
 
 

@@ -289,6 +289,11 @@ class MeasuredTables(PresentTables):
         return [t.partition for t in self._live if self.block_of(t.partition) is not None]
 
     @property
+    def are_all_present(self) -> bool:
+        """Whether all live tables are on the lattice, as those are that nest."""
+        return all(self.block_of(t.partition) is not None for t in self._live)
+
+    @property
     def n_events(self) -> int:
         """Number of releases and refinements so far."""
         return self._n_events

@@ -85,14 +85,14 @@ class OwnRowsAlone:
         While it is exact, what rows cost does not depend on the batches they came in, and many at
         once are quicker.
         """
-        new, self._new = self._new, []
-        if len(new) > 1:
+        if len(self._new) > 1:
             whole = self._ledger.copy()
-            whole.extend(new)
+            whole.extend(self._new)
             if whole.exact:
-                self._ledger, new = whole, []
-        for charge in new:
-            self._ledger.take_in(charge)
+                self._ledger, self._new = whole, []
+        while self._new:
+            self._ledger.take_in(self._new[0])
+            del self._new[0]
         return self._ledger
 
     def with_row(self, own: Own | None) -> int:
@@ -288,4 +288,7 @@ def tightest(asked: Iterable[Precise]) -> dict[int, Precise]:
 
 
 def _price_nano(fitted: FittedBase, holdings: Holdings) -> float:
-    return NANO * sum(holdings.cost_of(parts) * alpha for parts, alpha in fitted.base)
+    """What a base costs that is known by numbers of parts, at most."""
+    return NANO * sum(
+        holdings.most_cost_of({axis for axis, _ in parts}) * alpha for parts, alpha in fitted.base
+    )

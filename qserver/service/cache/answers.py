@@ -81,23 +81,17 @@ class KeptAnswers:
         kept.drop(key)
         kept.keep(key, _Kept(ref(replica.engine), since, answer, at, is_bought))
 
-    def keep_bought(
-        self, replica: Replica, asked: Workload, answer: WorkloadAnswer
-    ) -> WorkloadAnswer | None:
+    def keep_bought(self, replica: Replica, asked: Workload, answer: WorkloadAnswer) -> None:
         """Keep what was bought as what history gives now, unless somebody bought more since.
 
         Intervals that hold at once by a joint bound have weights of their own, and are left.
-
-        Returns:
-            What is kept.
         """
         now, union = replica.present.remaining_nano, answer.simultaneous
         is_present = (answer.version, answer.remaining_nano) == (replica.n_events, now)
-        if not is_present or not (union is None or union.method == "union"):
-            return None
-        free = replace(answer, answers=tuple(map(_free, answer.answers)), charged_nano=0)
-        self.keep(replica, asked, free, since=replica.engine.n_changes, is_bought=True)
-        return free
+        if is_present and (union is None or union.method == "union"):
+            free = replace(answer, answers=tuple(map(_free, answer.answers)), charged_nano=0)
+            since = replica.engine.n_changes
+            self.keep(replica, asked, free, since=since, is_bought=True)
 
     def _of(self, asked: Question | Workload) -> LastUsed[_Key, _Kept]:
         return self._workloads if isinstance(asked, Workload) else self._answers

@@ -9,10 +9,12 @@ import pytest
 
 from qserver.inference.posterior import cells_as_rows
 from qserver.inference.posterior.cells_as_rows import chosen
+from qserver.query.grid import product_partition
 from qserver.query.linear import linear_query
 from qserver.query.weights import interval
-from qserver.records.history import Measurement
-from tests.inference.histories import measured
+from qserver.records.charge import NANO
+from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
+from tests.inference.histories import STEP, measured
 
 N, MOST = 300, 80
 
@@ -52,3 +54,24 @@ def test_a_longer_history_mostly_goes_on_from_the_same_rows(history: list[Measur
     sets = [set(chosen(history[:n], [n - 1]) or ()) for n in range(2 * MOST, N)]
     left = [not before <= after for before, after in itertools.pairwise(sets)]
     assert sum(left) <= len(left) * 8 // MOST + 1
+
+
+@pytest.mark.parametrize(
+    ("n_between", "n_cells", "n_tables"), [(100, 950, 1), (30, 148, 12), (20, 300, 10)]
+)
+def test_a_large_table_leaves_out_no_rows_that_came_near_it(
+    n_between: int, n_cells: int, n_tables: int
+) -> None:
+    """Whichever row is used, nearly all others are taken, by few sets."""
+    row = linear_query((5, 1000), [(1, {0: interval(5, 0, 2)})])
+    partition = product_partition((5, 1000), {1: [min(v, n_cells - 1) for v in range(1000)]})
+    live = list[AnyMeasurement]()
+    for _ in range(n_tables + 1):
+        live += [measured(len(live) + i, row, scale=3, answer=i) for i in range(n_between)]
+        live.append(TableMeasurement(len(live), partition, NANO, STEP, (0,) * n_cells))
+    rows = {one.id for one in live if isinstance(one, Measurement)}
+    sets = {chosen(live, [i]) for i in rows}
+    assert all(found is not None and len(found) <= 1_000 for found in sets)
+    taken = [len(rows.intersection(found or ())) for found in sets]
+    assert min(taken) >= min(len(rows), 140)
+    assert len(sets) <= 3

@@ -14,11 +14,14 @@ from scipy.optimize import brentq
 from qserver.answering.models.kinds.marginal_tables import marginals
 from qserver.errors import BudgetExhaustedError, InputError
 from qserver.models.network.bif import read_bif
+from qserver.query.domain import Domain
+from qserver.query.domain_file import domain_from_document
 from qserver.records.answer import Answer, ModelAnswer
 from qserver.records.charge import NANO, Relation
 from qserver.records.history import GaussianTable
 from qserver.records.privacy.conversion import epsilon_nano
-from tests.deployment import ROWS, Deployment
+from qserver.records.unit import Unit
+from tests.deployment import PEOPLE, ROWS, Deployment
 from tests.worker.by_hand import live
 from tests.worker.learn_models import learn
 from worker.books.accountant import Accountant
@@ -140,6 +143,25 @@ def test_merged_values_are_bought_twice_for_one_price(tmp_path: Path, store_url:
     assert finding.loss == 8 * sum(one.alpha_nano for one in tables_of(town))
     again = learn(town, "marginals", document, 0.5)
     assert set(found.tables) < set(again.tables)
+
+
+@pytest.mark.parametrize("selection", ["merged", "listed"])
+def test_with_periods_no_table_costs_more_than_it_is_charged(
+    tmp_path: Path, store_url: str, selection: str
+) -> None:
+    """A table without the periods is moved by all records of a person, one with them by few."""
+    week = {"name": "week", "kind": "period", "every": "week", "first": "2024-W10", "count": 12}
+    [weekly] = domain_from_document({"attributes": [week]}).attributes
+    domain, weeks = Domain((weekly, *PEOPLE.attributes)), weekly.value_names
+    rows = [(weeks[i % 12], *row) for i, row in enumerate(ROWS)]
+    unit = Unit("person", 1)
+    town = made(tmp_path, store_url, rows=rows, domain=domain, unit=unit, k=12, limit="8")
+    wanted = [["age", "sex"], ["week"]] if selection == "merged" else [["age"], ["week", "sex"]]
+    found = learn(town, "marginals", {"marginals": wanted, "selection": selection}, 1.0)
+    assert 0 < found.charged_nano <= NANO
+    [finding] = Accountant(town.registry.journal("town", create=False).path).examine()
+    assert finding.loss is not None
+    assert 0 < finding.loss <= rho(town)
 
 
 @pytest.mark.parametrize("allocation", ["best", "rows", "uniform"])
