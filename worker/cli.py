@@ -344,7 +344,7 @@ def _measure(arguments: argparse.Namespace, run: _Run) -> _Done:
     from worker.owner.changes import set_measure
 
     done = set_measure(arguments.name, measure_of(arguments.measure), **run.owned)
-    words = f"Questions on {done.dataset} that do not choose now measure {done.after}"
+    words = f"Where an asker does not choose, questions on {done.dataset} now measure {done.after}"
     return _Done(done, f"{words}; before, they measured {done.before}.")
 
 
@@ -355,7 +355,7 @@ def _expect(arguments: argparse.Namespace, run: _Run) -> _Done:
     was = f"; it was {done.before:,}" if done.before else ""
     words = f"About {done.after:,} questions are expected on {done.dataset}{was}."
     if not done.after:
-        words = f"No number of questions is expected on {done.dataset} any more."
+        words = f"{done.dataset} has no expected number of questions any more."
     return _Done(done, words)
 
 

@@ -322,7 +322,7 @@ COMMANDS: Mapping[str, Command] = {
     "claims": Command(
         "list or change the claims that a dataset must not reveal too well",
         """List the claims about a dataset, or put others in their place. They hold for every spend
-        that is planned from then on, and count all that was charged before.""",
+        that is planned from then on. What was charged before counts, too.""",
         {**_NAME, "--set FILE": _CLAIMS},
     ),
     "declare-disjoint": Command(

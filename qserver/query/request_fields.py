@@ -177,8 +177,8 @@ FIRST = Field(
 )
 INDEPENDENT = Field(
     "independent",
-    "measure with fresh noise, apart from released answers, and charged each time; not together "
-    "with `selected_from`",
+    "measure with fresh noise, combined with no released answer, and charged each time; not "
+    "together with `selected_from`",
     "truth",
     default=False,
     label="measure anew, with fresh noise",

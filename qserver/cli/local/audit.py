@@ -7,29 +7,25 @@ learnt.
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, store_settings
-from qserver.errors import ConfigError
-
-if TYPE_CHECKING:
-    from qserver.storage.audit_check import AuditExport
 import gzip
 import math
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qserver.cli.conditions import parse_json
 from qserver.cli.console import Console
 from qserver.cli.models import gate_text, show_complexity
 from qserver.cli.plot import check_svg_path, write_svg
+from qserver.cli.runtime import Commands, ExitCode, Runtime, add_store_options, store_settings
 from qserver.cli.server import add_fields
+from qserver.errors import ConfigError
 from qserver.query import request_fields as fields
 
 if TYPE_CHECKING:
     from qserver.models.network.structure import Structure
     from qserver.models.tracing.report import AuditRequest, TracingReport
+    from qserver.storage.audit_check import AuditExport
 
 
 _VERIFY = """\

@@ -7,19 +7,17 @@ server's tokenizer cuts it, to which `tests/query/sql/test_pieces.py` holds it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from qserver.errors import SqlError
+from qserver.errors import CapacityError, SqlError
 from qserver.text import printable
 
 if TYPE_CHECKING:
     # A client that sends texts and never parses them has no sqlglot.
     from sqlglot import Token, exp
-import re
-from collections.abc import Iterator, Sequence
-
-from qserver.errors import CapacityError
 
 # Characters of a long line that an excerpt shows on each side of its carets; most carets.
 _MARGIN = 60
