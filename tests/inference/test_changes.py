@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from threading import Event
 
 import pytest
 
@@ -149,6 +150,8 @@ def test_rows_that_only_come_into_play_change_what_was_found_without_them_alone(
     monkeypatch.setattr(rows_in_play, "_MOST_AT_ONCE", 2)
     monkeypatch.setattr(rows_in_play, "_MOST_WITHOUT_WAIT", 2)
     monkeypatch.setattr(rows_in_play, "_MOST_AT_A_TIME", 2)
+    may_end, run = Event(), rows_in_play._Making.run
+    monkeypatch.setattr(rows_in_play._Making, "run", lambda one: may_end.wait() and run(one))
     engine, key = InferenceEngine(SIZES, may_wait=False), primitive(_ages(0, 2)).key
     pieces = [_ages(i, i + 1, sex=j) for i in range(5) for j in range(4)]
     engine.extend(measured(i, row, scale=3, answer=i) for i, row in enumerate(pieces[:10]))
@@ -157,6 +160,7 @@ def test_rows_that_only_come_into_play_change_what_was_found_without_them_alone(
     since, making = engine.n_changes, engine.in_play._making
     assert making is not None
     assert engine.is_unchanged(since, {0}, [key])
+    may_end.set()
     making.join()
     assert not engine.is_unchanged(since, {0}, [key])
     assert engine.is_unchanged(since, {0}, [key], by_all=True)
