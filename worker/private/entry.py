@@ -34,7 +34,6 @@ from worker.private.content import Content
 from worker.private.parts import Part, PartFolder
 from worker.private.registry import Registry, RegistryEntry
 from worker.private.seal_file import fingerprint_of, fingerprint_of_table, open_seal
-from worker.private.snapshot import Snapshot, read_snapshot
 from worker.private.spark_place import SparkCodes, SparkPlace
 from worker.private.tables import RecordTable, table_from_columns
 from worker.private.truncation import PersonRule
@@ -322,6 +321,9 @@ def read_where_it_stays(
     Args:
         place: where on Spark the codes stay and are counted; None for the worker's folder.
     """
+    # A worker that reads seals needs no readers of files.
+    from worker.private.snapshot import read_snapshot
+
     if place is None:
         return read_snapshot(
             data,
