@@ -71,6 +71,12 @@ class Drawn:
         indices = tuple(self.index(cells.row(i), rho) for i in range(cells.n_cells))
         self.found.append(GaussianTable(len(self.found), cells, rho, STEP, indices))
 
+    def add_parts(self, axis: int, parts: list[int], rho: int) -> None:
+        """A table of some parts of one attribute, which may nest in no other."""
+        cells = product_partition(SIZES, {axis: parts})
+        indices = tuple(self.index(cells.row(i), rho) for i in range(cells.n_cells))
+        self.found.append(GaussianTable(len(self.found), cells, rho, STEP, indices))
+
     def grow(self, n: int) -> None:
         rng = self.random
         for i in range(n):
@@ -138,6 +144,53 @@ def test_several_estimates_have_the_covariance_of_least_squares(seed: int) -> No
     inverse = np.linalg.inv(matrix.T @ (matrix * weights[:, None]))
     targets = np.array([dense(a.row) for a, _ in given])
     np.testing.assert_allclose(loads @ loads.T, targets @ inverse @ targets.T, rtol=1e-6)
+
+
+def halves(*orders: str) -> tuple[Drawn, InferenceEngine]:
+    """Tables of the first attribute's halves, of shifted halves, and of its single values."""
+    parts = {"halves": [0, 0, 0, 1, 1, 1], "shifted": [0, 0, 1, 1, 1, 0], "all": list(range(6))}
+    drawn = Drawn(1, noise=1)
+    for order in orders:
+        drawn.add_parts(0, parts[order], 10**6)
+    return drawn, drawn.engine()
+
+
+@pytest.mark.parametrize(
+    "orders", [("halves", "shifted"), ("shifted", "halves"), ("halves", "shifted", "all")]
+)
+def test_of_tables_that_do_not_nest_no_law_is_said_that_is_not_of_least_variance(
+    orders: tuple[str, ...],
+) -> None:
+    drawn, engine = halves(*orders)
+    n_longer = 0
+    for parts in ([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 1], [1, 1, 0, 0, 0, 0], [1] * 6):
+        asked = primitive(linear_query(SIZES, [(1, {0: scaled_weights(parts)})]))
+        best, found = drawn.least_squares(asked.row), engine.estimate(asked, confidence=0.95)
+        if best is None or found is None:
+            continue
+        is_least = found.posterior.error.variance == pytest.approx(best[1], rel=1e-7)
+        n_longer += not is_least
+        assert is_least or engine.stated(asked, found).statement.law != "posterior"
+    assert n_longer
+
+
+def test_an_estimate_of_earlier_tables_is_not_told_together_with_present_ones() -> None:
+    """Its errors are others than those of the same question by the present tables."""
+    drawn, engine = Drawn(2, noise=2), InferenceEngine(SIZES, law=GAUSSIAN)
+    drawn.add_table((0,), 10**6)
+    engine.extend(drawn.found)
+    weights = [[1, 1, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0]]
+    queries = [linear_query(SIZES, [(1, {0: scaled_weights(w)})]) for w in weights]
+    asked = [primitive(query) for query in queries]
+    before = [engine.estimate(one, confidence=0.95) for one in asked]
+    drawn.add_table((0, 1), 10**6)
+    engine.extend(drawn.found[1:])
+    now = [engine.estimate(one, confidence=0.95) for one in asked]
+    assert all(one is not None and one.method == "blocks" for one in (*before, *now))
+    rows = [one.row for one in asked]
+    assert engine.together(rows, [one for one in now if one]) is not None
+    mixed = [one for one in (before[0], now[1]) if one]
+    assert engine.together(rows, mixed) is None
 
 
 def test_stored_weights_stay_as_short_after_whatever_is_measured_later() -> None:
