@@ -109,6 +109,29 @@ class ColumnCodes:
         return [codes[at] for codes in self._codes]
 
 
+class NewValues:
+    """The values of one column that did not come before, batch after batch."""
+
+    def __init__(self) -> None:
+        self._values: pa.Array | None = None
+
+    def of(self, column: pa.Array) -> pa.Array:
+        """Values of a batch that did not come before; the batch itself where they have no numbers.
+
+        A dictionary may hold values that no record has. Those are left out.
+        """
+        numbered = _numbered(column)
+        if numbered is None:
+            return column
+        values = numbered.dictionary.take(numbered.indices.unique().drop_null())
+        if self._values is not None:
+            values = values.filter(pc.is_null(pc.index_in(values, value_set=self._values)))
+        known = values if self._values is None else pa.concat_arrays([self._values, values])
+        if len(known) <= WORKER.varied_values:
+            self._values = known
+        return values
+
+
 def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
     """A column by the numbers of its values; None for a type whose values have none."""
     try:

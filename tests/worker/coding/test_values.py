@@ -15,8 +15,9 @@ import pytest
 from qserver.query.domain_file import domain_from_document
 from tests.worker.private.reading import codes_in_order
 from worker.coding import names as values
-from worker.coding.names import ColumnCodes
+from worker.coding.names import ColumnCodes, NewValues
 from worker.constants import WORKER
+from worker.owner.domains.draft import infer_domain_document
 from worker.sources.parquet import parquet_file
 
 TEXTS: list[str | None] = ["b", None, "a", "b", "", "b", None, "c"]
@@ -94,3 +95,21 @@ def test_texts_are_read_by_a_files_own_numbers_where_they_are_few(tmp_path: Path
     domain = domain_from_document({"attributes": [{"name": name, **labels} for name in names]})
     found = codes_in_order(path, domain, folder=tmp_path)
     assert found == [[2, 1, 3, 0] * 2000, [3] * 8000, [2, 1, 3, 0] * 2000]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_only_values_that_records_have_and_did_not_come_before_are_new(
+    column: Callable[[list[Any]], pa.Array],
+) -> None:
+    new, found = NewValues(), list[Any]()
+    for cells in (TEXTS, TEXTS[:3], ["c", "d", None], []):
+        found += new.of(column(cells) if "d" not in cells else pa.array(cells)).to_pylist()
+    assert {cell for cell in found if cell} == {"a", "b", "c", "d"}
+    assert all(found.count(cell) == 1 for cell in ("a", "c", "d"))
+
+
+def test_a_value_that_only_a_files_dictionary_has_becomes_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"t": COLUMNS[-1](TEXTS)}), path)
+    document = infer_domain_document(path, folder=tmp_path)
+    assert document["attributes"] == [{"name": "t", "kind": "labels", "labels": ["a", "b", "c"]}]

@@ -28,7 +28,7 @@ from qserver.query.calendar import number_of, text_of
 from qserver.query.domain import MAX_VALUES, Domain, check_name
 from qserver.query.domain_file import domain_from_document
 from qserver.query.domain_keys import domain_schema
-from worker.coding.names import as_read, kind_read, name_sql
+from worker.coding.names import NewValues, as_read, kind_read, name_sql
 from worker.owner.domains.fitting import (
     MOST_VALUES,
     Report,
@@ -399,9 +399,10 @@ def infer_domain_document(
         check_columns(source, names)
         found: dict[str, set[str]] = {name: set() for name in names}
         with duckdb.connect(":memory:", config={"threads": 2}) as connection:
+            new = {name: NewValues() for name in names}
             for batch in source.batches(names, None):
                 for name, column in zip(names, batch.columns, strict=True):
-                    found[name].update(_values(connection, column))
+                    found[name].update(_values(connection, new[name].of(column)))
                     if len(found[name]) > MAX_VALUES:
                         raise PrivateDataError(f"Column {name} has more than {MAX_VALUES:,} values")
     return {
@@ -414,6 +415,8 @@ def infer_domain_document(
 
 def _values(connection: duckdb.DuckDBPyConnection, column: pa.Array) -> list[str]:
     """The distinct texts of a column, as they are coded; empty ones are no label."""
+    if not len(column):
+        return []
     with no_values_in_errors("The source", lambda _: "holds bytes that are no UTF-8."):
         column.validate(full=True)
         connection.register("batch", pa.table([as_read(column)], names=["s"]))
