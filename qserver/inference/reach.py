@@ -81,19 +81,18 @@ class Reach:
                 grown = _with_met_cells(table, grown)[0]
             low[is_grown], high[is_grown] = grown.low, grown.high
             is_grown[is_grown] = ((grown.low < some.low) | (grown.high > some.high)).any(axis=1)
-        found = Boxes(low, high)
+        # Many grow to the same one.
+        ends, place = np.unique(np.hstack([low, high]), axis=0, return_inverse=True)
+        found = Boxes(*np.hsplit(ends, 2))
         tables = [(m.id, _with_met_cells(m, found)[1]) for m in self._tables]
-        return [
+        rows = np.array([row.id for row in self._rows], dtype=np.int64)
+        ids = [
             tuple(
-                sorted(
-                    [
-                        *(self._rows[j].id for j in np.flatnonzero(self._boxes.met(box)).tolist()),
-                        *(number for number, is_met in tables if is_met[i]),
-                    ]
-                )
+                sorted([*rows[self._boxes.met(box)].tolist(), *(n for n, met in tables if met[i])])
             )
             for i, box in enumerate(found.each())
         ]
+        return [ids[i] for i in place.ravel().tolist()]
 
 
 def _boxes(rows: Sequence[LinearQuery]) -> Boxes:

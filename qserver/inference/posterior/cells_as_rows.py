@@ -51,46 +51,54 @@ _N_BLOCKS = 8
 """Into how many blocks so many are parted that are taken together."""
 
 
-def chosen(measurements: Sequence[AnyMeasurement], used: Collection[int]) -> tuple[int, ...] | None:
-    """The ids of those whose disagreements are sought: of all, if they are few.
+class Blocks:
+    """The rows and cells of one version of a history, by blocks of those that came together.
+
+    A block has about an eighth of what is taken at most. A table of more is a block by itself, so
+    that no row is left out with it.
 
     Args:
         measurements: live rows and tables by id.
-        used: ids of those that must be among them.
-
-    Returns:
-        The used ones, and others as long as there is room, sorted: blocks of those that came near
-        used ones, then the newest, then the oldest first. So questions of one history share a few
-        sets of these, and a longer history goes on from the same ones. None if the used ones alone
-        are too many.
     """
-    found, blocks = set(used), _blocks(measurements)
-    n_cells = sum(n_rows(measurements[i]) for i in found)
-    if n_cells > MOST_CELLS:
-        return None
-    near = [block for block in blocks if not found.isdisjoint(block)]
-    for block in (*near, *blocks[-1:], *blocks):
-        rest = [i for i in block if i not in found]
-        n_more = sum(n_rows(measurements[i]) for i in rest)
-        if n_cells + n_more <= MOST_CELLS:
-            n_cells += n_more
-            found.update(rest)
-    return tuple(sorted(found))
 
+    def __init__(self, measurements: Sequence[AnyMeasurement]) -> None:
+        self._sizes = list(map(n_rows, measurements))
+        small = [0 if n * _N_BLOCKS > MOST_CELLS else n for n in self._sizes]
+        starts = np.cumsum([0, *small])[:-1].tolist()
+        blocks = dict[tuple[int, int], list[int]]()
+        for i, (start, n) in enumerate(zip(starts, small, strict=True)):
+            key = (start * _N_BLOCKS // MOST_CELLS, -1) if n else (start, i)
+            blocks.setdefault(key, []).append(i)
+        self._blocks = list(blocks.values())
+        self._n_rows = [sum(self._sizes[i] for i in block) for block in self._blocks]
+        self._block_of = {i: place for place, block in enumerate(self._blocks) for i in block}
 
-def _blocks(measurements: Sequence[AnyMeasurement]) -> list[list[int]]:
-    """The ids of those that came one after the other, by about so many rows and cells.
+    def chosen(self, used: Collection[int]) -> tuple[int, ...] | None:
+        """The ids of those whose disagreements are sought: of all, if they are few.
 
-    A table of more is a block by itself, so that none is left out with it.
-    """
-    sizes = list(map(n_rows, measurements))
-    small = [0 if n * _N_BLOCKS > MOST_CELLS else n for n in sizes]
-    starts = np.cumsum([0, *small])[:-1].tolist()
-    blocks = dict[tuple[int, int], list[int]]()
-    for one, start, n in zip(measurements, starts, small, strict=True):
-        key = (start * _N_BLOCKS // MOST_CELLS, -1) if n else (start, one.id)
-        blocks.setdefault(key, []).append(one.id)
-    return list(blocks.values())
+        Args:
+            used: ids of those that must be among them.
+
+        Returns:
+            The used ones, and others as long as there is room, sorted: blocks of those that came
+            near used ones, then the newest, then the oldest first. So questions of one history
+            share a few sets of these, and a longer history goes on from the same ones. None if the
+            used ones alone are too many.
+        """
+        found, used_of = set(used), dict[int, int]()
+        for i in found:
+            block = self._block_of[i]
+            used_of[block] = used_of.get(block, 0) + self._sizes[i]
+        n_cells = sum(used_of.values())
+        if n_cells > MOST_CELLS:
+            return None
+        last = len(self._blocks) - 1
+        for block in dict.fromkeys((*sorted(used_of), last, *range(last))):
+            n_more = self._n_rows[block] - used_of.get(block, 0)
+            if n_cells + n_more <= MOST_CELLS:
+                n_cells += n_more
+                found.update(self._blocks[block])
+        return tuple(sorted(found))
 
 
 def n_rows(measurement: AnyMeasurement) -> int:

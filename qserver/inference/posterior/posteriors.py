@@ -12,7 +12,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 
 import numpy as np
@@ -34,9 +34,9 @@ from qserver.inference.posterior.by_rows import (
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
     MOST_MERGED,
+    Blocks,
     NearPeriods,
     as_rows,
-    chosen,
     finest_and_others,
     linked,
     merged_rows,
@@ -80,10 +80,8 @@ class Posteriors:
         self._as_they_are: OrderedDict[tuple[int, ...], AsTheyAre] = OrderedDict()
         self._present: dict[tuple[int, ...], AsTheyAre] = {}
         self._together: OrderedDict[tuple[_Key, ...], Together | None] = OrderedDict()
-        self._n_rows: int | None = None
         self._kind_of_history = ""
-        self._periods_of_rows: list[frozenset[int]] | None = None
-        self._reach: Reach | None = None
+        self._version = _Version(measurements, apart)
         self._shapes: OrderedDict[tuple[int, ...], Shapes] = OrderedDict()
 
     def follow(self, changed: Collection[int], *, is_known: bool) -> set[int] | None:
@@ -100,7 +98,7 @@ class Posteriors:
         self._together.clear()
         self._present.clear()
         self._shapes.clear()
-        self._n_rows = self._periods_of_rows = self._reach = None
+        self._version = _Version(self._measurements, self._apart)
         before, self._kind_of_history = self._kind_of_history, self._present_kind
         is_alike = is_known and before == self._kind_of_history
         touched = self._touched(changed) if is_alike else None
@@ -114,9 +112,9 @@ class Posteriors:
     @property
     def _present_kind(self) -> str:
         """How posteriors are found: of another kind of history they are so in another way."""
-        if not self._size:
+        if not self._version.size:
             return "rows"
-        return "cells" if self._size <= MOST_CELLS else "many cells"
+        return "cells" if self._version.size <= MOST_CELLS else "many cells"
 
     def _touched(self, changed: Collection[int]) -> set[int] | None:
         """As `follow`.
@@ -133,9 +131,9 @@ class Posteriors:
             every = self._of(tuple(range(len(self._measurements))))
             return every.touched(changed) if self._known or every.is_at_hand else None
         if (apart := self._apart) is not None:
-            near = linked(own_periods(list(map(_inside, some)), apart), self._periods(apart))
+            near = linked(own_periods(list(map(_inside, some)), apart), self._version.periods)
             return {one.id for one in self._measurements if near.holds(one)}
-        return {i for ids in self._in_reach.of_each(list(map(_inside, some))) for i in ids}
+        return {i for ids in self._version.reach.of_each(list(map(_inside, some))) for i in ids}
 
     def of(self, row: LinearQuery, estimate: RowEstimate, *, enough: float = ENOUGH) -> ToState:
         """The posterior of a row, given the disagreements that bear on its estimate.
@@ -181,13 +179,13 @@ class Posteriors:
     def _reached(self, found: Sequence[tuple[Wanted, RowEstimate]]) -> list[tuple[int, ...]]:
         """What is in reach of each question; nothing where it would tell nothing."""
         tells = any(estimate.tables and not estimate.ids for _, estimate in found)
-        if not tells and (len(found) == 1 or self._size <= MOST_CELLS):
+        if not tells and (len(found) == 1 or self._version.size <= MOST_CELLS):
             return [()] * len(found)
-        return self._in_reach.of_each([wanted.row for wanted, _ in found])
+        return self._version.reach.of_each([wanted.row for wanted, _ in found])
 
     def _kind(self, row: LinearQuery, ids: tuple[int, ...]) -> Hashable:
         """Equal for questions that are alike; None where nothing is merged for them."""
-        if self._apart is not None or self._size <= MOST_CELLS:
+        if self._apart is not None or self._version.size <= MOST_CELLS:
             return None
         shapes = self._shapes_of(ids)
         return (ids, shapes.key(row)) if shapes.are_usable else None
@@ -203,7 +201,7 @@ class Posteriors:
         all_wanted, firsts = [wanted for _, wanted, _ in found], list[list[_Way]]()
         if len(found) > 1:
             rows = [wanted.row for wanted in all_wanted]
-            make = partial(self._shapes_of(self._in_reach.of_each(rows[:1])[0]).alike, rows)
+            make = partial(self._shapes_of(self._version.reach.of_each(rows[:1])[0]).alike, rows)
             together = ManyAlike(make, all_wanted, self._rows.most_records)
             firsts = [[partial(together.stated, place)] for place in range(len(found))]
         for place, (key, wanted, estimate) in enumerate(found):
@@ -258,7 +256,7 @@ class Posteriors:
     def _may_use_rows_alone(self, ways: Sequence[object], estimates: Estimates) -> bool:
         """Whether rows alone may be the last way: cells are not at hand, or are too many."""
         are_rows = not any(map(_uses_cells, estimates))
-        return are_rows and (not ways or self._size > MOST_CELLS)
+        return are_rows and (not ways or self._version.size > MOST_CELLS)
 
     def _cells_and_rows(self, rows: Rows, estimates: Estimates) -> Sequence[Cells]:
         """Cells and rows whose disagreements may bear on questions, the best first.
@@ -266,7 +264,7 @@ class Posteriors:
         Cells may disagree with rows also where the estimates use rows alone.
         """
         used = sorted({i for one in estimates for i in (*one.ids, *one.tables)})
-        if not self._size:
+        if not self._version.size:
             return []
         if self._apart is not None:
             return self._with_periods(rows, used, self._apart)
@@ -279,24 +277,17 @@ class Posteriors:
         questions' own periods as they are.
         """
         own = own_periods(rows, apart)
-        near = linked(own, self._periods(apart))
+        near = linked(own, self._version.periods)
         n_cells = self._n_cells(near)
         if not n_cells:
             return []
-        if near.n_rows(self._periods(apart)) + n_cells <= MOST_CELLS:
+        if near.n_rows(self._version.periods) + n_cells <= MOST_CELLS:
             return [self._of(near)]
         merged = self._merged(rows, used, near)
         ways = [self._made(merged)]
-        if own.n_rows(self._periods(apart)) + self._n_cells(own) <= MOST_CELLS:
+        if own.n_rows(self._version.periods) + self._n_cells(own) <= MOST_CELLS:
             ways.append(self._of(own))
         return [*ways, *self._refined(merged, used)]
-
-    def _periods(self, apart: int) -> list[frozenset[int]]:
-        """The periods of each row."""
-        if self._periods_of_rows is None:
-            rows = (m.row for m in self._measurements if isinstance(m, Measurement))
-            self._periods_of_rows = [asked_periods(row, apart) for row in rows]
-        return self._periods_of_rows
 
     def _n_cells(self, near: NearPeriods) -> int:
         tables = (m for m in self._measurements if isinstance(m, TableMeasurement))
@@ -306,13 +297,7 @@ class Posteriors:
         self, rows: Rows, used: Sequence[int], near: NearPeriods | None = None
     ) -> partial[list[Measurement]]:
         """What cells and rows are merged: those that may bear on the questions."""
-        return partial(merged_rows, tuple(rows), self._in_reach, frozenset(used), near)
-
-    @property
-    def _in_reach(self) -> Reach:
-        if self._reach is None:
-            self._reach = Reach(self._measurements)
-        return self._reach
+        return partial(merged_rows, tuple(rows), self._version.reach, frozenset(used), near)
 
     def _refined(
         self, merged: partial[list[Measurement]], used: Sequence[int]
@@ -333,24 +318,19 @@ class Posteriors:
         of the finest table.
         """
         ways, ids, uses_tables = list[Cells](), None, self._uses_tables(used)
-        if self._size > MOST_CELLS:
+        if self._version.size > MOST_CELLS:
             ways.append(self._made(self._merged(rows, used)))
-        if self._size <= MOST_CELLS or uses_tables:
-            ids = chosen(self._measurements, used)
+        if self._version.size <= MOST_CELLS or uses_tables or self._version.has_many_rows:
+            ids = self._version.blocks.chosen(used)
         if ids is not None:
-            is_first = len(rows) == 1 and self._are_many_rows
+            is_first = len(rows) == 1 and self._version.has_many_rows
             ways.insert(0 if is_first else len(ways), self._of(ids))
         else:
             ways += self._refined(self._merged(rows, used), used)
         if uses_tables:
-            make = partial(finest_and_others, tuple(rows), self._in_reach, frozenset(used))
+            make = partial(finest_and_others, tuple(rows), self._version.reach, frozenset(used))
             ways.append(CellsOfTable(make))
         return ways
-
-    @property
-    def _are_many_rows(self) -> bool:
-        """Whether merging would leave out some of the rows."""
-        return sum(isinstance(one, Measurement) for one in self._measurements) > MOST_MERGED
 
     def _of(self, which: NearPeriods | tuple[int, ...]) -> AsTheyAre:
         """The rows and cells of these periods, or of these measurements, as they are."""
@@ -379,13 +359,44 @@ class Posteriors:
     def _uses_tables(self, used: Sequence[int]) -> bool:
         return any(isinstance(self._measurements[i], TableMeasurement) for i in used)
 
-    @property
-    def _size(self) -> int:
+
+class _Version:
+    """What rows and tables of one version of a history are, each found when it is first needed.
+
+    Args:
+        measurements: live rows and tables by id.
+        apart: as of Posteriors.
+    """
+
+    def __init__(self, measurements: Sequence[AnyMeasurement], apart: int | None) -> None:
+        self._measurements, self._apart = measurements, apart
+
+    @cached_property
+    def size(self) -> int:
         """Number of rows and cells; 0 where there are no tables."""
-        if self._n_rows is None:
-            has_tables = any(isinstance(one, TableMeasurement) for one in self._measurements)
-            self._n_rows = sum(map(n_rows, self._measurements)) if has_tables else 0
-        return self._n_rows
+        has_tables = any(isinstance(one, TableMeasurement) for one in self._measurements)
+        return sum(map(n_rows, self._measurements)) if has_tables else 0
+
+    @cached_property
+    def has_many_rows(self) -> bool:
+        """Whether merging would leave out some of the rows."""
+        return sum(isinstance(one, Measurement) for one in self._measurements) > MOST_MERGED
+
+    @cached_property
+    def periods(self) -> list[frozenset[int]]:
+        """The periods of each row; none where no periods are kept apart."""
+        rows = (m.row for m in self._measurements if isinstance(m, Measurement))
+        return [] if self._apart is None else [asked_periods(row, self._apart) for row in rows]
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """All of them, by blocks that are taken together."""
+        return Blocks(self._measurements)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What of them questions meet."""
+        return Reach(self._measurements)
 
 
 def _key(row: LinearQuery, estimate: RowEstimate, enough: float) -> _Key:
