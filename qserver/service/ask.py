@@ -61,6 +61,7 @@ class Asking:
             wait for them.
         starting_s: how long questions wait for a worker that is not there yet: whoever starts this
             process may be about to start it, too.
+        most_here_s: what takes longer is computed by a worker, however long its asker waits.
         clock: seconds, monotonic.
         sleep: waits for so many seconds.
     """
@@ -73,6 +74,7 @@ class Asking:
         settings: Settings,
         *,
         starting_s: float = 0.0,
+        most_here_s: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -83,6 +85,7 @@ class Asking:
         self._clock = clock
         self._started_at = clock() + starting_s
         self._sleep = sleep
+        self._most_here_s = most_here_s
         self._kept = KeptAnswers()
 
     def ask(
@@ -215,7 +218,7 @@ class Asking:
         return self._store.bound(meta, key=key, body_digest=idempotency.body_digest)
 
     def _later(self, name: str, workload: Workload, wait_s: float, by: str) -> JobStatus | None:
-        """The job that answers a workload from history, where its laws take longer than `wait_s`.
+        """The job that answers a workload from history, where its laws take too long here.
 
         There is one for all who ask the same of the same state, also when it is done. None where
         it takes no longer, or where no worker can do it: then it is answered here.
@@ -232,7 +235,8 @@ class Asking:
             self._remember(opened.meta, left.estimators)
             opened = self._workloads.refresh(name)
         request = Request(opened.meta.name, opened.meta.snapshot, workload, by)
-        return self._of_state(opened, request, is_made=left.n_laws * _LAW_S > wait_s)
+        is_long = left.n_laws * _LAW_S > min(wait_s, self._most_here_s)
+        return self._of_state(opened, request, is_made=is_long)
 
     def _of_state(
         self, opened: OpenDataset, request: Request, *, is_made: bool

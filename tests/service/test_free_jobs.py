@@ -17,6 +17,7 @@ from qserver.service.statement_answers import StatementAnswer
 from qserver.service.statements import Statements
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
+from qserver.storage.store import Store
 from tests.deployment import Deployment
 from tests.service.test_statements import answered as by_itself
 
@@ -83,6 +84,27 @@ def test_what_takes_long_is_a_job_and_then_the_same_free_answer_for_every_proces
 
 def test_whoever_waits_long_enough_is_answered_at_once(town: Deployment, asked: Workload) -> None:
     assert isinstance(answered(town.service(), asked, wait_s=60.0), WorkloadAnswer)
+
+
+def test_a_process_with_a_bound_lets_a_worker_compute_however_long_its_asker_waits(
+    town: Deployment, asked: Workload
+) -> None:
+    """Two laws of a second each; whoever waits sees the worker work."""
+    worked = list[float]()
+
+    def sleep(seconds: float) -> None:
+        if not worked:
+            town.work_off()
+        worked.append(seconds)
+
+    def service(most_here_s: float) -> Service:
+        store = Store.open(town.settings)
+        return Service(store, town.settings, most_here_s=most_here_s, sleep=sleep)
+
+    assert isinstance(answered(service(3.0), asked, wait_s=60.0), WorkloadAnswer)
+    assert not worked
+    assert isinstance(answered(service(1.0), asked, wait_s=60.0), WorkloadAnswer)
+    assert worked
 
 
 def test_without_a_worker_it_is_answered_at_once(
