@@ -13,11 +13,12 @@ import numpy as np
 from qserver.errors import InputError
 from qserver.inference.changes import Changes
 from qserver.inference.corners.bias import Bias
+from qserver.inference.disagreement.error_law import ENOUGH
+from qserver.inference.disagreement.known_sums import Together
 from qserver.inference.estimate import RowEstimate, Sought, copied, trim
-from qserver.inference.given.known_sums import Together
-from qserver.inference.given.law_given import ENOUGH
+from qserver.inference.limits import MAX_ROWS
 from qserver.inference.live_rows import LiveRows
-from qserver.inference.posterior.given_posterior import Stated, ToState
+from qserver.inference.posterior.disagreeing_rows import Stated, ToState
 from qserver.inference.posterior.posteriors import Estimates, Posteriors, Rows
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import (
@@ -29,10 +30,10 @@ from qserver.inference.rows.refinement import (
     beside,
     least,
 )
-from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
-from qserver.inference.rows.tail import TailProblem, least_half_width
-from qserver.inference.tables.answer import WeightedRow
-from qserver.inference.tables.tables import MeasuredTables
+from qserver.inference.rows.rows_in_play import RowsInPlay
+from qserver.inference.rows.shortest_interval import TailProblem, least_half_width
+from qserver.inference.tables.measured_tables import MeasuredTables
+from qserver.inference.tables.weights import WeightedRow
 from qserver.query.primitive import Primitive
 from qserver.query.requirement import check_confidence
 from qserver.records.dataset import MOST_RECORDS

@@ -25,7 +25,7 @@ from qserver.inference.arrays import FloatArray
 from qserver.inference.law.evaluator import Tails
 from qserver.inference.law.laplace_sum import LaplaceSum
 from qserver.inference.law.normal_sum import NormalSum, sum_of
-from qserver.inference.rows.tail import (
+from qserver.inference.rows.shortest_interval import (
     LEAST_BY_CONFIDENCE,
     safe_half_width,
     safe_half_width_of_tail,

@@ -11,15 +11,15 @@ import numpy as np
 
 from qserver.errors import InputError
 from qserver.inference.arrays import FloatArray
+from qserver.inference.disagreement.known_sums import KnownSums, Together
+from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior, RowEstimate, weighted_sum
-from qserver.inference.given.known_sums import KnownSums, Together
-from qserver.inference.given.normal import LAPLACE_VARIANCE
 from qserver.inference.rows.blue import NEW, Combinations, noise_of, only_combination
 from qserver.inference.rows.refinement import Refined, WaterFill, Weights
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
+from qserver.inference.tables.measured_tables import MeasuredTables
 from qserver.inference.tables.shared_noise import SharedError, error_of_rows
-from qserver.inference.tables.tables import MeasuredTables
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.records.history import AnyMeasurement, Estimator, Measurement
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw

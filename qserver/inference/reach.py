@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qserver.inference.corners.vectors import IntArray
-from qserver.query.grid import AxisClasses
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import AxisClasses
+from qserver.query.linear_query import LinearQuery
 from qserver.query.weights import Weights
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 

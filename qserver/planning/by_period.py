@@ -15,11 +15,11 @@ from itertools import count
 
 from qserver.inference.rows.blue import NEW
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.tables.measured import asked_periods
-from qserver.planning.candidates import Candidate, kind_of_rows
+from qserver.inference.tables.pieces import asked_periods
 from qserver.planning.constants import PLANNER
 from qserver.planning.holdings import Holdings, RowStart
-from qserver.query.linear import LinearQuery
+from qserver.planning.row_candidates import Candidate, kind_of_rows
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.query.sealed_periods import on_periods, periods_of

@@ -24,15 +24,15 @@ from qserver.inference.rows.refinement import beside
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, BlocksAndRow, RowKnowledge
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern
-from qserver.inference.tables.measured import asked_periods
+from qserver.inference.tables.pieces import asked_periods
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.noise_step import lattice_step
-from qserver.planning.allocation import alpha_nano_up, fresh_charge_nano
 from qserver.planning.constants import PLANNER
+from qserver.planning.failures import OnFault, raised
+from qserver.planning.fresh_row import alpha_nano_up, fresh_charge_nano
 from qserver.planning.own_cells import Home, OwnCells
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import OnFault, raised
-from qserver.query.grid import MAX_TABLE_CELLS, ProductPartition
+from qserver.query.class_grid import MAX_TABLE_CELLS, ProductPartition
 from qserver.query.primitive import Primitive
 from qserver.query.question import Question
 from qserver.records.charge import NANO

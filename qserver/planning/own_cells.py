@@ -14,8 +14,8 @@ from fractions import Fraction
 
 from qserver.inference.engine import InferenceEngine
 from qserver.planning.constants import PLANNER
-from qserver.query.grid import ProductPartition
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import ProductPartition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import Measurement, TableMeasurement
 from qserver.records.plan import TableCell
 

@@ -14,16 +14,16 @@ from qserver.errors import CapacityError
 from qserver.inference.engine import RowEstimate
 from qserver.inference.rows.refinement import Weights
 from qserver.ledger.cell_ledger import CellLedger
-from qserver.planning.blocks.earlier import EarlierDemand
+from qserver.planning.blocks.earlier_questions import EarlierDemand
 from qserver.planning.blocks.needed_part import PurchaseOffer
 from qserver.planning.blocks.rent_or_buy import Decision, RentOrBuy
 from qserver.planning.by_period import PeriodWays
-from qserver.planning.candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.failures import sound
 from qserver.planning.holdings import Holdings, estimate_of, extended
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import sound
+from qserver.planning.row_candidates import Candidate, RowCandidates, kind_of_rows
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH
 from qserver.records.answer import PlanKind

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from qserver.api.access import Access, Credentials
 from qserver.errors import AccessError, QServerError
-from qserver.postgres.held import Extended, send_rows, tag_of
+from qserver.postgres.prepared_statements import Extended, send_rows, tag_of
 from qserver.postgres.results import Asked, Plan, Result
 from qserver.postgres.routing import Router
 from qserver.postgres.session import Session
-from qserver.postgres.statements.asking import Asker, Shown
+from qserver.postgres.statements.asker import Asker, Shown
 from qserver.postgres.statements.turns import Turns, Use
 from qserver.postgres.wire import messages
 from qserver.postgres.wire.faults import (

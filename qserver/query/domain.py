@@ -20,6 +20,7 @@ from typing import Literal, get_args
 
 from qserver.errors import DomainError
 from qserver.query.calendar import Periods
+from qserver.query.exact_numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 from qserver.query.labels import (
     MAX_LEVELS,
     PLAIN,
@@ -30,7 +31,6 @@ from qserver.query.labels import (
     index_of_boolean,
     recorded_texts,
 )
-from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE
 
 Kind = Literal["labels", "integer", "real", "date", "period"]
 Outside = Literal["drop", "clamp", "other"]

@@ -20,8 +20,8 @@ from qserver.query.domain import (
     decimal_text,
 )
 from qserver.query.domain_keys import ALL, KEYS, NAMES
+from qserver.query.exact_numbers import exact_number
 from qserver.query.labels import Cells, Level, code_text
-from qserver.query.numbers import exact_number
 
 
 def read_labels(item: Mapping[str, object], *, is_coded: bool) -> dict[str, Any]:

@@ -15,8 +15,14 @@ from math import gcd
 
 import numpy as np
 
-from qserver.query.grid import ClassGrid, IntegerGrid, bounded_extremes, class_grid, fits_int64
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import (
+    ClassGrid,
+    IntegerGrid,
+    bounded_extremes,
+    class_grid,
+    fits_int64,
+)
+from qserver.query.linear_query import LinearQuery
 
 MAX_GRID = 1 << 22
 MAX_KEY_GRID = 1 << 16

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from qserver.errors import CapacityError, InputError, RequirementError
-from qserver.query.asking.looking import NOTHING_SEEN, Looking, Selection
-from qserver.query.asking.reading import AS_EVER, Reading
-from qserver.query.linear import LinearQuery
+from qserver.query.asking.after_looking import NOTHING_SEEN, Looking, Selection
+from qserver.query.asking.method_and_prior import AS_EVER, Reading
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.requirement import MIN_DELTA, Measure, Requirement
 

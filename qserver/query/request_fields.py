@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from qserver.query.asking.looking import MOST_AMONG
-from qserver.query.asking.reading import (
+from qserver.query.asking.after_looking import MOST_AMONG
+from qserver.query.asking.method_and_prior import (
     LEAST_DRAWS,
     LEAST_ERROR,
     MOST_DRAWS,

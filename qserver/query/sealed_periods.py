@@ -36,7 +36,7 @@ from qserver.query.calendar import (
     why_none,
 )
 from qserver.query.domain import Attribute, Domain
-from qserver.query.linear import LinearQuery, Term, linear_query
+from qserver.query.linear_query import LinearQuery, Term, linear_query
 from qserver.query.weights import ScaledWeights, Weights, interval, product
 
 

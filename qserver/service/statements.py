@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import partial
 
 from qserver.answering.workload import KnownNumber
-from qserver.query.asking.looking import Ends
+from qserver.query.asking.after_looking import Ends
 from qserver.query.requirement import Measure
 from qserver.query.sql.cells import (
     CellQuestions,
@@ -18,9 +18,9 @@ from qserver.query.sql.cells import (
     cell_value,
     has_steps,
 )
-from qserver.query.sql.clauses import UNSAID, Exactness
+from qserver.query.sql.exactness import UNSAID, Exactness
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.intervals import CellInterval
+from qserver.query.sql.tables.cell_intervals import CellInterval
 from qserver.query.sql.tables.unconfirmed import by_owner, says_none, stated, with_default
 from qserver.records.answer import (
     Answer,
@@ -48,9 +48,10 @@ from qserver.service.cells.answer_cells import (
 )
 from qserver.service.cells.longer import with_remark
 from qserver.service.cells.remarks import with_lengths
-from qserver.service.cells.searched import SearchedCells
+from qserver.service.cells.stepwise_cells import SearchedCells
 from qserver.service.inner.parts import Parts
 from qserver.service.inner.statements import InnerSelects
+from qserver.service.parking import hold_thread, present_visit, read_once, visiting
 from qserver.service.service import Price, Service
 from qserver.service.statement_answers import (
     AnsweredCell,
@@ -62,10 +63,9 @@ from qserver.service.statement_answers import (
     probability_table,
     shaped,
 )
+from qserver.service.steps.earlier_steps import TakenSteps, with_earlier
 from qserver.service.steps.quote_cap import CappedSteps, at_most_nano
 from qserver.service.steps.statement import StatementSteps
-from qserver.service.steps.taken import TakenSteps, with_earlier
-from qserver.service.visits import hold_thread, present_visit, read_once, visiting
 from qserver.service.without_spending import WithoutSpending
 
 

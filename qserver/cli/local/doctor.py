@@ -18,7 +18,7 @@ from qserver.config import Settings
 from qserver.errors import QServerError
 from qserver.records.charge import epsilon_text
 from qserver.service.history import Integrity
-from qserver.storage.facts import forbidden_powers, read_gauges
+from qserver.storage.population_facts import forbidden_powers, read_gauges
 from qserver.storage.server.connection import connect, public_address
 from qserver.storage.server.embedded_store import server_binary
 from qserver.storage.server.state_folder import StateFolder

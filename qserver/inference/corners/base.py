@@ -41,6 +41,7 @@ from scipy.sparse.linalg import splu
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.vectors import IntArray, Sums
+from qserver.inference.limits import MOST_FOR_DIRECTIONS
 from qserver.records.state import State
 
 BoolArray = npt.NDArray[np.bool_]
@@ -152,9 +153,6 @@ class _Peeling:
             np.flatnonzero(self._left),
         )
 
-
-MOST_FOR_DIRECTIONS = 200
-"""With more rows in reach of a question, only the weights of least variance are tried."""
 
 _SMALL = 300
 _RANK = 1e-13

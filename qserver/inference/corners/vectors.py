@@ -31,7 +31,8 @@ import numpy.typing as npt
 from scipy.sparse import csc_array, csr_array
 
 from qserver.inference.arrays import FloatArray, GrowingArray
-from qserver.query.linear import LinearQuery, Term
+from qserver.inference.limits import MOST_CORNERS
+from qserver.query.linear_query import LinearQuery, Term
 from qserver.query.weights import Weights
 from qserver.records.state import State, bytes_of_rows, rows_of_bytes
 
@@ -81,9 +82,6 @@ class Edges:
 
 
 IntArray = npt.NDArray[np.int64]
-
-MOST_CORNERS = 1 << 12
-"""A row with more corners is one corner by itself: it only combines with measurements of itself."""
 
 _EXACT = 1 << 53
 _SMALL = 1 << 30

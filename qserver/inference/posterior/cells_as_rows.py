@@ -31,17 +31,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Final
 
 import numpy as np
 
-from qserver.inference.corners.base import MOST_FOR_DIRECTIONS
 from qserver.inference.corners.vectors import IntArray
-from qserver.inference.given.finest import Beside, LargeTable
+from qserver.inference.disagreement.finest_table import Beside, LargeTable
+from qserver.inference.limits import MOST_MERGED
 from qserver.inference.reach import Reach
-from qserver.inference.tables.measured import asked_periods
-from qserver.query.grid import AxisClasses, ProductPartition, class_grid, product_partition
-from qserver.query.linear import LinearQuery
+from qserver.inference.tables.pieces import asked_periods
+from qserver.query.class_grid import AxisClasses, ProductPartition, class_grid, product_partition
+from qserver.query.linear_query import LinearQuery
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 
@@ -207,8 +206,6 @@ def linked(near: NearPeriods, periods_of_rows: Sequence[frozenset[int]]) -> Near
     return NearPeriods(found, near.apart)
 
 
-MOST_MERGED: Final = MOST_FOR_DIRECTIONS
-"""Most rows and cells whose disagreements are all found; of more, those are that weigh most."""
 _MOST_BESIDE = 100
 """Most cells of a table each of which counts by itself beside a finer one."""
 

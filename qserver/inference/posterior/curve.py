@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from qserver.errors import RequirementError
 from qserver.inference.estimate import Posterior
-from qserver.inference.posterior.by_method import CutPosterior
-from qserver.inference.posterior.given_posterior import AnyPosterior, GivenPosterior
+from qserver.inference.posterior.disagreeing_rows import AnyPosterior, GivenPosterior
+from qserver.inference.posterior.method_and_prior import CutPosterior
 
 MAX_POINTS = 2001
 

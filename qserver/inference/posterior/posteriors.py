@@ -17,23 +17,12 @@ from threading import Lock
 
 import numpy as np
 
+from qserver.inference.disagreement.error_law import ENOUGH
+from qserver.inference.disagreement.known_sums import KnownSums, Together
 from qserver.inference.estimate import RowEstimate, trim
-from qserver.inference.given.known_sums import KnownSums, Together
-from qserver.inference.given.law_given import ENOUGH
-from qserver.inference.posterior.alike import Shapes
-from qserver.inference.posterior.by_rows import (
-    FAULTS_OF_FLOATS,
-    Cells,
-    CellsAndRows,
-    CellsOfTable,
-    ManyAlike,
-    Wanted,
-    rows_in_play,
-    stated,
-)
+from qserver.inference.limits import MAX_ROWS, MOST_MERGED
 from qserver.inference.posterior.cells_as_rows import (
     MOST_CELLS,
-    MOST_MERGED,
     NearPeriods,
     as_rows,
     chosen,
@@ -43,12 +32,23 @@ from qserver.inference.posterior.cells_as_rows import (
     n_rows,
     own_periods,
 )
-from qserver.inference.posterior.given_posterior import Stated, ToState
+from qserver.inference.posterior.disagreeing_rows import Stated, ToState
+from qserver.inference.posterior.row_posterior import (
+    FAULTS_OF_FLOATS,
+    Cells,
+    CellsAndRows,
+    CellsOfTable,
+    ManyAlike,
+    Wanted,
+    rows_in_play,
+    stated,
+)
+from qserver.inference.posterior.similar_questions import Shapes
 from qserver.inference.reach import Reach
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.rows.rows_in_play import MAX_ROWS, RowsInPlay
-from qserver.inference.tables.measured import asked_periods
-from qserver.query.linear import LinearQuery
+from qserver.inference.rows.rows_in_play import RowsInPlay
+from qserver.inference.tables.pieces import asked_periods
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement
 from qserver.records.statement import EXACT, OF_ESTIMATOR, OF_POSTERIOR
 

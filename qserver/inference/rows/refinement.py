@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from qserver.inference.arrays import FloatArray
 from qserver.inference.rows.blue import Combinations
-from qserver.inference.rows.tail import Tail, TailProblem, safe_half_width
+from qserver.inference.rows.shortest_interval import Tail, TailProblem, safe_half_width
 from qserver.records.privacy.noise_law import GAUSSIAN
 
 _TOLERANCE = 1e-8

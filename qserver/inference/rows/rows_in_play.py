@@ -20,15 +20,13 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.corners.bias import Bias, Settled, settled
 from qserver.inference.corners.vectors import CornerNames, CornerVector, IntArray, RowMatrix, Sums
-from qserver.inference.given.known_sums import KnownSums, ManyRows
+from qserver.inference.disagreement.known_sums import KnownSums, ManyRows
 from qserver.inference.rows.blue import NEW, Combinations
-from qserver.inference.rows.play import Play, Polished, Work
+from qserver.inference.rows.factors import Play, Polished, Work
 from qserver.inference.rows.refinement import Weights
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.records.history import Measurement
 from qserver.records.state import State
-
-MAX_ROWS = 20_000
 
 _MOST_LATER = 64
 _MOST_AT_A_TIME = 2 * _MOST_LATER

@@ -19,10 +19,10 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from qserver.inference.arrays import FloatArray, Places
+from qserver.inference.disagreement.gibbs_sampler import drawn_errors
+from qserver.inference.disagreement.known_sums import Reduced, Together
+from qserver.inference.disagreement.normal_law import LAPLACE_VARIANCE
 from qserver.inference.estimate import Posterior
-from qserver.inference.given.chain import drawn_errors
-from qserver.inference.given.known_sums import Reduced, Together
-from qserver.inference.given.normal import LAPLACE_VARIANCE
 
 _N_BITS = 11
 N_PAIRS = 1 << _N_BITS

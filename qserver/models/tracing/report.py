@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from qserver.errors import InputError
-from qserver.models.network.learning.learn import (
+from qserver.models.network.learning.allocations import (
     MAX_CHOICE_SIZE,
     choice_size,
     choose_tables,

@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 
 from qserver.errors import CapacityError
 from qserver.inference.arrays import FloatArray
-from qserver.inference.tables.blocks.chain import Chain, default_chain, single_values
+from qserver.inference.tables.blocks.nested_partitions import Chain, default_chain, single_values
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice
 from qserver.inference.tables.blocks.placement import (
     Labels,
@@ -72,7 +72,7 @@ from qserver.planning.blocks.wants import Wants
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort, work_of_steps
 from qserver.planning.holdings import Holdings
-from qserver.query.grid import axis_classes
+from qserver.query.class_grid import axis_classes
 from qserver.query.weights import Weights
 from qserver.records.paid_question import PaidQuestion
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw

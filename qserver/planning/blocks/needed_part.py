@@ -17,20 +17,20 @@ from math import ceil, inf, isfinite, log
 import numpy as np
 
 from qserver.inference.rows.refinement import Weights
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey, remainder
-from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.demand import want_of
 from qserver.planning.blocks.rounding import Rounded, roundings
 from qserver.planning.blocks.star import Star, useful_blocks
 from qserver.planning.blocks.wants import Want
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.fresh_row import alpha_nano_up
 from qserver.planning.holdings import Holdings, RowStart
 from qserver.planning.purchase import Priced, Purchase
-from qserver.query.grid import ProductPartition
+from qserver.query.class_grid import ProductPartition
 from qserver.query.primitive import Primitive, primitive
 from qserver.query.question import Question
 from qserver.records.plan import PlannedRow, PlannedTable

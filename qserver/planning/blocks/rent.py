@@ -12,11 +12,11 @@ from math import inf
 
 import numpy as np
 
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.ledger.cell_ledger import CellLedger
 from qserver.ledger.limits import LIMITS
-from qserver.planning.allocation import alpha_nano_up
 from qserver.planning.blocks.wants import normal_z, octave_of
+from qserver.planning.fresh_row import alpha_nano_up
 from qserver.planning.holdings import Holdings
 from qserver.query.primitive import Primitive
 from qserver.records.charge import NANO, Charge

@@ -64,7 +64,7 @@ from qserver.ledger.cell_ledger import CellLedger
 from qserver.planning.blocks.horizon import invested
 from qserver.planning.blocks.levels import Learner
 from qserver.planning.blocks.needed_part import ByRows, Need, PurchaseOffer, cheaper, need_of
-from qserver.planning.blocks.reference import NeededBlocks, ReferenceQuestion
+from qserver.planning.blocks.reference_question import NeededBlocks, ReferenceQuestion
 from qserver.planning.blocks.scopes import Bases, Scopes
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort

@@ -15,10 +15,10 @@ from math import prod
 
 import numpy as np
 
-from qserver.inference.tables.blocks.chain import Chain
+from qserver.inference.tables.blocks.nested_partitions import Chain
 from qserver.inference.tables.blocks.pattern import BlockKey, Lattice, Pattern, as_box, remainder
 from qserver.planning.constants import PLANNER
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.primitive import Primitive
 from qserver.query.weights import Weights, from_runs
 

@@ -15,7 +15,7 @@ from math import floor, log2, sqrt
 
 from scipy.special import ndtri
 
-from qserver.inference.rows.tail import least_half_width, safe_half_width
+from qserver.inference.rows.shortest_interval import least_half_width, safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.planning.blocks.base import Target

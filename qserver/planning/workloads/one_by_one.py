@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.inference.tables.blocks.own_row import FLOAT_ROOM, whole_of
 from qserver.inference.tables.blocks.pattern import BlockKey, remainder
 from qserver.planning.constants import PLANNER

@@ -27,11 +27,11 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.failures import sound
 from qserver.planning.holdings import Holdings
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single
-from qserver.planning.workloads.shared_bound import Answers, answers_after, answers_with
+from qserver.planning.workloads.shared_noise import Answers, answers_after, answers_with
 from qserver.planning.workloads.workload import (
     MetQuestions,
     WorkloadPlan,

@@ -19,12 +19,12 @@ from qserver.inference.tables.blocks.pattern import BlockKey
 from qserver.planning.blocks.rent_or_buy import RentOrBuy
 from qserver.planning.constants import PLANNER
 from qserver.planning.effort import Effort
+from qserver.planning.failures import sound
 from qserver.planning.holdings import Holdings, extended, meeting
 from qserver.planning.planner import Plan, paid_question
 from qserver.planning.purchase import Priced, Purchase
-from qserver.planning.ways import sound
 from qserver.planning.workloads.one_by_one import Single, one_by_one, rows_alone
-from qserver.planning.workloads.ties import are_about_all
+from qserver.planning.workloads.whole_domain import are_about_all
 from qserver.planning.workloads.workload_base import Scaling, best_on, places_of, view_of
 from qserver.query.question import Question
 from qserver.query.requirement import Requirement

@@ -25,7 +25,7 @@ from qserver.planning.effort import Effort
 from qserver.planning.holdings import Holdings
 from qserver.planning.planner import paid_question
 from qserver.planning.purchase import Priced, Purchase
-from qserver.query.grid import ProductPartition
+from qserver.query.class_grid import ProductPartition
 from qserver.query.question import Question
 
 

@@ -15,10 +15,10 @@ from operator import or_
 from sqlglot import exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.grid import Box
+from qserver.query.class_grid import Box
 from qserver.query.sql.attributes import Names, constant, quoted
 from qserver.query.sql.conditions import Predicates
-from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
+from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.logic import (
     ARITHMETIC,
     CONDITIONS,
@@ -42,7 +42,7 @@ from qserver.query.sql.regions import (
     constant_function,
 )
 from qserver.query.sql.statistics.function_reader import SeveralReader
-from qserver.query.sql.values.grid import is_point
+from qserver.query.sql.values.point_values import is_point
 from qserver.query.sql.values.record_functions import derived
 
 # A union of at most this many boxes has no fewer terms as a complement.

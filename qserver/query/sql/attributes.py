@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from qserver.errors import QueryError, SqlError
 from qserver.query.domain import Attribute, Domain, decimal_text
+from qserver.query.exact_numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.labels import Level
-from qserver.query.numbers import MAX_DENOMINATOR, MAX_MAGNITUDE, exact_number
 from qserver.query.sql.text import SqlText
 
 _OPERATORS: dict[type[exp.Expr], Callable[[Fraction, Fraction], Fraction]] = {

@@ -13,14 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.question import Question
 from qserver.query.requirement import MAX_LENGTH, MIN_LENGTH, Measure, Requirement
-from qserver.query.sql.functions.function import Combined, FunctionOfSums, KnownPart, public_range
+from qserver.query.sql.functions.function_of_sums import (
+    Combined,
+    FunctionOfSums,
+    KnownPart,
+    public_range,
+)
 from qserver.query.sql.statement import Statement, Sum
 from qserver.query.sql.statistics.smooth import OfSeveral, function_cells, several_confidence
-from qserver.query.sql.tables.intervals import CellInterval, moved
-from qserver.query.sql.tables.relative import Relative, confidence_of, relative_of, relatives
+from qserver.query.sql.tables.cell_intervals import CellInterval, moved
+from qserver.query.sql.tables.relative_length import Relative, confidence_of, relative_of, relatives
 
 
 @dataclass(frozen=True)

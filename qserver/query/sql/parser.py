@@ -11,19 +11,19 @@ from typing import Final
 from sqlglot import ParseError, TokenType, exp
 
 from qserver.errors import CapacityError, InputError, SqlError
-from qserver.query.asking.structured import parse_query
+from qserver.query.asking.structured_question import parse_query
 from qserver.query.calendar import PeriodNotSealedError
 from qserver.query.domain import Domain
-from qserver.query.linear import LinearQuery
+from qserver.query.linear_query import LinearQuery
 from qserver.query.sealed_periods import as_of, clipped
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import Clauses, read_clauses
-from qserver.query.sql.clauses import chosen as as_chosen
+from qserver.query.sql.exactness import Clauses, read_clauses
+from qserver.query.sql.exactness import chosen as as_chosen
+from qserver.query.sql.order_by import PLAIN
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.select import note_items
-from qserver.query.sql.shape import PLAIN
-from qserver.query.sql.shaping.choosing import Values
-from qserver.query.sql.shell.inner import written_out
+from qserver.query.sql.shaping.inner_select import Values
+from qserver.query.sql.shell.inner_select import written_out
 from qserver.query.sql.shell.selects import Shell
 from qserver.query.sql.shell.table import table_of
 from qserver.query.sql.statement import MAX_CELLS, Statement

@@ -13,9 +13,9 @@ from functools import reduce
 from itertools import chain, pairwise
 
 from qserver.errors import CapacityError
+from qserver.query.class_grid import Box, check_mask_bits, disjoint_union, mask_weights
 from qserver.query.domain import Attribute
-from qserver.query.grid import Box, check_mask_bits, disjoint_union, mask_weights
-from qserver.query.linear import MAX_TERMS
+from qserver.query.linear_query import MAX_TERMS
 from qserver.query.weights import ScaledWeights, from_runs, product
 
 # Disjoint boxes that cover a set of cells: one empty box covers everything, no box nothing.

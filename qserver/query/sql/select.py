@@ -10,7 +10,7 @@ from sqlglot import Token, TokenType, exp
 
 from qserver.errors import CapacityError
 from qserver.query.sql.attributes import Names, constant, is_same, no_column
-from qserver.query.sql.clauses import UNSAID, Exactness, exactness_of
+from qserver.query.sql.exactness import UNSAID, Exactness, exactness_of
 from qserver.query.sql.logic import of_two
 from qserver.query.sql.text import SqlText, TextPlace
 from qserver.query.sql.tokens import TokenizedSql

@@ -8,17 +8,17 @@ from functools import cached_property
 from typing import Literal
 
 from qserver.errors import SqlError
-from qserver.query.asking.looking import NOTHING_SEEN
-from qserver.query.asking.reading import AS_EVER
-from qserver.query.linear import LinearQuery
+from qserver.query.asking.after_looking import NOTHING_SEEN
+from qserver.query.asking.method_and_prior import AS_EVER
+from qserver.query.linear_query import LinearQuery
 from qserver.query.requirement import Measure
-from qserver.query.sql.clauses import UNSAID, Clauses, Exactness
-from qserver.query.sql.functions.function import Binning, Combined
-from qserver.query.sql.shape import PLAIN, Shape
-from qserver.query.sql.shaping.choosing import InnerSelect
+from qserver.query.sql.exactness import UNSAID, Clauses, Exactness
+from qserver.query.sql.functions.function_of_sums import Binning, Combined
+from qserver.query.sql.order_by import PLAIN, Shape
+from qserver.query.sql.shaping.inner_select import InnerSelect
 from qserver.query.sql.shaping.ranks import Rank
 from qserver.query.sql.shaping.rounding import Rounding
-from qserver.query.sql.shaping.units import COUNTS, Unit, served
+from qserver.query.sql.shaping.units_of_measure import COUNTS, Unit, served
 from qserver.query.sql.text import SqlText
 
 MAX_CELLS = 1000

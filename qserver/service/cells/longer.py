@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from qserver.query.sql.cells import CellQuestions, StatementQuestions
-from qserver.query.sql.clauses import Exactness, least_base
-from qserver.query.sql.functions.function import Combined
+from qserver.query.sql.exactness import Exactness, least_base
+from qserver.query.sql.functions.function_of_sums import Combined
 from qserver.query.sql.statement import Cell, Sum
 from qserver.service.statement_answers import AnsweredCell
 from qserver.text import cost_text
 
 if TYPE_CHECKING:
-    from qserver.service.cells.searched import SearchedCells
+    from qserver.service.cells.stepwise_cells import SearchedCells
 
 _ROUNDING = 1e-6
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from qserver.answering.longer import longer, remark_on
+from qserver.answering.remarks import longer, remark_on
 from qserver.answering.workload import KnownNumber
 from qserver.query.sql.cells import StatementQuestions
-from qserver.query.sql.functions.function import Combined
+from qserver.query.sql.functions.function_of_sums import Combined
 from qserver.query.sql.statement import Ratio
 from qserver.records.answer import Answer, WorkloadAnswer
 from qserver.service.statement_answers import AnsweredCell, StatementAnswer

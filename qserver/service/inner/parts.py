@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from qserver.query.domain import Domain
 from qserver.query.sql.cells import StatementQuestions
-from qserver.query.sql.clauses import DEFAULT_CONFIDENCE, Exactness
+from qserver.query.sql.exactness import DEFAULT_CONFIDENCE, Exactness
 from qserver.query.sql.parser import parse_statement
-from qserver.query.sql.shaping.choosing import Values
+from qserver.query.sql.shaping.inner_select import Values
 from qserver.query.sql.statement import Statement
-from qserver.query.sql.tables.relative import confidence_of
+from qserver.query.sql.tables.relative_length import confidence_of
 from qserver.query.sql.tables.unconfirmed import (
     UnconfirmedError,
     by_owner,

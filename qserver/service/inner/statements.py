@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from qserver.errors import BudgetExhaustedError, InputError
-from qserver.query.sql.shape import PLAIN
+from qserver.query.sql.order_by import PLAIN
 from qserver.query.sql.statement import Statement
 from qserver.query.sql.tables.unconfirmed import UnconfirmedError, stated
 from qserver.records.answer import JobStatus

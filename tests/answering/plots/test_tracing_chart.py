@@ -10,7 +10,7 @@ import pytest
 
 from qserver.answering.plots.figures import tracing_chart
 from qserver.errors import InputError
-from qserver.models.network.learning.learn import choose_tables
+from qserver.models.network.learning.allocations import choose_tables
 from qserver.models.network.structure import IndependentNumbers, table_complexity
 from qserver.models.tracing.attack import Roc, SampleEstimate
 from qserver.models.tracing.bound import PrivacyCap, ReleaseGate, TracingBound

@@ -9,8 +9,8 @@ import pytest
 
 from qserver.inference.posterior import cells_as_rows
 from qserver.inference.posterior.cells_as_rows import chosen
-from qserver.query.grid import product_partition
-from qserver.query.linear import linear_query
+from qserver.query.class_grid import product_partition
+from qserver.query.linear_query import linear_query
 from qserver.query.weights import interval
 from qserver.records.charge import NANO
 from qserver.records.history import AnyMeasurement, Measurement, TableMeasurement

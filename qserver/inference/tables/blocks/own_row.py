@@ -17,7 +17,7 @@ import numpy as np
 from qserver.inference.arrays import FloatArray
 from qserver.inference.law.laplace_sum import LaplaceSum, Verdict
 from qserver.inference.law.normal_sum import sum_of
-from qserver.inference.rows.tail import safe_half_width
+from qserver.inference.rows.shortest_interval import safe_half_width
 from qserver.inference.tables.blocks.noisy_blocks import Blocks, CellWeights
 from qserver.inference.tables.blocks.pattern import BlockKey, Pattern
 from qserver.records.privacy.noise_law import LAPLACE, NoiseLaw

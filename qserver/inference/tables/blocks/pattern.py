@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.inference.arrays import FloatArray
-from qserver.inference.tables.blocks.chain import Chain
-from qserver.query.grid import class_grid
-from qserver.query.linear import LinearQuery, Term, linear_query
+from qserver.inference.tables.blocks.nested_partitions import Chain
+from qserver.query.class_grid import class_grid
+from qserver.query.linear_query import LinearQuery, Term, linear_query
 from qserver.query.primitive import MAX_KEY_GRID, Primitive, primitive
 from qserver.query.weights import Weights, indicator
 

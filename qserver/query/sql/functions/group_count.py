@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from qserver.query.sql.functions.function import (
+from qserver.query.sql.functions.function_of_sums import (
     STATED_COUNT,
     Combination,
     FunctionOfSums,
     KnownPart,
     Order,
 )
-from qserver.query.sql.shape import Compare, Every, Opposite, Test, sides_of
+from qserver.query.sql.order_by import Compare, Every, Opposite, Test, sides_of
 
 _STATED_SHARE = Fraction(1, 20)
 LAST_LOOK = 0.85

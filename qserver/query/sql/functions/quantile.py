@@ -1,9 +1,9 @@
 """Quantiles of one numeric attribute, and its least and greatest value: places in order.
 
-Which counts are measured for them depends on released answers (`qserver.inference.order`). So a
+Which counts are measured for them depends on released answers (`qserver.inference.quantiles`). So a
 text asks for the number of values alone, and the counts are made of it. Where all intervals must
 hold at once, all counts below values are asked at once, and told by `ByThresholds` as
-`qserver.inference.order.quantile` has it.
+`qserver.inference.quantiles.quantile` has it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.functions.function import (
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.functions.function_of_sums import (
     STATED_COUNT,
     Combination,
     Combined,

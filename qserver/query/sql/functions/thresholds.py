@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.query.domain import Attribute
-from qserver.query.linear import LinearQuery, linear_query
+from qserver.query.linear_query import LinearQuery, linear_query
 from qserver.query.sealed_periods import first_and_last
 from qserver.query.weights import ScaledWeights, Weights, from_runs, product
 

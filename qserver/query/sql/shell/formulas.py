@@ -17,10 +17,10 @@ import numpy as np
 from sqlglot import exp
 
 from qserver.errors import CapacityError, SqlError
-from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
-from qserver.query.sql.shaping.units import PURE, Unit
-from qserver.query.sql.shell.core import Core
+from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Several
+from qserver.query.sql.shaping.units_of_measure import PURE, Unit
 from qserver.query.sql.shell.functions import FUNCTIONS, applied, has_kinks
+from qserver.query.sql.shell.record_groups import Core
 from qserver.query.sql.statistics.smooth import of_sums
 from qserver.query.sql.text import SqlText
 

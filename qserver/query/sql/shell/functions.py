@@ -17,14 +17,14 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.functions.function import (
+from qserver.query.sql.functions.function_of_sums import (
     Combination,
     FunctionOfSums,
     Kinks,
     KnownPart,
     Smooth,
 )
-from qserver.query.sql.functions.meaning import Item, Linear, Quotient, Several
+from qserver.query.sql.functions.item_meaning import Item, Linear, Quotient, Several
 from qserver.query.sql.statistics.smooth import of_sums
 
 FloatArray = NDArray[np.float64]

@@ -27,7 +27,7 @@ from qserver.query.sql.attributes import Names, constant
 from qserver.query.sql.logic import above, is_text
 from qserver.query.sql.select import PLACE, keep_cast, keep_written
 from qserver.query.sql.text import SqlText
-from qserver.query.sql.values.grid import fixed
+from qserver.query.sql.values.point_values import fixed
 from qserver.query.sql.values.record_functions import CALLED, FUNCTIONS
 from qserver.query.sql.words import LAST_PERIODS, NO_CLOCK
 

@@ -22,10 +22,8 @@ from qserver.query.sql.logic import is_text, made
 from qserver.query.sql.select import Items, written
 from qserver.query.sql.shaping.ranks import RankKind
 from qserver.query.sql.shaping.rounding import MOST_DIGITS, Rounding
-from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Ranked, Reader, Value
-from qserver.query.sql.shell.rewriting import written_day
-from qserver.query.sql.shell.values import (
+from qserver.query.sql.shell.derived_table import Column, Ranked, Reader, Value
+from qserver.query.sql.shell.engine_sql import (
     aliased,
     call,
     constant_text,
@@ -35,6 +33,8 @@ from qserver.query.sql.shell.values import (
     of_rows,
     operator_of,
 )
+from qserver.query.sql.shell.records import Named
+from qserver.query.sql.shell.rewriting import written_day
 from qserver.query.sql.statement import MAX_CELLS
 
 _RANKS: dict[type[exp.Expr], RankKind] = {

@@ -9,26 +9,26 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import Names, constant
-from qserver.query.sql.clauses import UNSAID
-from qserver.query.sql.functions.meaning import Several
+from qserver.query.sql.exactness import UNSAID
+from qserver.query.sql.functions.item_meaning import Several
 from qserver.query.sql.logic import is_star
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.select import Having, Item, Items, check_parts, cut_of, items_of
-from qserver.query.sql.shell.choices import Choices
-from qserver.query.sql.shell.core import Core
-from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of
-from qserver.query.sql.shell.relations import (
+from qserver.query.sql.shell.conditions_on_numbers import Choices
+from qserver.query.sql.shell.derived_table import (
     PLACE,
     Column,
     Relation,
     SortBy,
     Value,
 )
+from qserver.query.sql.shell.engine_sql import aliased, ordered, rank_of
+from qserver.query.sql.shell.record_groups import Core
+from qserver.query.sql.shell.records import Named, Records, counts_groups, others_of
 from qserver.query.sql.shell.rewriting import respelt
 from qserver.query.sql.shell.scopes import Scope
 from qserver.query.sql.shell.sources import CoreScope, GroupedScope, TableScope
 from qserver.query.sql.shell.unions import union_of
-from qserver.query.sql.shell.values import aliased, ordered, rank_of
 from qserver.query.sql.statement import Bounds
 from qserver.query.sql.text import SqlText
 from qserver.query.sql.values.record_functions import remarks_on

@@ -9,14 +9,14 @@ from sqlglot import exp
 
 from qserver.errors import SqlError
 from qserver.query.sql.attributes import is_same, no_column
-from qserver.query.sql.functions.meaning import Linear
+from qserver.query.sql.functions.item_meaning import Linear
 from qserver.query.sql.groups import without_total
 from qserver.query.sql.select import Items
-from qserver.query.sql.shell.core import Core
+from qserver.query.sql.shell.derived_table import Column, Reader, Relation, Value, called
+from qserver.query.sql.shell.engine_sql import is_null, of_all, of_rows
+from qserver.query.sql.shell.record_groups import Core
 from qserver.query.sql.shell.records import Named
-from qserver.query.sql.shell.relations import Column, Reader, Relation, Value, called
 from qserver.query.sql.shell.scopes import Scope
-from qserver.query.sql.shell.values import is_null, of_all, of_rows
 
 _AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 

@@ -13,18 +13,16 @@ from sqlglot import exp
 
 from qserver.errors import CapacityError, EngineError, InputError, SqlError
 from qserver.query.domain import Domain, decimal_text
-from qserver.query.linear import LinearQuery, checked_span, linear_query
+from qserver.query.linear_query import LinearQuery, checked_span, linear_query
 from qserver.query.sealed_periods import clipped
 from qserver.query.sql.attributes import Names
-from qserver.query.sql.clauses import UNSAID, Clauses
 from qserver.query.sql.engine.run import run_typed
-from qserver.query.sql.functions.function import Binning, Combined
+from qserver.query.sql.exactness import UNSAID, Clauses
+from qserver.query.sql.functions.function_of_sums import Binning, Combined
 from qserver.query.sql.functions.group_count import Passing, columns_of
-from qserver.query.sql.functions.meaning import Item, Linear, Several
+from qserver.query.sql.functions.item_meaning import Item, Linear, Several
 from qserver.query.sql.functions.quantile import DAYS_SAID, is_day
-from qserver.query.sql.regions import ProductTerm
-from qserver.query.sql.select import cast_to
-from qserver.query.sql.shape import (
+from qserver.query.sql.order_by import (
     PLAIN,
     Every,
     Shape,
@@ -32,13 +30,22 @@ from qserver.query.sql.shape import (
     Top,
     sides_of,
 )
+from qserver.query.sql.regions import ProductTerm
+from qserver.query.sql.select import cast_to
 from qserver.query.sql.shaping.ranks import Rank
-from qserver.query.sql.shaping.units import COUNTS, Unit
+from qserver.query.sql.shaping.units_of_measure import COUNTS, Unit
+from qserver.query.sql.shell.derived_table import (
+    PLACE,
+    Column,
+    Relation,
+    SortBy,
+    called,
+    renumbered,
+)
+from qserver.query.sql.shell.engine_sql import aliased
 from qserver.query.sql.shell.formulas import Formulas
 from qserver.query.sql.shell.functions import has_kinks
-from qserver.query.sql.shell.relations import PLACE, Column, Relation, SortBy, called, renumbered
 from qserver.query.sql.shell.selects import Env, Shell, no_event, same_rows
-from qserver.query.sql.shell.values import aliased
 from qserver.query.sql.statement import (
     MAX_CELLS,
     Bounds,

@@ -11,7 +11,7 @@ from sqlglot import exp
 from qserver.errors import SqlError
 from qserver.query.domain import decimal_text
 from qserver.query.sql.attributes import Names, constant, quoted
-from qserver.query.sql.functions.meaning import Linear, Several, product_term
+from qserver.query.sql.functions.item_meaning import Linear, Several, product_term
 from qserver.query.sql.functions.quantile import Quantile
 from qserver.query.sql.functions.thresholds import Bins, QuantileOf
 from qserver.query.sql.regions import Functions, ProductTerm

@@ -33,9 +33,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qserver.query.sql.functions.function import Combination, FunctionOfSums, KnownPart, Smooth
-from qserver.query.sql.tables.intervals import PublicBounds
-from qserver.query.sql.tables.intervals import outward as rounded
+from qserver.query.sql.functions.function_of_sums import (
+    Combination,
+    FunctionOfSums,
+    KnownPart,
+    Smooth,
+)
+from qserver.query.sql.tables.cell_intervals import PublicBounds
+from qserver.query.sql.tables.cell_intervals import outward as rounded
 
 OfPairs = Literal["covar_pop", "covar_samp", "slope", "intercept", "r2"]
 OfMoments = Literal["skewness", "kurtosis", "kurtosis_pop"]

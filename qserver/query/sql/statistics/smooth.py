@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qserver.errors import RequirementError
-from qserver.query.grid import class_grid
-from qserver.query.linear import LinearQuery
+from qserver.query.class_grid import class_grid
+from qserver.query.linear_query import LinearQuery
 from qserver.query.primitive import primitive
-from qserver.query.sql.clauses import least_base
-from qserver.query.sql.functions.calculated import at_once, widths_at_once
-from qserver.query.sql.functions.function import (
+from qserver.query.sql.exactness import least_base
+from qserver.query.sql.functions.arithmetic import at_once, widths_at_once
+from qserver.query.sql.functions.function_of_sums import (
     Combination,
     Combined,
     FunctionOfSums,
@@ -32,17 +32,17 @@ from qserver.query.sql.functions.function import (
     Order,
     Smooth,
 )
-from qserver.query.sql.functions.meaning import Quotient, Several
+from qserver.query.sql.functions.item_meaning import Quotient, Several
 from qserver.query.sql.functions.quantile import MOST_THRESHOLDS
 from qserver.query.sql.functions.thresholds import QuantileOf
 from qserver.query.sql.statement import MAX_CELLS, Ratio, Statement
-from qserver.query.sql.tables.intervals import (
+from qserver.query.sql.tables.cell_intervals import (
     CellInterval,
     PublicBounds,
     centred,
     quotient_interval,
 )
-from qserver.query.sql.tables.relative import confidence_of
+from qserver.query.sql.tables.relative_length import confidence_of
 
 FloatArray = NDArray[np.float64]
 

@@ -13,13 +13,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 from qserver.errors import SqlError
-from qserver.query.asking.reading import AS_EVER
+from qserver.query.asking.method_and_prior import AS_EVER
 from qserver.query.domain import decimal_text
-from qserver.query.linear import LinearQuery
-from qserver.query.sql.clauses import STATED_BASE, Exactness
-from qserver.query.sql.functions.function import Combined, needs_records, public_range
+from qserver.query.linear_query import LinearQuery
+from qserver.query.sql.exactness import STATED_BASE, Exactness
+from qserver.query.sql.functions.function_of_sums import Combined, needs_records, public_range
 from qserver.query.sql.statement import Cell, Ratio, Statement, Sum
-from qserver.query.sql.tables.intervals import centred
+from qserver.query.sql.tables.cell_intervals import centred
 from qserver.query.sql.text import EXPLAIN
 
 STATED_COUNT = Fraction(100)

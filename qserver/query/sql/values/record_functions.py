@@ -18,7 +18,7 @@ from qserver.query.labels import Level
 from qserver.query.sql.attributes import Names
 from qserver.query.sql.regions import Regions
 from qserver.query.sql.values.expression_values import Beside, Derived, from_keys
-from qserver.query.sql.values.grid import EPOCH, PARTS, Near, is_point, on_grid
+from qserver.query.sql.values.point_values import EPOCH, PARTS, Near, is_point, on_grid
 from qserver.query.sql.values.ranges import is_of_bins, values_on_bins
 
 FUNCTIONS: dict[type[exp.Expr], Unit] = {
