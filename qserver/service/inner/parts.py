@@ -22,7 +22,8 @@ from qserver.query.sql.tables.unconfirmed import (
 )
 from qserver.service.cache.statements import StatementKey
 from qserver.service.service import Price, Service
-from qserver.service.without_spending import AsksStatements, not_spending
+from qserver.service.statement_tables import StatementTables
+from qserver.service.without_spending import not_spending
 
 _OF_CHOICE = Fraction(3, 20)
 """Part of what an interval may miss with that the choice of groups has."""
@@ -38,7 +39,7 @@ class Parts:
         statement: with the widest choices.
     """
 
-    statements: AsksStatements
+    statements: StatementTables
     service: Service
     asked: StatementKey
     statement: Statement

@@ -21,8 +21,7 @@ from qserver.query.domain_file import domain_from_document
 from qserver.records.charge import Relation
 from qserver.records.codec import read
 from qserver.records.dataset import DatasetMeta
-from qserver.records.people import Words
-from qserver.records.unit import THE_PERSON, Unit
+from qserver.records.unit import THE_PERSON, Unit, Words
 from qserver.storage.encoding.digests import sealed
 from qserver.storage.keys import Keys
 from qserver.storage.server.connection import StoreClient
