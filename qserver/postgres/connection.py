@@ -77,7 +77,7 @@ def greet(stream: Stream, session: Session, process: int) -> None:
     """Tell a client that it is in, what is set, and its number."""
     stream.send(messages.AUTHENTICATED)
     stream.send(*(messages.parameter(*pair) for pair in session.reported().items()))
-    stream.send(messages.key_data(process, 0), messages.ready("I"))
+    stream.send(messages.key_data(process), messages.ready("I"))
     stream.flush()
 
 

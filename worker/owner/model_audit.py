@@ -152,7 +152,7 @@ def _report(request: TracingRequest, network: Network, records: AttackedRecords)
     )
     attack = TracingAttack(network, fitted(structure, records.reference))
     roc = Roc(attack.scores(records.pool), attack.scores(records.others))
-    return before.with_attack(roc, measured_effects(structure, records), private=True)
+    return before.with_attack(roc, measured_effects(structure, records))
 
 
 def _records(table: RecordTable, domain: Domain, network: Network) -> NDArray[np.int64]:

@@ -349,15 +349,12 @@ class TracingReport:
     measured: tuple[MeasuredEffect, ...] = ()
     private: bool = False
 
-    def with_attack(
-        self, roc: Roc, measured: tuple[MeasuredEffect, ...], *, private: bool
-    ) -> TracingReport:
-        """The report with the outcome of an attack added; the decision stays the same.
+    def with_attack(self, roc: Roc, measured: tuple[MeasuredEffect, ...]) -> TracingReport:
+        """The report with an attack on private records added; the decision stays the same.
 
         Args:
             roc: scores of members and others.
             measured: effects of parts on the attack.
-            private: whether the members are private records.
         """
         power = tuple(roc.power(self.curves.fpr).tolist())
         return replace(
@@ -365,7 +362,7 @@ class TracingReport:
             curves=replace(self.curves, attack=power),
             areas=replace(self.areas, attack=roc.auc),
             measured=measured,
-            private=private,
+            private=True,
         )
 
     def to_document(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def attacked() -> TracingReport:
     rng = np.random.default_rng(1)
     roc = Roc(rng.normal(1, 1, 50), rng.normal(0, 1, 50))
     effects = (MeasuredEffect(StructurePart("a"), SampleEstimate(0.1, 0.01)),)
-    return report(gate=ReleaseGate(0.05, 0.05)).with_attack(roc, effects, private=True)
+    return report(gate=ReleaseGate(0.05, 0.05)).with_attack(roc, effects)
 
 
 @pytest.mark.parametrize(("release", "numbers"), [("model", 6), ("tables", 7)])

@@ -78,11 +78,9 @@ class RowKnowledge:
         found = [self.at(w, confidence, row_alpha=alpha) for w in weights]
         return min(found, key=lambda m: m.half_width, default=Mixed(math.inf, 1.0))
 
-    def is_within(
-        self, half_width: float, confidence: float, *, row_alpha: float | None = None
-    ) -> bool:
+    def is_within(self, half_width: float, confidence: float) -> bool:
         """Whether the half-width is at most `half_width`; cheaper than computing it."""
-        alpha = self.row_alpha if row_alpha is None else row_alpha
+        alpha = self.row_alpha
         weights = [1.0] if alpha > 0.0 else []
         if self.block_scales is not None:
             weights = [*weights, 0.0] + ([self.weight_at(alpha)] if weights else [])
