@@ -1,8 +1,8 @@
-"""The choice between ways of planning: a fault of the program in one way costs that way alone.
+"""Faults of the program while planning: a fault in one way of planning costs that way alone.
 
-Refusals, which are of the tree of `qserver.errors`, pass. Whatever else goes wrong in a way is told
-to whoever asked for the plan, and the next way is taken. Plans depend on public facts alone, so a
-fault tells nothing that is private, and every process finds the same plan in spite of it.
+Refusals, which derive from `qserver.errors`, pass. Any other error in a way is reported to the
+caller, and the next way is taken. Plans depend on public facts alone, so a fault reveals nothing
+private, and every process still finds the same plan.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ OnFault = Callable[[WayFault], None]
 
 
 def raised(fault: WayFault) -> None:
-    """Raise the fault: for whoever wants none to pass unseen."""
+    """Raise the fault, so that none passes unseen."""
     raise fault.error
 
 
 def sound(way: str, find: Callable[[], T], on_fault: OnFault) -> T | None:
-    """What a way of planning finds; None if the program has a fault there, which is told."""
+    """The result of a way of planning; None after a fault, which is reported."""
     try:
         return find()
     except FAULTS as exc:

@@ -63,10 +63,10 @@ def fresh_alpha_nano(
 def fresh_charge_nano(
     requirement: Requirement, *, multiplier: Fraction, step: Fraction, law: NoiseLaw
 ) -> int:
-    """As `fresh_alpha_nano`, for a row with noise of this law.
+    """Least charge of a fresh row with noise of this law, as `fresh_alpha_nano`.
 
-    Of Gaussian noise it is the least rho in 1e-9, with the standard deviation times the normal
-    quantile of 1 - delta / 2 in the place of b ln(1/delta).
+    For Gaussian noise it is the least rho in 1e-9; the standard deviation times the normal quantile
+    of 1 - delta / 2 replaces b ln(1/delta).
     """
     if not law.is_additive:
         return fresh_alpha_nano(requirement, multiplier=multiplier, step=step)
@@ -82,7 +82,7 @@ def _room(
     step: Fraction,
     rounding: Fraction = Fraction(0),
 ) -> Fraction:
-    """What the noise alone may take of the row's half-width, in records; > 0."""
+    """The part of the row's half-width left to the noise, in records; > 0."""
     if multiplier == 0:
         raise RequirementError("multiplier", "not be 0: a query that is zero needs no noise")
     if step <= 0 or rounding < 0:

@@ -1,8 +1,8 @@
 """The ways to meet a requirement by rows alone: rows to measure and to refine.
 
-Each is checked on the scales that will really be drawn: alphas are whole nano-epsilon, rounded up.
-Most come with weights that meet the requirement once their rows are released. The query's own row
-together with tables needs none, since inference finds these weights again.
+Each candidate is checked at the drawn scales: alphas are whole nano-epsilon, rounded up. Most have
+weights that meet the requirement once their rows are released. The query's own row with tables has
+none: inference finds these weights again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from qserver.records.plan import PlannedRow
 
 @dataclass(frozen=True)
 class Candidate:
-    """Rows to measure or refine that then meet the requirement.
+    """Rows to measure or refine so that the requirement is met.
 
     Args:
         weights: pairs of a measurement's id and its weight in the asked row that do so; a new row
@@ -53,7 +53,7 @@ class RowCandidates:
 
     Args:
         holdings: engine and ledger of the present state.
-        estimate: the answer that history gives at the asked confidence, or None.
+        estimate: history's answer at the asked confidence, or None.
     """
 
     question: Question
@@ -72,7 +72,7 @@ class RowCandidates:
 
     @cached_property
     def target(self) -> float:
-        """The half-width that the row's interval may have, in records."""
+        """Target half-width of the row's interval, in records."""
         return self.question.row_half_width
 
     @cached_property
@@ -89,14 +89,14 @@ class RowCandidates:
         yield from self._beside_tables()
 
     def independent(self) -> Candidate | None:
-        """The row measured with fresh noise that meets the requirement by itself."""
+        """The row with fresh noise that alone meets the requirement."""
         return next(self._alone(self.anew), None)
 
     def by_history(self, *, at_most: int | None = None) -> Iterator[Candidate]:
         """The ways by measured rows, which may be raised, alone or together with the own row.
 
         Args:
-            at_most: if history's weights are on more rows than this, there are none.
+            at_most: most rows of history's weights; beyond it there are no such ways.
         """
         by_rows = self._by_rows()
         if by_rows is None or (at_most is not None and len(by_rows.weights) > at_most):
@@ -112,7 +112,7 @@ class RowCandidates:
         return self.engine.estimate_by_rows(question.row, confidence=question.confidence)
 
     def _combined(self) -> Iterator[Candidate]:
-        """The row measured or raised with all rows of history helping."""
+        """The row measured or raised, combined with all rows of history."""
         query, confidence = self.question.row, self.question.confidence
         own = self.engine.refined_row(query, half_width=self.target, confidence=confidence)
         if own is not None:
@@ -128,7 +128,7 @@ class RowCandidates:
             yield from self._refinements(weights)
 
     def _beside_tables(self) -> Iterator[Candidate]:
-        """The least raise of the row with which row and tables together meet the requirement."""
+        """The least raise of the row that meets the requirement together with tables."""
         tables = self.engine.tables
         if not (tables.alpha_nano or tables.public_blocks):
             return
@@ -137,7 +137,7 @@ class RowCandidates:
             yield Candidate(kind_of_rows((row,)), (row,))
 
     def _alone(self, start: RowStart) -> Iterator[Candidate]:
-        """The row raised from where it begins until it meets the requirement by itself."""
+        """The row raised until it alone meets the requirement."""
         try:
             alpha = fresh_charge_nano(
                 self.question.requirement,

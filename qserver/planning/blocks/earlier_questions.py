@@ -1,4 +1,4 @@
-"""Buy at once what a question needs of the base for earlier questions on the same domain.
+"""Buy blocks at once for questions that were asked of earlier data on the same domain.
 
 The questions that were paid for on earlier data are public. If the owner lets a dataset begin with
 their demand, the base that they would have needed is known before anything is asked. A part of it
@@ -7,12 +7,12 @@ replaces a row only if all of this holds:
     repaid      With that waste the base costs no more than was spent on the earlier questions, on
                 the snapshot that spent most. Both are those of the class and of looser ones.
     answered    The base answers the query at the tightest precision of a class of the earlier
-                questions. Any other question leaves it to rent or buy.
+                questions. All other questions are decided by rent or buy.
     wasteful    The row would waste more than a quarter of phi of the base's price: a tenth by
                 default, where rent or buy lets rows waste the part phi of it.
 
-All of this is decided at that precision, and not at the length that is asked: as for rent or buy, a
-shorter length never costs less. A tighter question gets a row of what the part leaves.
+The decision uses that precision, not the asked length: as for rent or buy, a shorter length never
+costs less. A tighter question gets a row of what the part leaves.
 
 The base is fitted to the earlier questions as if nothing had been bought, and a part is raised
 above it only as far as an exact tail needs. So what is bought of a base costs about the base at
@@ -20,9 +20,9 @@ most, however few of its questions return.
 
 **What it can cost.** If the questions return, rows waste a tenth of the base's price before its
 parts are bought, so the spend is about 1.1 times the base. If they stop after the first purchase,
-it may be 11 times what rows would have cost. The two go together: whoever buys at the price B once
-rows have cost x B pays (1 + x) B where the forecast was right, and where the questions stop then,
-(1 + x) B in place of x B, which is 1 + 1/x times as much.
+it may be 11 times what rows would have cost. The two are linked. A buyer at price B after rows for
+x B pays (1 + x) B if the forecast was right. If the questions stop then, (1 + x) B takes the place
+of x B: 1 + 1/x times as much.
 
 References:
     Purohit, Svitkina, Kumar, "Improving online algorithms via ML predictions", NeurIPS 2018.
@@ -51,17 +51,17 @@ from qserver.records.paid_question import PaidQuestion
 
 
 class _Unbought(Holdings):
-    """The holdings as if no table had been bought."""
+    """Holdings without any bought table."""
 
     @cached_property
     def alphas(self) -> Mapping[BlockKey, float]:
-        """Of public totals alone."""
+        """Alphas of public totals alone."""
         return dict.fromkeys(self.engine.tables.public_blocks, PLANNER.public_alpha)
 
 
 @dataclass
 class EarlierDemand:
-    """The questions that were paid for on earlier snapshots; it has no state except caches."""
+    """Questions paid for on earlier snapshots. No state except caches."""
 
     snapshots: tuple[tuple[PaidQuestion, ...], ...]
     phi: float = DEFAULT_PHI
@@ -83,11 +83,11 @@ class EarlierDemand:
         by_rows: ByRows,
         allowed_nano: int,
     ) -> PurchaseOffer | None:
-        """The cheapest part of a known base that replaces `direct`, or None.
+        """The cheapest part of an earlier base that replaces `direct`, or None.
 
         Args:
             direct: the cheapest way by rows alone.
-            by_rows: the same at any half-width of the row.
+            by_rows: the cheapest way by rows at any half-width of the row.
         """
         if question.measure == "only_this" or direct.price_nano == 0:
             return None
@@ -131,11 +131,11 @@ class EarlierDemand:
         return self._bases[octave]
 
     def _most_nano(self, base: Star) -> float:
-        """The price of a base and of what rows may waste before it is bought."""
+        """The price of a base plus the waste allowed before it is bought."""
         return (1.0 + PLANNER.earlier_part * self.phi) * base.price * NANO
 
     def _spent_nano(self, octave: int) -> int:
-        """What questions of this class and looser ones cost on the snapshot that spent most."""
+        """Spending on questions of this class and looser ones, on the snapshot that spent most."""
         return max(
             sum(paid.price_nano for paid in asked if Precision.of(paid).octave <= octave)
             for asked in self.snapshots
@@ -143,7 +143,7 @@ class EarlierDemand:
 
 
 def _best_base(unbought: Holdings, asked: Sequence[PaidQuestion], octave: int) -> Star | None:
-    """The best base found for these questions up to a class; None if it cannot serve them all."""
+    """The best base found for these questions up to a class; None if some cannot be served."""
     demand = Demand()
     for paid in asked:
         if Precision.of(paid).octave <= octave:

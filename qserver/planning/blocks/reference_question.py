@@ -1,8 +1,7 @@
 """Whether blocks replace rows, decided for a question at the reference precision of a class.
 
-The reference precision of a class is the tightest that was paid for in it. The decision is made for
-the question at that precision, whatever length is asked now. So a shorter length never turns blocks
-into a cheaper row.
+The reference precision of a class is the tightest paid for. The decision uses the question at that
+precision, not at the asked length. So a shorter length never turns blocks into a cheaper row.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from qserver.records.charge import NANO
 
 @dataclass(frozen=True, eq=False)
 class NeededBlocks:
-    """The part of a settled base that the reference question needs.
+    """The reference question's part of a settled base.
 
     Args:
         star: the base.
-        raises: that part.
-        is_whole: whether the part alone meets the reference question; else a row is needed.
-        is_due: whether it replaces a row that costs less.
+        raises: of the part.
+        is_whole: whether the part alone meets the question; else a row is needed.
+        is_due: whether it replaces even a cheaper row.
     """
 
     star: Star
@@ -43,7 +42,7 @@ class ReferenceQuestion:
     """A question at the reference precision of a class.
 
     Args:
-        need: the question at that precision.
+        need: of the question at the reference precision.
         phi: least waste, as a part of a base's price, at which its blocks are bought.
         ratio: greatest spend after a purchase, with room for one more, over own rows alone, where
             all questions are about the same attributes.
@@ -65,7 +64,7 @@ class ReferenceQuestion:
         return self.need.holdings
 
     def is_settled(self) -> bool:
-        """Whether the base has settled for what was paid for, and with this question."""
+        """Whether the base has settled for the paid questions and this one."""
         bases, own, finest = self.bases, self._own, (self.octave, self.bases.depth)
         # Bases for all questions are fitted all the same: their prices are written down.
         if bases.is_part and not bases.may_reach(self.need.want, finest):
@@ -75,7 +74,7 @@ class ReferenceQuestion:
         return self._star(finest).price * NANO <= bases.most_nano(self.octave, own)
 
     def blocks(self, row: Priced) -> Iterator[NeededBlocks]:
-        """The blocks that the row would waste, from the finest base on.
+        """Blocks that would make the row a waste, from the finest base on.
 
         Args:
             row: the cheapest way by rows alone at this precision.
@@ -119,15 +118,15 @@ class ReferenceQuestion:
         return after - star.price * NANO > self.phi * star.price * NANO
 
     def _fits(self) -> bool:
-        """Whether the limit could pay the whole base; else a part of it would never repay."""
+        """Whether the limit could pay the whole base; otherwise a part would never repay."""
         star = self._star((self.octave, self.bases.depth))
         return star.price * NANO <= self.allowed_nano
 
     def _is_near(self, blocks: Priced, raises: Raises, at: At, row: Priced) -> bool:
         """Whether the spend after these blocks stays near that of own rows alone.
 
-        More than own rows is risked only for questions that a single one of the blocks is about,
-        and less where the base has settled for a part of the questions alone.
+        A spend above own rows is risked only for questions about a single block, and less if the
+        base has settled for one scope only.
         """
         ratio = self.ratio
         if not self.bases.is_part and at[1] == self.bases.depth:
@@ -139,9 +138,9 @@ class ReferenceQuestion:
         return after <= alone + risk * self._answered_nano(raises)
 
     def _later_ratio(self, row: Priced) -> float:
-        """What would be spent over the base's price, if the base is first bought after this row.
+        """Spend over the base's price, if the base is bought after this row.
 
-        With blocks bought, other choices remain than a row or the whole base.
+        Once blocks are bought, there are more choices than a row or the whole base.
         """
         if self._holdings.engine.tables.alpha_nano:
             return 0.0
@@ -150,9 +149,9 @@ class ReferenceQuestion:
         return later / (star.price * NANO) + PLANNER.in_parts
 
     def _answered_nano(self, raises: Raises) -> int:
-        """The price of own rows alone of the questions that a block, or this scope, is about.
+        """Price of own rows of the questions about a block, or within this scope.
 
-        Where others are asked, too, that this question returns must be shown by earlier ones.
+        If other questions are asked too, earlier ones must show that this one returns.
         """
         found = {frozenset(axis for axis, _ in block) for block in raises}
         found.add(frozenset(self.need.query.row.scope))
@@ -177,8 +176,8 @@ class ReferenceQuestion:
     def _next_nano(self, blocks: Priced, at: At) -> float:
         """Room for the next question: its extra cost after these blocks, over own rows alone.
 
-        It is a row like this one. If the whole base is bought and it is less, it is what the base
-        still lacks and what it grew by with this question.
+        That is one more row. If the whole base is bought, it may be less: the base's missing part
+        plus its growth by this question.
         """
         own = OwnRowsAlone.beside(self._holdings.ledger).with_row(self._own)
         if at[1] < self.bases.depth:

@@ -35,7 +35,7 @@ from qserver.records.statement import JointMethod, Simultaneous
 
 @dataclass(frozen=True, eq=False)
 class PlannedAnswer:
-    """How one question will be answered: weights that anybody finds again, and their error."""
+    """The planned answer of one question: weights that anybody finds again, and their error."""
 
     question: Question
     estimator: Estimator
@@ -43,7 +43,7 @@ class PlannedAnswer:
 
     @property
     def half_width(self) -> float:
-        """The half-width that its interval may have, in records."""
+        """Target half-width of the interval, in records."""
         return self.question.roomy_half_width
 
 
@@ -52,7 +52,7 @@ class Answers:
     """The answers of all questions.
 
     Args:
-        blocks: with the alphas that the answers were planned on.
+        blocks: at the planned alphas.
         at: number of events after which these alphas are in force.
         twins: per answer, whether it uses a row that is also a cell of a table in use. Their
             noises depend on each other, so the union bound counts these answers separately.
@@ -73,9 +73,9 @@ class Answers:
         """The confidence that all intervals of the asked lengths hold at once.
 
         Args:
-            wanted: the confidence that is asked for.
+            wanted: the asked confidence.
             work: limit of the joint bound's work.
-            n_before: number of bounds tried before; the chances that they are false count.
+            n_before: number of earlier bounds, whose failure chances count.
         """
         if not self._has_room:
             return Simultaneous(0.0, "union")
@@ -99,7 +99,7 @@ class Answers:
         return most_work(len(self.planned), n_noises, allowed)
 
     def least_factor(self, wanted: float, *, work: int) -> float:
-        """About the least factor on all alphas at which the joint bound holds."""
+        """Approximate least factor on all alphas at which the joint bound holds."""
         room = 1.0 - wanted - self._apart if self._has_room else 0.0
         if room <= 0.0:
             return 1.0
@@ -139,13 +139,13 @@ def answers_with(
     *,
     n_events: int | None = None,
 ) -> Answers | None:
-    """The answers once blocks are raised to these alphas; None if one of them is missing.
+    """Answers after raising blocks to these alphas; None if one is missing.
 
     Args:
-        holdings: on the lattice used for answering then.
+        holdings: on the later answering lattice.
         questions: each with the confidence that its weights are chosen for; no zero queries.
         raises: in nano-epsilon; empty for the present.
-        n_events: events of the history so far; by default those that `holdings` was made of.
+        n_events: events of the history so far; by default those of `holdings`.
     """
     tables = holdings.engine.tables
     blocks = tables.blocks_with(raises) if raises else tables.blocks
@@ -154,9 +154,9 @@ def answers_with(
 
 
 def answers_after(holdings: Holdings, questions: Sequence[Question], at: int) -> Answers | None:
-    """The answers by the weights and the noise after this number of events.
+    """Answers by the weights and the noise after this number of events.
 
-    A bound for them still holds, since noise has only become less.
+    A bound for them still holds: noise only gets smaller.
     """
     blocks = holdings.engine.tables.blocks_after(at)
     return None if blocks is None else _answers(holdings, questions, blocks, at=at)

@@ -5,10 +5,9 @@ common. That plan is the fallback, and no plan costs more. But answers from one 
 their noise, so the chance that any of them misses is far below the sum. Here the base is bought at
 the scale at which a certified bound of that chance reaches delta:
 
-    1  the base of the union bound's requirements, then refitted to requirements that are as much
-       looser as the joint bound allows
-    2  all its alphas times the least factor that the joint bound certifies
-    3  on the alphas in whole nano-epsilon, as they will be drawn, the bound is checked again
+    1  the base of the union bound's requirements, then refitted to looser requirements, as far as
+    the joint bound allows 2  all its alphas times the least factor that the joint bound certifies 3
+    on the alphas in whole nano-epsilon, as they will be drawn, the bound is checked again
 
 A sampled bound is false with a small chance over its draws. The chances of all checks of one plan
 are counted.

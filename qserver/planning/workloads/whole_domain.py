@@ -1,9 +1,9 @@
-"""Whether questions together are about every cell, so that a table weighs on no others.
+"""Whether questions together cover every cell, so that a table weighs on no others.
 
-A table adds its alpha to every cell of the domain, a row to its own cells alone. Where both cost
-the same now, the row leaves room elsewhere: whoever asks about other cells next pays less. So at an
-equal price a table is taken only where the questions are about all cells that it would weigh on.
-Then it costs later questions nothing, and serves more of them.
+A table adds its alpha to every cell of the domain, a row to its own cells alone. At an equal price
+the row leaves room elsewhere, so later questions about other cells cost less. So a table is taken
+only if the questions cover all its cells. Then it costs later questions nothing, and serves more of
+them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from qserver.query.question import Question
 def are_about_all(holdings: Holdings, questions: Sequence[Question]) -> bool:
     """Whether every cell that a table weighs on is in a question's row.
 
-    Of data that arrive over time, tables weigh on the periods that they have cells for. Rows of
-    several terms that are no indicator of a box count for nothing, and where the cells that the
-    questions tell apart are more than a table may have, the answer is no.
+    Of data that arrive over time, tables weigh on the periods that they have cells for. Rows other
+    than indicators of a box do not count. The answer is no if the questions need more cells than a
+    table may have.
     """
     rows = [as_box(q.row.row) for q in questions]
     try:
@@ -42,7 +42,7 @@ def are_about_all(holdings: Holdings, questions: Sequence[Question]) -> bool:
 
 
 def _sides(grid: ClassGrid, row: LinearQuery) -> list[np.ndarray]:
-    """Per attribute of the grid the classes that the row of one term weighs."""
+    """Weighed classes of a row of one term, per attribute of the grid."""
     (term,) = row.terms
     found = []
     for classes in grid.axes:
@@ -53,7 +53,7 @@ def _sides(grid: ClassGrid, row: LinearQuery) -> list[np.ndarray]:
 
 
 def _weighed(holdings: Holdings, grid: ClassGrid) -> list[np.ndarray]:
-    """Per attribute of the grid the classes that a table weighs on."""
+    """Weighed classes of a table, per attribute of the grid."""
     found = []
     for classes in grid.axes:
         weighed = np.ones(classes.n, dtype=bool)
